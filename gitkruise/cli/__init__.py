@@ -1,0 +1,1 @@
+"""Ring 7: the command line, one file per command."""

@@ -1,0 +1,1 @@
+"""Ring 5: between the planners and an API server."""

@@ -1,0 +1,323 @@
+"""Every error gitkruise raises on purpose, and what each one makes its catcher do.
+
+GitkruiseError
+├── Reported                carries findings for a person                       never retried
+│   ├── UsageProblem        GK7xxx: wrong words or settings                     exit 2
+│   ├── InvalidManifests    GK1xxx, GK2xxx, GK9xxx: what was read is wrong      exit 3
+│   ├── SourceFailed        GK3xxx: git                                         exit 4, backed off
+│   ├── ClusterFailed       GK4xxx: the API server                              exit 5, backed off
+│   ├── TimedOut            a wait ran out                                      exit 6
+│   └── PartlyApplied       some objects were refused; the list is in it        exit 7
+└── ApiError                what an API server answers; status and reason are Kubernetes'
+    ├── BadRequest 400 · Unauthorized 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
+    ├── NotAcceptable 406 · AlreadyExists 409 · TooLarge 413 · UnsupportedMediaType 415
+    ├── InvalidObject 422                                                       never retried
+    ├── Conflict 409        the object moved since we looked                    planned again now
+    ├── ApplyConflict 409   another field manager owns a field                  never retried
+    ├── WatchExpired 410    the server forgot our resourceVersion               listed again
+    └── TooManyRequests 429 · InternalError 500 · Unavailable 503 · GatewayTimeout 504   backed off
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar
+
+
+class Retry(Enum):
+    """What the work queue does with a key whose round ended in this error."""
+
+    NEVER = "never"
+    REPLAN = "replan"
+    RELIST = "relist"
+    BACKOFF = "backoff"
+
+
+class GitkruiseError(Exception):
+    """Base class: never raised itself; caught only at a ring's outer edge.
+
+    Class attributes are the whole policy: the queue reads `retry`, conditions read `reason`,
+    the CLI reads `exit_code`, HTTP handlers read `status`.
+    """
+
+    retry: ClassVar[Retry] = Retry.NEVER
+    reason: ClassVar[str] = "InternalError"
+    exit_code: ClassVar[int] = 1
+    status: ClassVar[int] = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A spot in a file of a commit. Lines and columns count from 1; 0 means unknown."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    snippet: tuple[tuple[int, str], ...] = ()  # (line number, text), the marked line among them
+    length: int = 1  # characters to underline
+    label: str = ""  # what to say at the caret
+
+    def __str__(self) -> str:
+        spot = (
+            f":{self.line}:{self.column}" if self.column else f":{self.line}" if self.line else ""
+        )
+        return self.file + spot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One problem told to a person: what, where, why, what stayed unchanged, what to do next.
+
+    `notes` are (label, text) in the order shown; usual labels: "why", "unchanged", "next".
+    `code` is stable (`GKnnnn`); `object` is `Kind namespace/name` where one is known.
+    """
+
+    code: str
+    message: str
+    places: tuple[Place, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+    object: str = ""
+    severity: str = "error"  # error | warning
+
+    def __str__(self) -> str:
+        where = f" ({self.places[0]})" if self.places else ""
+        return f"{self.code}: {self.message}{where}"
+
+
+class Reported(GitkruiseError):
+    """Carries one or more findings; the CLI prints all, conditions and commits the first."""
+
+    def __init__(self, *findings: Finding) -> None:
+        assert findings
+        super().__init__("; ".join(str(f) for f in findings))
+        self.findings = findings
+
+
+class UsageProblem(Reported):
+    reason, exit_code = "UsageProblem", 2
+
+
+class InvalidManifests(Reported):
+    reason, exit_code, status = "InvalidManifests", 3, 422
+
+
+class SourceFailed(Reported):
+    retry, reason, exit_code = Retry.BACKOFF, "SourceFailed", 4
+
+
+class ClusterFailed(Reported):
+    retry, reason, exit_code = Retry.BACKOFF, "ClusterFailed", 5
+
+
+class TimedOut(Reported):
+    reason, exit_code = "TimedOut", 6
+
+
+class PartlyApplied(Reported):
+    retry, reason, exit_code = Retry.BACKOFF, "PartlyApplied", 7
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of a Status' details.causes. `field` is a path such as `spec.replicas`."""
+
+    field: str
+    reason: str  # FieldValueInvalid, FieldValueRequired, FieldValueForbidden, ...
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusDetails:
+    """What an API server adds to a failure (meta/v1 StatusDetails)."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[Cause, ...] = ()
+    retry_after_s: int = 0
+
+    def as_obj(self) -> dict[str, Any]:
+        pairs: Mapping[str, Any] = {
+            "name": self.name,
+            "group": self.group,
+            "kind": self.kind,
+            "uid": self.uid,
+            "causes": [
+                {"reason": c.reason, "message": c.message, "field": c.field} for c in self.causes
+            ],
+            "retryAfterSeconds": self.retry_after_s,
+        }
+        return {key: value for key, value in pairs.items() if value}
+
+
+class ApiError(GitkruiseError):
+    """An API server's refusal. `message` is the server's sentence, unchanged."""
+
+    exit_code = 5
+
+    def __init__(self, message: str, details: StatusDetails | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details or StatusDetails()
+
+    def as_status(self) -> dict[str, Any]:
+        """The meta/v1 Status document of this failure."""
+        details = self.details.as_obj()
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            **({"details": details} if details else {}),
+            "code": self.status,
+        }
+
+
+class BadRequest(ApiError):
+    reason, status = "BadRequest", 400
+
+
+class Unauthorized(ApiError):
+    reason, status = "Unauthorized", 401
+
+
+class Forbidden(ApiError):
+    reason, status = "Forbidden", 403
+
+
+class NotFound(ApiError):
+    reason, status = "NotFound", 404
+
+
+class MethodNotAllowed(ApiError):
+    reason, status = "MethodNotAllowed", 405
+
+
+class NotAcceptable(ApiError):
+    reason, status = "NotAcceptable", 406
+
+
+class AlreadyExists(ApiError):
+    reason, status = "AlreadyExists", 409
+
+
+class Conflict(ApiError):
+    retry, reason, status = Retry.REPLAN, "Conflict", 409
+
+
+class ApplyConflict(ApiError):
+    """Server-side apply met fields of other managers; one cause a field, reason FieldManagerConflict."""
+
+    reason, status = "Conflict", 409
+
+
+class WatchExpired(ApiError):
+    retry, reason, status = Retry.RELIST, "Expired", 410
+
+
+class TooLarge(ApiError):
+    reason, status = "RequestEntityTooLarge", 413
+
+
+class UnsupportedMediaType(ApiError):
+    reason, status = "UnsupportedMediaType", 415
+
+
+class InvalidObject(ApiError):
+    reason, exit_code, status = "Invalid", 3, 422
+
+
+class TooManyRequests(ApiError):
+    retry, reason, status = Retry.BACKOFF, "TooManyRequests", 429
+
+
+class InternalError(ApiError):
+    retry, reason, status = Retry.BACKOFF, "InternalError", 500
+
+
+class Unavailable(ApiError):
+    retry, reason, status = Retry.BACKOFF, "ServiceUnavailable", 503
+
+
+class GatewayTimeout(ApiError):
+    retry, reason, status = Retry.BACKOFF, "Timeout", 504
+
+
+_BY_STATUS: Mapping[int, type[ApiError]] = {
+    cls.status: cls
+    for cls in (
+        BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, Conflict,
+        WatchExpired, TooLarge, UnsupportedMediaType, InvalidObject, TooManyRequests,
+        InternalError, Unavailable, GatewayTimeout,
+    )
+}  # fmt: skip
+
+
+def api_error(status: Mapping[str, Any], code: int) -> ApiError:
+    """The error a meta/v1 Status (or an HTTP code with any body) stands for."""
+    raw = status.get("details") or {}
+    causes: Sequence[Mapping[str, Any]] = raw.get("causes") or ()
+    details = StatusDetails(
+        name=raw.get("name", ""),
+        group=raw.get("group", ""),
+        kind=raw.get("kind", ""),
+        uid=raw.get("uid", ""),
+        causes=tuple(
+            Cause(c.get("field", ""), c.get("reason", ""), c.get("message", "")) for c in causes
+        ),
+        retry_after_s=int(raw.get("retryAfterSeconds") or 0),
+    )
+    return _class_of(code, str(status.get("reason", "")), details)(
+        str(status.get("message") or f"the server answered {code}"), details
+    )
+
+
+def _class_of(code: int, reason: str, details: StatusDetails) -> type[ApiError]:
+    if code == 409 and reason == "AlreadyExists":
+        return AlreadyExists
+    if code == 409 and any(c.reason == "FieldManagerConflict" for c in details.causes):
+        return ApplyConflict
+    return _BY_STATUS.get(code) or (InternalError if code >= 500 else BadRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One broken rule of one object, before it becomes a Status cause or a Finding.
+
+    `path` is the chain of keys and indexes to the field; `reason` is Kubernetes' cause reason.
+    """
+
+    path: tuple[str | int, ...]
+    reason: str
+    message: str  # without the field, e.g. 'Invalid value: -1: must be greater than or equal to 0'
+    suggestion: str = ""  # the nearest known name, for "did you mean"
+
+    @property
+    def field(self) -> str:
+        """The path as Kubernetes prints it: `spec.containers[0].image`."""
+        out = ""
+        for part in self.path:
+            out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else str(part)
+        return out
+
+
+def invalid_object(kind: str, group: str, name: str, problems: Sequence[Problem]) -> InvalidObject:
+    """The 422 a kube-apiserver answers for `problems`, in its words."""
+    assert problems
+    texts = [f"{p.field}: {p.message}" for p in problems]
+    listed = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    title = f"{kind}.{group}" if group else kind
+    return InvalidObject(
+        f'{title} "{name}" is invalid: {listed}',
+        StatusDetails(
+            name=name,
+            group=group,
+            kind=kind,
+            causes=tuple(Cause(p.field, p.reason, p.message) for p in problems),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Ring 4: talking to a repository."""

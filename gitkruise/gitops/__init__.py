@@ -1,0 +1,1 @@
+"""Ring 5: between a repository and an API server."""

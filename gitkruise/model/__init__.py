@@ -1,0 +1,1 @@
+"""Ring 1: frozen values, facts in and actions out."""

@@ -1,0 +1,156 @@
+"""What one planning round decided: effects to bring about, pods left alone and why, status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from gitkruise.errors import GitkruiseError
+from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.request import MERGE_PATCH
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A Kubernetes event to record about `Plan.subject` (reasons are OpenKruise's)."""
+
+    type: str  # Normal | Warning
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """Create `obj` (apiVersion, kind, metadata and all). `claims` are created before it."""
+
+    obj: Obj
+    claims: tuple[Obj, ...] = ()
+    wave: int = 0  # slow start: wave n is sent when wave n-1 succeeded
+    done: Event | None = None
+    failed: Event | None = None  # the executor appends the server's words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One write of a Patch: `body` is a patch of the flavour `content_type`."""
+
+    body: Mapping[str, Any]
+    content_type: str = MERGE_PATCH
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """Change one object in ordered steps; each carries uid and the latest resourceVersion.
+
+    A conflict ends the action and wakes the key: we plan again rather than retry on a stale
+    decision. `version` is the API version the steps speak.
+    """
+
+    key: ObjectKey
+    version: str
+    uid: str
+    resource_version: str
+    steps: tuple[Step, ...]
+    done: Event | None = None
+    failed: Event | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete one object; uid and resourceVersion go along as preconditions."""
+
+    key: ObjectKey
+    version: str
+    uid: str
+    resource_version: str
+    propagation: str = ""  # "" is the server's default
+    then: tuple[Delete, ...] = ()  # deleted after it, for example its claims
+    done: Event | None = None
+    failed: Event | None = None
+
+
+Action: TypeAlias = Create | Patch | Delete
+
+
+class Hold(StrEnum):
+    """Why a pod is left alone this round, in words a user meets."""
+
+    PARTITION = "PartitionReached"  # git asks for no more
+    PAUSED = "Paused"
+    ON_DELETE = "OnDelete"  # updated when somebody deletes it
+    BUDGET = "MaxUnavailable"  # enough pods are down already
+    NEW_NOT_READY = "UpdatedPodsNotReady"  # pods already updated must become available first
+    GRACE = "GracePeriod"  # waiting between not-ready and the new image
+    HOOK = "LifecycleHook"  # a handler label or finalizer still blocks
+    UPDATING = "UpdateInProgress"  # its containers are being replaced
+    TERMINATING = "Terminating"
+    DELETE_BUDGET = "DeleteWaitsForAvailability"
+    SCALE_FIRST = "ScalingFirst"  # scale and update never share a round
+    CANNOT_UPDATE = "CannotUpdateInPlace"  # InPlaceOnly and the change needs a new pod
+    SURGE = "WaitsForSurgePod"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One pod left alone; `detail` completes the sentence (a hook's name, a remaining time)."""
+
+    pod: str
+    why: Hold
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The result of a round. Actions are independent of each other and run in this order.
+
+    `status` is the whole new status, or None when nothing worth writing changed; it is written
+    after the actions, from what was observed and never from what was intended.
+    `wake_at` is when to look again without a change; None: wait for a change.
+    `problem` is an error to retry with back-off after the actions ran.
+    """
+
+    actions: tuple[Action, ...] = ()
+    held: tuple[Held, ...] = ()
+    events: tuple[Event, ...] = ()
+    status: Mapping[str, Any] | None = None
+    wake_at: datetime | None = None
+    problem: GitkruiseError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """The action (or all its steps) went through; `replies` are the objects as stored."""
+
+    action: Action
+    replies: tuple[Obj, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The server said no and would again; `error` carries its words."""
+
+    action: Action
+    error: GitkruiseError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stale:
+    """The object moved since we looked, or is gone: plan again."""
+
+    action: Action
+    error: GitkruiseError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """Not tried, because an earlier wave failed."""
+
+    action: Action
+    why: str = "an earlier wave failed"
+
+
+Outcome: TypeAlias = Applied | Refused | Stale | Skipped

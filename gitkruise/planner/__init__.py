@@ -1,0 +1,1 @@
+"""Ring 2: what should happen next, pure."""

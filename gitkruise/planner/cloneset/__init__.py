@@ -1,0 +1,1 @@
+"""What a CloneSet should do next: count, then scale or update."""

@@ -1,0 +1,1 @@
+"""Ring 5: the model cluster over HTTP."""

@@ -1,0 +1,48 @@
+"""RFC 3339 instants and Go-style durations as they stand in objects."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_UNITS_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """An aware UTC instant, or None for null and "". Raises ValueError on anything else."""
+    if not text:
+        return None
+    instant = datetime.fromisoformat(text.replace("Z", "+00:00") if text.endswith("Z") else text)
+    if instant.tzinfo is None:
+        raise ValueError(f"no time zone in {text!r}")
+    return instant.astimezone(UTC)
+
+
+def format_time(instant: datetime) -> str:
+    """Second precision with `Z`, as metav1.Time prints."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro_time(instant: datetime) -> str:
+    """Microsecond precision with `Z`, as metav1.MicroTime prints."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_duration(text: str) -> timedelta:
+    """A Go duration such as `1m30s`. Raises ValueError; a bare number names the likely intent."""
+    if text.isdigit():
+        raise ValueError(f"{text!r} has no unit; did you mean {text}s?")
+    if not text or _DURATION.sub("", text):
+        raise ValueError(f"{text!r} is not a duration such as 30s, 5m or 1h30m")
+    return timedelta(seconds=sum(float(n) * _UNITS_S[u] for n, u in _DURATION.findall(text)))
+
+
+def format_duration(span: timedelta) -> str:
+    """A short Go duration: `45s`, `1m30s`, `2h`."""
+    total = int(span.total_seconds())
+    hours, rest = divmod(total, 3600)
+    minutes, seconds = divmod(rest, 60)
+    parts = [f"{n}{u}" for n, u in ((hours, "h"), (minutes, "m"), (seconds, "s")) if n]
+    return "".join(parts) or "0s"

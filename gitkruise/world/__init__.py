@@ -1,0 +1,1 @@
+"""Ring 3: the model cluster, deterministic and without sockets."""

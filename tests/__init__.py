@@ -1,0 +1,1 @@
+"""Tests of gitkruise; the folders mirror the package."""
