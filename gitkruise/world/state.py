@@ -1,0 +1,223 @@
+"""What a model cluster remembers: objects by key, their indexes, and the journal of every change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from gitkruise.errors import WatchExpired
+from gitkruise.model.pod import PodFacts, pod_facts
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+
+if TYPE_CHECKING:
+    from gitkruise.admission.request import AdmissionRequest
+    from gitkruise.wire.catalog import Catalog, Kind
+
+JOURNAL_MAX: Final = 100_000
+Admit: TypeAlias = "Callable[[AdmissionRequest], Obj | None]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One committed change. `type` is ADDED, MODIFIED or DELETED; objects are in storage form.
+
+    `after` of a deletion is None and `before` its last state; `version` is the change's
+    resourceVersion, which the DELETED watch event carries too.
+    """
+
+    version: int
+    type: str
+    key: ObjectKey
+    kind: Kind
+    before: Obj | None
+    after: Obj | None
+
+
+@dataclass(slots=True)
+class Bucket:
+    """The objects of one kind in one namespace; `ordered` is the name order, made on demand."""
+
+    objects: dict[str, Obj] = field(default_factory=dict)
+    ordered: list[Obj] | None = None
+
+    def in_order(self) -> list[Obj]:
+        if self.ordered is None:
+            self.ordered = [obj for _, obj in sorted(self.objects.items())]
+        return self.ordered
+
+
+@dataclass(slots=True)
+class Journal:
+    """The last `limit` changes; each one has the version after its predecessor's."""
+
+    base: int = 0  # the version before the first record
+    records: list[Record] = field(default_factory=list)
+    limit: int = JOURNAL_MAX
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+        if len(self.records) >= 2 * self.limit:
+            self.forget(len(self.records) - self.limit)
+
+    def forget(self, count: int) -> None:
+        """Drop the oldest `count` records."""
+        self.records = self.records[count:]
+        self.base += count
+
+    def since(self, version: int) -> Sequence[Record]:
+        """Records after `version`. Raises WatchExpired when some of them are forgotten."""
+        oldest = max(self.base, self.base + len(self.records) - self.limit)
+        if version < oldest:
+            raise WatchExpired(f"too old resource version: {version} ({oldest})")
+        return self.records[version - self.base :]
+
+
+class State:
+    """Objects in storage form, never changed in place. Implements `model.view.View`.
+
+    One resourceVersion counter for everything; each commit takes the next number.
+    """
+
+    def __init__(self, catalog: Catalog, *, admit: Admit | None = None, seed: int = 0) -> None:
+        self.catalog = catalog
+        self.admit = admit
+        self.seed = seed
+        self.version = 0
+        self.journal = Journal()
+        self._buckets: dict[GroupKind, dict[str, Bucket]] = {}
+        self._owned: dict[str, dict[ObjectKey, None]] = {}
+        self._facts: dict[ObjectKey, tuple[Obj, PodFacts]] = {}
+
+    def get(self, key: ObjectKey) -> Obj | None:
+        bucket = self._buckets.get(key.group_kind, {}).get(key.namespace)
+        return bucket.objects.get(key.name) if bucket else None
+
+    def objects(self, group_kind: GroupKind, namespace: str = "") -> list[Obj]:
+        """Objects in the order of their storage path; namespace "" means every namespace."""
+        buckets = self._buckets.get(group_kind, {})
+        if namespace or set(buckets) <= {""}:
+            bucket = buckets.get(namespace)
+            return list(bucket.in_order()) if bucket else []
+        names = sorted(buckets, key=lambda name: name + "/")
+        return [obj for name in names for obj in buckets[name].in_order()]
+
+    def group_kinds(self) -> list[GroupKind]:
+        """Kinds of which at least one object exists, in name order."""
+        return sorted(gk for gk, spaces in self._buckets.items() if any(spaces.values()))
+
+    def namespaces_of(self, group_kind: GroupKind) -> list[str]:
+        return sorted(ns for ns, b in self._buckets.get(group_kind, {}).items() if b.objects)
+
+    def everything(self) -> Iterator[Obj]:
+        for group_kind in self.group_kinds():
+            yield from self.objects(group_kind)
+
+    def owned_keys(self, uid: str) -> list[ObjectKey]:
+        """Keys of the objects with an owner reference to `uid`, in no particular order."""
+        return list(self._owned.get(uid, ()))
+
+    def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> list[Obj]:
+        """Objects of that kind with an owner reference to `uid`, in name order."""
+        keys = (
+            key
+            for key in self._owned.get(uid, ())
+            if key.kind == group_kind.kind
+            and key.group == group_kind.group
+            and key.namespace == namespace
+        )
+        found = (self.get(key) for key in sorted(keys))
+        return [obj for obj in found if obj is not None]
+
+    def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
+        """Facts of the pods owned by `uid`, in name order; read once per observed version."""
+        return [self._pod_facts(pod) for pod in self.owned(uid, GroupKind("", "Pod"), namespace)]
+
+    def _pod_facts(self, pod: Obj) -> PodFacts:
+        meta = pod["metadata"]
+        key = ObjectKey("", "Pod", meta["namespace"], meta["name"])
+        known = self._facts.get(key)
+        if known is None or known[0] is not pod:
+            known = self._facts[key] = (pod, pod_facts(pod))
+        return known[1]
+
+    def commit(self, kind: Kind, key: ObjectKey, after: Obj | None) -> Obj:
+        """Store `after` (or delete the object when None) under the next version; what was stored.
+
+        `after` must already carry that version (`str(version + 1)`); a deletion answers the
+        object's last state.
+        """
+        before = self.get(key)
+        self.version += 1
+        assert before is not None or after is not None
+        if after is None:
+            assert before is not None
+            self._remove(key, before)
+        else:
+            assert after["metadata"]["resourceVersion"] == str(self.version)
+            self._place(key, before, after)
+        kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
+        self.journal.add(
+            Record(
+                version=self.version,
+                type=kinds[before is not None, after is not None],
+                key=key,
+                kind=kind,
+                before=before,
+                after=after,
+            )
+        )
+        result = before if after is None else after
+        assert result is not None
+        return result
+
+    def load(self, items: Iterable[tuple[ObjectKey, Obj]], version: int) -> None:
+        """Replace everything by `items` as of `version`; the journal starts empty there."""
+        self._buckets, self._owned, self._facts = {}, {}, {}
+        for key, obj in items:
+            self._place(key, None, obj)
+        self.version = version
+        self.journal = Journal(base=version, limit=self.journal.limit)
+
+    def fork(self) -> State:
+        """An independent copy that shares the (immutable) objects and forgets the past."""
+        twin = State(self.catalog, admit=self.admit, seed=self.seed)
+        twin._buckets = {
+            group_kind: {ns: Bucket(dict(b.objects), b.ordered) for ns, b in spaces.items()}
+            for group_kind, spaces in self._buckets.items()
+        }
+        twin._owned = {uid: dict(keys) for uid, keys in self._owned.items()}
+        twin._facts = dict(self._facts)
+        twin.version = self.version
+        twin.journal = Journal(base=self.version, limit=self.journal.limit)
+        return twin
+
+    def _place(self, key: ObjectKey, before: Obj | None, after: Obj) -> None:
+        spaces = self._buckets.setdefault(key.group_kind, {})
+        bucket = spaces.setdefault(key.namespace, Bucket())
+        bucket.objects[key.name] = after
+        bucket.ordered = None
+        self._reindex(key, _owner_uids(before), _owner_uids(after))
+
+    def _remove(self, key: ObjectKey, before: Obj) -> None:
+        bucket = self._buckets[key.group_kind][key.namespace]
+        del bucket.objects[key.name]
+        bucket.ordered = None
+        self._facts.pop(key, None)
+        self._reindex(key, _owner_uids(before), ())
+
+    def _reindex(self, key: ObjectKey, before: Sequence[str], after: Sequence[str]) -> None:
+        if before == after:
+            return
+        for uid in before:
+            if uid not in after and uid in self._owned:
+                self._owned[uid].pop(key, None)
+                if not self._owned[uid]:
+                    del self._owned[uid]
+        for uid in after:
+            self._owned.setdefault(uid, {})[key] = None
+
+
+def _owner_uids(obj: Obj | None) -> Sequence[str]:
+    refs = obj["metadata"].get("ownerReferences") if obj else None
+    return [ref["uid"] for ref in refs] if refs else ()
