@@ -1,0 +1,98 @@
+"""The one World of a running sandbox: every caller goes through here, and every change is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, Protocol
+
+from gitkruise.errors import Unavailable
+from gitkruise.wire.request import ApiReply, ApiRequest
+from gitkruise.world.cluster import Record, World
+
+ADMIN: Final = "system:admin"
+READS: Final = frozenset({"get", "list", "watch"})
+
+
+class Journal(Protocol):
+    """Where committed changes go before anybody hears of them (see sandbox.storage)."""
+
+    @property
+    def refusal(self) -> str:
+        """Why writes are refused now (a failed or full disk), or ""."""
+        ...
+
+    def append(self, records: list[Record], version: int, now: datetime) -> None:
+        """Queue `records`; `version` is the World's version after them."""
+        ...
+
+    async def durable(self, version: int) -> None:
+        """Return once everything up to `version` is on disk; raises Unavailable when it is not."""
+        ...
+
+
+class Cluster:
+    """A World shared by HTTP handlers, in-process controllers and parts on one event loop.
+
+    World itself is synchronous, so a request is atomic; this class adds that nothing leaves
+    (a reply, an event of a watch) before the change it tells of is durable, and wakes whoever
+    waits for changes. Callers that change `world` directly (parts) call `publish` afterwards.
+    """
+
+    def __init__(
+        self, world: World, now: Callable[[], datetime], *, journal: Journal | None = None
+    ) -> None:
+        self.world = world
+        self.now = now
+        self._journal = journal
+        self._published = world.version
+        self._news = asyncio.Event()
+
+    @property
+    def version(self) -> int:
+        """The last resourceVersion published."""
+        return self._published
+
+    @property
+    def refusal(self) -> str:
+        """Why writes are refused at the moment, or ""."""
+        return self._journal.refusal if self._journal else ""
+
+    async def handle(self, request: ApiRequest, *, user: str = ADMIN) -> ApiReply:
+        """Carry out one request (all verbs but watch); raises ApiError.
+
+        A reply waits until what it tells of is durable; reads go on while writes are refused.
+        """
+        reading = request.verb in READS
+        if self.refusal and not reading:
+            raise Unavailable(self.refusal)
+        try:
+            reply = self.world.handle(request, self.now(), user=user)
+        finally:
+            self.publish()
+        if self._journal and not (reading and self.refusal):
+            await self._journal.durable(self._published)
+        return reply
+
+    def publish(self) -> None:
+        """Hand new records to the journal and wake everybody who waits for a change."""
+        version = self.world.version
+        if version == self._published:
+            return
+        if self._journal:
+            self._journal.append(self.world.records_since(self._published), version, self.now())
+        self._published = version
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def changed(self, since: int) -> int:
+        """Wait until something newer than `since` was published; its version."""
+        while self._published <= since:
+            await self._news.wait()
+        return self._published
+
+    async def durable(self, version: int) -> None:
+        """Wait until `version` is on disk (at once when nothing is kept)."""
+        if self._journal:
+            await self._journal.durable(version)
