@@ -1,0 +1,286 @@
+"""Pod facts: what planners ask of a pod, decoded once per observed version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import msgspec
+
+from gitkruise.model import labels as wire
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+
+POD: Final = GroupKind("", "Pod")
+Strings: TypeAlias = Mapping[str, str]
+_EMPTY: Final[dict[str, str]] = {}
+
+
+class State(StrEnum):
+    """Lifecycle states of a pod label; NONE (no label) counts as Normal."""
+
+    NONE = ""
+    PREPARING_NORMAL = "PreparingNormal"
+    NORMAL = "Normal"
+    PREPARING_UPDATE = "PreparingUpdate"
+    UPDATING = "Updating"
+    UPDATED = "Updated"
+    PREPARING_DELETE = "PreparingDelete"
+
+
+class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Decoded wire shape: fields not named are skipped."""
+
+
+class Condition(_Wire, frozen=True):
+    """A pod condition. `status` is "True", "False" or "Unknown"."""
+
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: datetime | None = None
+
+    @property
+    def true(self) -> bool:
+        return self.status == "True"
+
+
+class KeyRef(_Wire, frozen=True):
+    name: str | None = None
+    key: str | None = None
+
+
+class FieldRef(_Wire, frozen=True):
+    field_path: str = ""
+
+
+class EnvSource(_Wire, frozen=True):
+    field_ref: FieldRef | None = None
+    config_map_key_ref: KeyRef | None = None
+
+
+class EnvVar(_Wire, frozen=True):
+    name: str
+    value: str | None = None
+    value_from: EnvSource | None = None
+
+
+class Resources(_Wire, frozen=True):
+    """Limits and requests by resource name, as written (text or number)."""
+
+    limits: dict[str, str | int | float] | None = None
+    requests: dict[str, str | int | float] | None = None
+
+
+class ResizePolicy(_Wire, frozen=True):
+    resource_name: str = ""
+    restart_policy: str = ""
+
+
+class Container(_Wire, frozen=True):
+    name: str
+    image: str = ""
+    env: tuple[EnvVar, ...] | None = None
+    resources: Resources | None = None
+    resize_policy: tuple[ResizePolicy, ...] | None = None
+    restart_policy: str | None = None
+
+
+class ContainerStatus(_Wire, frozen=True):
+    name: str
+    image: str = ""
+    image_id: str = msgspec.field(name="imageID", default="")
+    container_id: str = msgspec.field(name="containerID", default="")
+    ready: bool = False
+    restart_count: int = 0
+    resources: Resources | None = None
+
+
+class _Owner(_Wire, frozen=True):
+    uid: str = ""
+    kind: str = ""
+    controller: bool | None = None
+
+
+class _Meta(_Wire, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[_Owner, ...] | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
+class _Gate(_Wire, frozen=True):
+    condition_type: str = ""
+
+
+class _Spec(_Wire, frozen=True):
+    node_name: str | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
+    readiness_gates: tuple[_Gate, ...] | None = None
+
+
+class _Status(_Wire, frozen=True):
+    phase: str | None = None
+    conditions: tuple[Condition, ...] | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+
+
+class _Pod(_Wire, frozen=True):
+    metadata: _Meta
+    spec: _Spec = _Spec()
+    status: _Status | None = None
+
+
+class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One observed version of a pod. Instants are aware UTC; "" means absent.
+
+    `state` is the lifecycle label as written (it may hold words we do not know).
+    """
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: Strings = _EMPTY
+    annotations: Strings = _EMPTY
+    finalizers: tuple[str, ...] = ()
+    owner_uids: tuple[str, ...] = ()
+    controller_uid: str = ""
+    created: datetime | None = None
+    deleting: datetime | None = None
+    node: str = ""
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    ready: bool = False  # condition Ready is True, whatever the phase
+    ready_since: datetime | None = None  # its last transition
+    gates: tuple[str, ...] = ()  # readiness gates
+    containers: tuple[Container, ...] = ()
+    statuses: tuple[ContainerStatus, ...] = ()
+    restarts: int = 0  # highest restart count over containers
+    sidecar_restarts: int = 0  # the same over init containers that keep running
+    revision: str = ""  # label controller-revision-hash
+    state: str = ""
+    specified_delete: bool = False  # carries the label, whatever its value
+    instance_id: str = ""
+    deletion_cost: int = 0
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey("", "Pod", self.namespace, self.name)
+
+    @property
+    def active(self) -> bool:
+        """Counts towards replicas: neither finished nor terminating."""
+        return self.deleting is None and self.phase not in {"Succeeded", "Failed"}
+
+    @property
+    def short_revision(self) -> str:
+        return self.revision.rpartition("-")[2]
+
+    def condition(self, type_: str) -> Condition | None:
+        return next((c for c in self.conditions if c.type == type_), None)
+
+    def on_revision(self, name: str) -> bool:
+        """Label equals `name`, or their parts after the last dash do (long and short form)."""
+        if not self.revision:
+            return False
+        return self.revision == name or self.short_revision == name.rpartition("-")[2]
+
+    def update_ready(self, now: datetime, *, min_ready_s: int = 0) -> bool:
+        """Running, Ready for longer than `min_ready_s`, and in no in-place update."""
+        if not self.ready or self.phase != "Running":
+            return False
+        if min_ready_s > 0 and (
+            self.ready_since is None or self.ready_since + timedelta(seconds=min_ready_s) >= now
+        ):
+            return False
+        gate = self.condition(wire.INPLACE_READY)
+        return gate is None or gate.true
+
+    def available(self, now: datetime, *, min_ready_s: int = 0) -> bool:
+        """Update-ready and in no lifecycle step (OpenKruise's availability)."""
+        return self.state in {State.NONE, State.NORMAL} and self.update_ready(
+            now, min_ready_s=min_ready_s
+        )
+
+
+_decoder: Final = msgspec.json.Decoder(_Pod)
+
+
+def pod_facts_from_bytes(data: bytes) -> PodFacts:
+    """Facts from the JSON of one pod, without making a dict of it.
+
+    Raises msgspec.ValidationError on a shape no API server stores.
+    """
+    return _facts(_decoder.decode(data))
+
+
+def pod_facts(raw: Obj) -> PodFacts:
+    """Facts from a raw pod; the same as from its bytes."""
+    return _facts(msgspec.convert(raw, _Pod))
+
+
+def _facts(pod: _Pod) -> PodFacts:
+    meta, spec, status = pod.metadata, pod.spec, pod.status or _Status()
+    labels, annotations = meta.labels or _EMPTY, meta.annotations or _EMPTY
+    owners, statuses = meta.owner_references or (), status.container_statuses or ()
+    conditions = status.conditions or ()
+    ready = next((c for c in conditions if c.type == wire.POD_READY), None)
+    return PodFacts(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        labels=labels,
+        annotations=annotations,
+        finalizers=meta.finalizers or (),
+        owner_uids=tuple([o.uid for o in owners]),
+        controller_uid=next((o.uid for o in owners if o.controller), ""),
+        created=meta.creation_timestamp,
+        deleting=meta.deletion_timestamp,
+        node=spec.node_name or "",
+        phase=status.phase or "",
+        conditions=conditions,
+        ready=ready is not None and ready.true,
+        ready_since=ready.last_transition_time if ready else None,
+        gates=tuple([g.condition_type for g in spec.readiness_gates or ()]),
+        containers=spec.containers,
+        statuses=statuses,
+        restarts=max([s.restart_count for s in statuses], default=0),
+        sidecar_restarts=_sidecar_restarts(spec, status) if spec.init_containers else 0,
+        revision=labels.get(wire.REVISION_HASH, ""),
+        state=labels.get(wire.LIFECYCLE_STATE, ""),
+        specified_delete=wire.SPECIFIED_DELETE in labels,
+        instance_id=labels.get(wire.INSTANCE_ID, ""),
+        deletion_cost=_deletion_cost(annotations.get(wire.DELETION_COST)),
+    )
+
+
+def _sidecar_restarts(spec: _Spec, status: _Status) -> int:
+    keeps = {c.name for c in spec.init_containers or () if c.restart_policy == "Always"}
+    counts = [s.restart_count for s in status.init_container_statuses or () if s.name in keeps]
+    return max(counts, default=0)
+
+
+def _deletion_cost(text: str | None) -> int:
+    """int32 without leading `+` or zeros; anything else is 0, as Kubernetes reads it."""
+    if not text:
+        return 0
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return 0
+    if text != "0" and text[0] != "-" and text[0] not in "123456789":
+        return 0
+    cost = int(text)
+    return cost if -(2**31) <= cost < 2**31 else 0

@@ -1,0 +1,34 @@
+"""Snapshots: everything one planning round of a workload may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gitkruise.model.cloneset import CloneSetFacts
+from gitkruise.model.pod import PodFacts
+from gitkruise.model.revision import Revision
+from gitkruise.wire.names import Obj, ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneSetSnapshot:
+    """One CloneSet and all that belongs to it, at one instant, in name order.
+
+    `pods` carry any owner reference to it, finished and terminating pods among them; `claims`
+    likewise. `revisions` are those its selector matches and nobody else controls, oldest first;
+    `other_revisions` hold foreign revisions by name, because a name can be taken. `nodes` maps
+    node names to labels, and is filled only when spreading needs it.
+    `seed` names new pods: derived, never drawn, so that the same snapshot gives the same plan.
+    """
+
+    key: ObjectKey
+    owner: CloneSetFacts
+    pods: tuple[PodFacts, ...] = ()
+    claims: tuple[Obj, ...] = ()
+    revisions: tuple[Revision, ...] = ()
+    other_revisions: Mapping[str, Revision] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    now: datetime
+    seed: int = 0

@@ -1,0 +1,29 @@
+"""View: the read side every observer needs, whether a live store or the model cluster answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gitkruise.model.pod import PodFacts
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+
+
+class View(Protocol):
+    """Objects as last observed, our own writes included. Answers are in name order."""
+
+    def get(self, key: ObjectKey) -> Obj | None:
+        """The object, or None when it does not exist."""
+        ...
+
+    def objects(self, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
+        """All objects of a kind in a namespace ("" for all namespaces or cluster-scoped kinds)."""
+        ...
+
+    def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
+        """Objects with any owner reference, controller or not, that carries `uid`."""
+        ...
+
+    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
+        """Facts of the pods with any owner reference that carries `uid`."""
+        ...
