@@ -1,0 +1,23 @@
+"""gitkruise completion: the script a shell sources to complete commands and options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL.
+
+    \b
+    Examples:
+      eval "$(gitkruise completion bash)"
+      gitkruise completion fish > ~/.config/fish/completions/gitkruise.fish
+    """
+    script = get_completion_class(shell)
+    assert script is not None
+    root = ctx.find_root().command
+    click.echo(script(root, {}, "gitkruise", "_GITKRUISE_COMPLETE").source())

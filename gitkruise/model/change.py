@@ -1,0 +1,156 @@
+"""What git wants, how it differs from what is live, and what one sync round does about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from gitkruise.errors import Finding, Place
+from gitkruise.wire.names import Obj, ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One git commit read by us. Texts are cut and free of control characters."""
+
+    id: str
+    subject: str = ""
+    author: str = ""
+    time: datetime | None = None  # committer time; shown, never used for order
+    parents: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        return self.id[:7]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """One object as git wants it: `obj` has its namespace and carries none of our marks."""
+
+    key: ObjectKey
+    version: str
+    obj: Obj
+    digest: str  # sha256:… of `obj`
+    place: Place
+    namespaced: bool = True
+    wave: int = 0
+    stage: int = 3
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredSet:
+    """All objects of one unit at one commit, each key once."""
+
+    commit: Commit
+    objects: tuple[Desired, ...]
+    tree: str = ""  # id of the unit's tree: equal trees are equal sets
+
+    def by_key(self) -> Mapping[ObjectKey, Desired]:
+        return {d.key: d for d in self.objects}
+
+
+class Missing:
+    """Stands for a field that is not there, as against one that is null."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """One field: `path` of keys and indexes; before or after may be MISSING."""
+
+    path: tuple[str | int, ...]
+    before: Any
+    after: Any
+
+
+class ChangeKind(StrEnum):
+    CREATE = "create"
+    CONFIGURE = "configure"
+    PRUNE = "prune"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The difference for one object; `source` is `file:line` for every message about it."""
+
+    kind: ChangeKind
+    key: ObjectKey
+    before: Obj | None
+    after: Obj | None
+    fields: tuple[FieldChange, ...] = ()
+    source: str = ""
+    drift: bool = False  # live differs though git did not move
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """One live object that a sync round looks at, with the verdict of planner.health on it."""
+
+    obj: Obj
+    ready: bool  # current, or held exactly as asked
+    failed: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneRules:
+    """The unit's prune block; percentages are of the inventory."""
+
+    enabled: bool = True
+    max_delete: int = 10
+    max_delete_percent: int = 20
+    allow_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncSnapshot:
+    """Everything one sync round may look at.
+
+    `live` holds objects with the unit's label and those git names. `inventory` is known to be
+    complete only when `inventory_complete`; before that nothing is pruned. `settled` are
+    differences the server keeps after our own apply (its normal form); they are no drift.
+    """
+
+    desired: DesiredSet
+    unit_label: str
+    live: Mapping[ObjectKey, Live]
+    inventory: frozenset[ObjectKey]
+    inventory_complete: bool
+    prune: PruneRules
+    correct_drift: bool
+    settled: Mapping[ObjectKey, frozenset[tuple[str | int, ...]]] = field(default_factory=dict)
+    refused: Mapping[ObjectKey, str] = field(default_factory=dict)  # digest the server refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """An object not touched yet, and what it waits for."""
+
+    key: ObjectKey
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPlan:
+    """What a sync round does: apply these now, prune those, and why the rest waits."""
+
+    apply: tuple[Desired, ...] = ()
+    prune: tuple[ObjectKey, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    drift: tuple[Change, ...] = ()
+    blocked: tuple[Finding, ...] = ()
+
+    @property
+    def quiet(self) -> bool:
+        return not (self.apply or self.prune)

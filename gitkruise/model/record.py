@@ -1,0 +1,128 @@
+"""What is known about a unit, its objects and its rollouts: the one record every sink reads.
+
+A record carries no heartbeat and no resourceVersion: nothing in it changes without news.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from gitkruise.errors import Finding
+from gitkruise.model.change import Commit
+from gitkruise.model.states import State
+from gitkruise.wire.names import ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionCount:
+    """Pods of one revision. `role` is update, current or other; `hash` is the short form."""
+
+    hash: str
+    role: str
+    pods: int
+    available: int
+    commit: str = ""  # that introduced it, as far as the ControllerRevision tells
+    images: tuple[tuple[str, str], ...] = ()  # (container, image)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """Where one CloneSet (or workload alike) stands against what git asks of it.
+
+    `asked` is how many pods should be on the update revision; `updating` are on it and not
+    available yet. `failing` are (pod, why) of updated pods that cannot start.
+    """
+
+    key: ObjectKey
+    state: State
+    message: str
+    replicas: int
+    partition: str  # as written: "4", "60%" or "0"
+    kept: int  # pods the partition keeps on the current revision
+    asked: int
+    updated: int
+    updated_ready: int
+    ready: int
+    total: int
+    available: int
+    budget: int  # maxUnavailable, resolved
+    in_place: bool
+    update_revision: str
+    current_revision: str
+    revisions: tuple[RevisionCount, ...] = ()
+    failing: tuple[tuple[str, str], ...] = ()
+    generation_seen: bool = True
+    engine: str = "own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutStep:
+    """One commit's share in the life of a rollout: what it changed, asked for, and got."""
+
+    commit: Commit
+    change: str  # `partition 60% → 30%`
+    revision: str
+    partition: str
+    asked: int
+    replicas: int
+    started: datetime
+    state: State
+    updated: int
+    done: datetime | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRecord:
+    """One object of a unit as git's reader should know it."""
+
+    key: ObjectKey
+    state: State
+    digest: str = ""  # "" for Secrets: a digest could be guessed from
+    commit: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRecord:
+    """One field that differs from git and is not being corrected."""
+
+    key: ObjectKey
+    field: str
+    git: str
+    live: str
+    manager: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitRecord:
+    """Everything known about one unit.
+
+    `attempted` is the newest commit looked at, `applied` the last one fully sent to the
+    cluster, `causal` the one that last changed this unit's content.
+    """
+
+    unit: str
+    cluster: str
+    source: str  # branch or other ref
+    state: State
+    message: str
+    since: datetime
+    attempted: Commit | None = None
+    applied: Commit | None = None
+    causal: Commit | None = None
+    objects: tuple[ObjectRecord, ...] = ()
+    rollouts: tuple[Rollout, ...] = ()
+    steps: tuple[tuple[ObjectKey, tuple[RolloutStep, ...]], ...] = ()
+    drift: tuple[DriftRecord, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    superseded: tuple[tuple[Commit, str], ...] = ()  # (commit, id of the one that overtook it)
+
+    @property
+    def updated(self) -> int:
+        return sum(r.updated for r in self.rollouts)
+
+    @property
+    def total(self) -> int:
+        return sum(r.total for r in self.rollouts)

@@ -1,0 +1,64 @@
+"""The closed set of states, the same words on the command line, in git, JSON and annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class State(StrEnum):
+    """What a person needs to know about an object or a unit."""
+
+    DONE = "Done"
+    HELD = "Held"
+    ROLLING = "Rolling"
+    WAITING = "Waiting"
+    PAUSED = "Paused"
+    STUCK = "Stuck"
+    DRIFTED = "Drifted"
+    REJECTED = "Rejected"
+    UNKNOWN = "Unknown"
+
+
+class Look(NamedTuple):
+    """How a state is shown; the word always goes with the glyph."""
+
+    glyph: str
+    ascii: str
+    colour: str
+    commit_status: str
+
+
+LOOKS: Final[dict[State, Look]] = {
+    State.DONE: Look("✓", "[ok]", "green", "success"),
+    State.HELD: Look("⏸", "[hold]", "cyan", "success"),
+    State.ROLLING: Look("◐", "[roll]", "blue", "pending"),
+    State.WAITING: Look("…", "[wait]", "blue", "pending"),
+    State.PAUSED: Look("▮", "[pause]", "cyan", "success"),
+    State.STUCK: Look("✗", "[stuck]", "red", "failure"),
+    State.DRIFTED: Look("≠", "[drift]", "yellow", "failure"),
+    State.REJECTED: Look("!", "[bad]", "red", "error"),
+    State.UNKNOWN: Look("?", "[?]", "yellow", "error"),
+}
+
+# Worst first: a unit shows the state of its neediest object.
+_SEVERITY: Final = (
+    State.REJECTED,
+    State.STUCK,
+    State.DRIFTED,
+    State.UNKNOWN,
+    State.ROLLING,
+    State.WAITING,
+    State.PAUSED,
+    State.HELD,
+    State.DONE,
+)
+
+SETTLED: Final = frozenset({State.DONE, State.HELD, State.PAUSED})  # as git asks
+
+
+def worst(states: Iterable[State]) -> State:
+    """The state that needs attention most; Done for no objects at all."""
+    found = set(states)
+    return next((s for s in _SEVERITY if s in found), State.DONE)

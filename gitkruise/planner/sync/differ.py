@@ -1,0 +1,127 @@
+"""How a live object differs from what git wants, on the fields git names and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from gitkruise.model.change import MISSING, FieldChange
+from gitkruise.wire.names import Obj
+from gitkruise.wire.quantity import parse_quantity
+from gitkruise.wire.schema import Node
+
+# Written or normalised by the server, never a difference a person cares about.
+_SERVER_OWNED: Final = frozenset(
+    {
+        ("status",),
+        ("metadata", "resourceVersion"),
+        ("metadata", "uid"),
+        ("metadata", "generation"),
+        ("metadata", "creationTimestamp"),
+        ("metadata", "managedFields"),
+        ("metadata", "selfLink"),
+    }
+)
+_QUANTITY_PARENTS: Final = frozenset({"limits", "requests", "capacity", "hard", "overhead"})
+_QUANTITY_FIELDS: Final = frozenset({"storage", "sizeLimit", "divisor"})
+Path = tuple[str | int, ...]
+
+
+def owned_differences(desired: Obj, live: Obj, node: Node | None) -> tuple[FieldChange, ...]:
+    """Fields of `desired` whose live value means something else, in path order.
+
+    Maps and keyed lists are compared by what git names; extra live keys and items are somebody
+    else's. Other lists are compared whole. Quantities are compared by value.
+    """
+    return tuple(_compare(desired, live, node, ()))
+
+
+def all_differences(before: Obj, after: Obj, node: Node | None) -> tuple[FieldChange, ...]:
+    """Every field that differs between two versions of git, additions and removals included."""
+    forward = {c.path: c for c in _compare(after, before, node, ())}
+    for change in _compare(before, after, node, ()):
+        forward.setdefault(
+            change.path, FieldChange(path=change.path, before=change.after, after=change.before)
+        )
+    return tuple(forward[path] for path in sorted(forward, key=_sortable))
+
+
+def _sortable(path: Path) -> tuple[str, ...]:
+    return tuple(f"{part:06d}" if isinstance(part, int) else part for part in path)
+
+
+def _compare(want: Any, live: Any, node: Node | None, path: Path) -> Iterator[FieldChange]:
+    if path in _SERVER_OWNED:
+        return
+    if isinstance(want, Mapping) and isinstance(live, Mapping):
+        for key in sorted(want):
+            child = node.child(key) if node else None
+            yield from _compare(want[key], live.get(key, MISSING), child, (*path, key))
+    elif _is_list(want) and _is_list(live):
+        yield from _compare_lists(want, live, node, path)
+    elif not same_meaning(want, live, path):
+        yield FieldChange(path=path, before=live, after=want)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _compare_lists(
+    want: Sequence[Any], live: Sequence[Any], node: Node | None, path: Path
+) -> Iterator[FieldChange]:
+    keys = _list_keys(want, live, node)
+    items = node.items if node else None
+    if keys:
+        found = {_identity(item, keys): item for item in live}
+        for index, item in enumerate(want):
+            other = found.get(_identity(item, keys), MISSING)
+            yield from _compare(item, other, items, (*path, index))
+    elif len(want) != len(live):
+        yield FieldChange(path=path, before=live, after=want)
+    else:
+        for index, (item, other) in enumerate(zip(want, live, strict=True)):
+            yield from _compare(item, other, items, (*path, index))
+
+
+def _list_keys(want: Sequence[Any], live: Sequence[Any], node: Node | None) -> tuple[str, ...]:
+    """Keys that identify items: the schema's, or `name` where every item has one."""
+    if node and node.list_type == "map" and node.list_keys:
+        return tuple(node.list_keys)
+    everything = [*want, *live]
+    named = everything and all(isinstance(i, Mapping) and i.get("name") for i in everything)
+    unique = len({i["name"] for i in want}) == len(want) if named else False
+    return ("name",) if named and unique else ()
+
+
+def _identity(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
+    if not isinstance(item, Mapping):
+        return (repr(item),)
+    defaults = {"protocol": "TCP"}
+    return tuple(item.get(key, defaults.get(key)) for key in keys)
+
+
+def same_meaning(want: Any, live: Any, path: Path) -> bool:
+    """Whether two leaves mean the same to the API server."""
+    if want == live and isinstance(want, bool) == isinstance(live, bool):
+        return True
+    if live is MISSING:
+        return want is None or want in ({}, [], "")
+    if isinstance(want, int | float) and isinstance(live, int | float):
+        return not isinstance(want, bool) and not isinstance(live, bool) and want == live
+    if _holds_quantity(path):
+        return _value(want) is not None and _value(want) == _value(live)
+    return False
+
+
+def _holds_quantity(path: Path) -> bool:
+    last = path[-1] if path else ""
+    return last in _QUANTITY_FIELDS or (len(path) > 1 and path[-2] in _QUANTITY_PARENTS)
+
+
+def _value(leaf: Any) -> Fraction | None:
+    try:
+        return parse_quantity(leaf).value
+    except ValueError:
+        return None

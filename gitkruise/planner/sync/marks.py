@@ -1,0 +1,85 @@
+"""The labels and annotations gitkruise writes on what it applies, and those it obeys."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from gitkruise.model.change import Desired
+from gitkruise.wire.gojson import compact
+from gitkruise.wire.names import Obj
+from gitkruise.wire.paths import get, put
+
+UNIT: Final = "gitkruise.io/unit"  # label: watch and prune selector
+UNIT_REF: Final = "gitkruise.io/unit-ref"
+COMMIT: Final = "gitkruise.io/commit"
+PATH: Final = "gitkruise.io/path"
+DIGEST: Final = "gitkruise.io/digest"
+ROLLOUT: Final = "gitkruise.io/rollout"
+OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT})
+
+MANAGER: Final = "gitkruise"
+STATUS_MANAGER: Final = "gitkruise-status"
+
+# What users of other tools may already have on their objects; a trial needs zero edits.
+_KEEP: Final[Mapping[str, tuple[str, ...]]] = {
+    "gitkruise.io/prune": ("Disabled", "Confirm"),
+    "kustomize.toolkit.fluxcd.io/prune": ("Disabled", "disabled"),
+    "client.lifecycle.config.k8s.io/deletion": ("detach",),
+}
+_ARGO_OPTIONS: Final = "argocd.argoproj.io/sync-options"
+_UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "gitkruise.io/reconcile": ("Disabled",),
+    "kustomize.toolkit.fluxcd.io/reconcile": ("disabled", "Disabled"),
+    "argocd.argoproj.io/skip-reconcile": ("true",),
+    "configmanagement.gke.io/managed": ("disabled",),
+}
+_PROTECTION_LABEL: Final = "policy.kruise.io/delete-protection"
+
+
+def unit_label(cluster: str, unit: str) -> str:
+    """The value of the unit label: 12 hex digits, the same for the same unit of a cluster."""
+    return hashlib.sha256(f"{cluster}/{unit}".encode()).hexdigest()[:12]
+
+
+def digest_of(obj: Obj) -> str:
+    """Digest of an object as git wants it; key order and layout do not matter."""
+    return "sha256:" + hashlib.sha256(compact(obj)).hexdigest()[:32]
+
+
+def marked(desired: Desired, *, unit: str, label: str, commit: str, path: str) -> Obj:
+    """The body that is applied: what git wants plus our marks."""
+    annotations = {
+        **get(desired.obj, "metadata", "annotations", default={}),
+        UNIT_REF: unit,
+        COMMIT: commit,
+        PATH: path,
+        DIGEST: desired.digest,
+    }
+    labels = {**get(desired.obj, "metadata", "labels", default={}), UNIT: label}
+    with_labels: Obj = put(desired.obj, ("metadata", "labels"), labels)
+    applied: Obj = put(with_labels, ("metadata", "annotations"), annotations)
+    return applied
+
+
+def annotation(obj: Obj, name: str) -> str:
+    value: str = get(obj, "metadata", "annotations", name, default="")
+    return value
+
+
+def untouched(obj: Obj) -> bool:
+    """Whether somebody asked that this object be left alone."""
+    return any(annotation(obj, name) in values for name, values in _UNTOUCHED.items())
+
+
+def kept(obj: Obj) -> str:
+    """Why a live object must not be pruned; "" when nothing forbids it."""
+    for name, values in _KEEP.items():
+        if annotation(obj, name) in values:
+            return f"annotation {name}: {annotation(obj, name)}"
+    options = annotation(obj, _ARGO_OPTIONS).replace(" ", "").split(",")
+    if {"Prune=false", "Prune=confirm", "Delete=false"} & set(options):
+        return f"annotation {_ARGO_OPTIONS}"
+    protection = get(obj, "metadata", "labels", _PROTECTION_LABEL, default="")
+    return f"label {_PROTECTION_LABEL}: {protection}" if protection else ""
