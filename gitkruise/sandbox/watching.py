@@ -1,11 +1,10 @@
-"""Watches over the shared World: where to start, what to send, when to stop."""
+"""Watches over the shared World: each event after it is durable, bookmarks, the timeout."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
 
 from gitkruise.errors import BadRequest
 from gitkruise.sandbox.cluster import Cluster
@@ -15,137 +14,76 @@ from gitkruise.wire.request import ApiRequest, WatchEvent
 BOOKMARK_EVERY_S: Final = 60.0
 TIMEOUT_S: Final = 1800.0  # where the client names none; kube-apiserver draws 30 to 60 minutes
 TIMEOUT_MAX_S: Final = 3600.0
-_TRUE: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
-INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-_LIST_ONLY: Final = ("resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "allowWatchBookmarks", "limit", "continue", "watch")  # fmt: skip
+_TRUE: Final = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchTerms:
-    """What one watch asked for, parsed. `initial` means: first the present state as ADDED."""
+async def batches(
+    cluster: Cluster, request: ApiRequest, *, bookmark_every_s: float = BOOKMARK_EVERY_S
+) -> AsyncIterator[list[WatchEvent]]:
+    """The events of one watch, as many at a time as there are; ends at `timeoutSeconds`.
 
-    since: int
-    initial: bool
-    marked_end: bool  # a bookmark tells where the initial events end
-    bookmarks: bool
-    timeout_s: float
-
-
-def read_terms(request: ApiRequest) -> WatchTerms:
-    """Terms of a watch request; raises BadRequest on what kube-apiserver refuses.
-
-    Source: ListOptions validation of kube-apiserver (sendInitialEvents needs
-    resourceVersionMatch=NotOlderThan, and the other way round).
+    The World's log is the only buffer: a reader slower than it raises WatchExpired. Bookmarks
+    come when the watch was silent for `bookmark_every_s`, so that a resume never starts far
+    back (kube-apiserver sends them about once a minute). Raises BadRequest for bad parameters.
     """
-    params = request.params
-    version = _number(params, "resourceVersion")
-    send_initial = _flag(params, "sendInitialEvents", default=None)
-    match = params.get("resourceVersionMatch", "")
-    if send_initial is not None and match != "NotOlderThan":
-        raise BadRequest(
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        )
-    if send_initial is None and match:
-        raise BadRequest(
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        )
-    bookmarks = bool(_flag(params, "allowWatchBookmarks", default=False))
-    timeout = _number(params, "timeoutSeconds")
-    return WatchTerms(
-        since=version,
-        initial=bool(send_initial) if send_initial is not None else version == 0,
-        marked_end=bool(send_initial) and bookmarks,
-        bookmarks=bookmarks,
-        timeout_s=min(float(timeout), TIMEOUT_MAX_S) if timeout else TIMEOUT_S,
-    )
+    bookmarks = _flag(request.params, "allowWatchBookmarks")
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _timeout_s(request.params)
+    events, position = cluster.world.watch(request, 0)
+    told = loop.time()
+    while True:
+        if events:
+            await cluster.durable(position)
+            told = loop.time()
+            yield events
+        if loop.time() >= end:
+            return
+        due = told + bookmark_every_s if bookmarks else end
+        await _news(cluster, position, until=min(due, end))
+        events, position = cluster.world.watch(request, position)
+        if not events and bookmarks and loop.time() >= due:
+            events = [bookmark(cluster, request, position)]
 
 
 async def follow(
     cluster: Cluster, request: ApiRequest, *, bookmark_every_s: float = BOOKMARK_EVERY_S
 ) -> AsyncIterator[WatchEvent]:
-    """The events of one watch, each after it is durable; ends at its timeout.
-
-    Raises BadRequest for bad terms and WatchExpired when the log no longer reaches back.
-    """
-    terms = read_terms(request)
-    position = terms.since
-    loop = asyncio.get_running_loop()
-    if terms.initial:
-        events, position = await _initial(cluster, request)
+    """The events of `batches`, one by one."""
+    async for events in batches(cluster, request, bookmark_every_s=bookmark_every_s):
         for event in events:
             yield event
-        if terms.marked_end:
-            yield bookmark(cluster, request, position, end_of_initial=True)
-    end = loop.time() + terms.timeout_s
-    told = loop.time()
-    while True:
-        events, position = cluster.world.watch(request, position)
-        if events:
-            await cluster.durable(position)
-            told = loop.time()
-        for event in events:
-            yield event
-        if loop.time() >= end:
-            return
-        due = told + bookmark_every_s if terms.bookmarks else end
-        if not await _news(cluster, position, until=min(due, end)):
-            if terms.bookmarks and loop.time() >= due:
-                told = loop.time()
-                yield bookmark(cluster, request, position)
 
 
-async def _news(cluster: Cluster, position: int, *, until: float) -> bool:
+async def _news(cluster: Cluster, position: int, *, until: float) -> None:
     try:
         async with asyncio.timeout_at(until):
             await cluster.changed(position)
     except TimeoutError:
-        return False
-    return True
+        return
 
 
-async def _initial(cluster: Cluster, request: ApiRequest) -> tuple[list[WatchEvent], int]:
-    params = {key: value for key, value in request.params.items() if key not in _LIST_ONLY}
-    reply = await cluster.handle(replace(request, verb="list", params=params))
-    events = [
-        WatchEvent(type="ADDED", object=with_type(cluster, request, item))
-        for item in reply.body["items"]
-    ]
-    return events, int(reply.body["metadata"]["resourceVersion"])
-
-
-def with_type(cluster: Cluster, request: ApiRequest, item: Obj) -> Obj:
-    """`item` of a list with the apiVersion and kind that a list leaves out."""
-    if "kind" in item:
-        return item
-    return {**_type_of(cluster, request), **item}
-
-
-def bookmark(
-    cluster: Cluster, request: ApiRequest, version: int, *, end_of_initial: bool = False
-) -> WatchEvent:
+def bookmark(cluster: Cluster, request: ApiRequest, version: int) -> WatchEvent:
     """A BOOKMARK at `version`: the type and the resourceVersion, nothing else."""
-    meta: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
-    if end_of_initial:
-        meta["annotations"] = {INITIAL_EVENTS_END: "true"}
-    return WatchEvent(type="BOOKMARK", object={**_type_of(cluster, request), "metadata": meta})
-
-
-def _type_of(cluster: Cluster, request: ApiRequest) -> dict[str, Any]:
-    group, version, _ = request.resource
     kind = cluster.world.catalog.by_ref(request.resource)
-    return {"kind": kind.kind, "apiVersion": join_api_version(group, version)}
+    assert kind is not None
+    group, api_version, _ = request.resource
+    obj: Obj = {
+        "kind": kind.kind,
+        "apiVersion": join_api_version(group, api_version),
+        "metadata": {"resourceVersion": str(version), "creationTimestamp": None},
+    }
+    return WatchEvent(type="BOOKMARK", object=obj)
 
 
-def _number(params: Any, name: str) -> int:
-    text = params.get(name, "") or "0"
-    if not (text.isascii() and text.isdigit()) or int(text) >= 2**63:
-        raise BadRequest(f'{name}: Invalid value: "{text}": must be a non-negative integer')
-    return int(text)
+def _timeout_s(params: Mapping[str, str]) -> float:
+    text = params.get("timeoutSeconds", "") or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise BadRequest(f'timeoutSeconds: Invalid value: "{text}": must be a non-negative integer')
+    return min(float(text), TIMEOUT_MAX_S) or TIMEOUT_S
 
 
-def _flag(params: Any, name: str, *, default: bool | None) -> bool | None:
-    if name not in params:
-        return default
-    if params[name] not in _TRUE:
-        raise BadRequest(f'{name}: Invalid value: "{params[name]}": must be true or false')
-    return _TRUE[params[name]]
+def _flag(params: Mapping[str, str], name: str) -> bool:
+    text = params.get(name, "")
+    if text not in _TRUE:
+        raise BadRequest(f'{name}: Invalid value: "{text}": must be true or false')
+    return _TRUE[text]

@@ -1,0 +1,182 @@
+"""The state directory of a sandbox: who owns it, who runs in it, its keys and its token."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.sandbox.certificates import KeyPair, is_due, new_authority, new_server
+from gitkruise.sandbox.kubeconfig import write_private
+
+TOKEN_BYTES: Final = 32
+
+
+def default_state_dir() -> Path:
+    """Where the platform keeps state of programs; $GITKRUISE_STATE is the command line's to read."""
+    return Path(platformdirs.user_state_dir("gitkruise"))
+
+
+def failed(code: str, message: str, **notes: str) -> ClusterFailed:
+    """A ClusterFailed with one finding; notes are why=, unchanged=, next=."""
+    return ClusterFailed(Finding(code=code, message=message, notes=tuple(notes.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """Paths inside `root`, which belongs to one user (mode 0700) and one running sandbox."""
+
+    root: Path
+
+    @property
+    def store(self) -> Path:
+        return self.root / "cluster.db"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "sandbox.lock"
+
+    @property
+    def record(self) -> Path:
+        """What the running sandbox says about itself (pid, url), for `status` and `down`."""
+        return self.root / "sandbox.json"
+
+    @property
+    def log(self) -> Path:
+        """Output of a detached sandbox."""
+        return self.root / "sandbox.log"
+
+    def prepare(self) -> None:
+        """Make the directory, or check that nobody else can write in it. Raises ClusterFailed."""
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            info = self.root.stat()
+        except OSError as error:
+            raise failed(
+                "GK4111",
+                f"cannot use the state directory {self.root}: {error.strerror}",
+                next="gitkruise sandbox up --ephemeral, or set GITKRUISE_STATE to a directory of yours",
+            ) from error
+        if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise failed(
+                "GK4112",
+                f"the state directory {self.root} can be written by others",
+                why="it holds the token and the keys of the sandbox",
+                unchanged="nothing in it was read or written",
+                next=f"chmod 0700 {self.root}",
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for one sandbox; the kernel lets go when the process ends."""
+        handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise failed(
+                    "GK4113",
+                    f"a sandbox already runs with the state in {self.root}",
+                    next="gitkruise sandbox status, or gitkruise sandbox down",
+                ) from None
+            yield
+        finally:
+            os.close(handle)
+
+    def is_locked(self) -> bool:
+        """True while some process runs a sandbox on this directory."""
+        try:
+            handle = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What clients know a sandbox by."""
+
+    authority: KeyPair
+    server: KeyPair
+    token: str
+
+
+def new_identity(now: datetime) -> Identity:
+    """Fresh keys and a fresh token, kept nowhere."""
+    authority = new_authority(now)
+    return Identity(authority, new_server(authority, now), secrets.token_urlsafe(TOKEN_BYTES))
+
+
+def stored_identity(state: StateDir, now: datetime) -> Identity:
+    """The directory's keys and token, made on first use; certificates near their end are renewed.
+
+    The token and the authority stay, so kubeconfigs handed out earlier go on working.
+    """
+    authority = _load(state.root / "ca.crt", state.root / "ca.key")
+    if authority is None or is_due(authority, now):
+        authority = _keep(state, "ca", new_authority(now))
+        server = None
+    else:
+        server = _load(state.root / "server.crt", state.root / "server.key")
+    if server is None or is_due(server, now):
+        server = _keep(state, "server", new_server(authority, now))
+    path = state.root / "token"
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(TOKEN_BYTES).encode())
+    token = path.read_text().strip()
+    if len(token) < TOKEN_BYTES:
+        raise failed(
+            "GK4114", f"the token in {path} is too short to be safe", next=f"rm {path} and start again"
+        )
+    return Identity(authority, server, token)
+
+
+def renewed(state: StateDir | None, identity: Identity, now: datetime) -> Identity:
+    """`identity` with a new server certificate when the old one is near its end."""
+    if not is_due(identity.server, now):
+        return identity
+    server = new_server(identity.authority, now)
+    if state is not None:
+        _keep(state, "server", server)
+    return Identity(identity.authority, server, identity.token)
+
+
+def _load(certificate: Path, key: Path) -> KeyPair | None:
+    if not (certificate.exists() and key.exists()):
+        return None
+    pair = KeyPair(certificate.read_bytes(), key.read_bytes())
+    try:
+        pair.expires()
+    except ValueError:
+        raise failed(
+            "GK4115",
+            f"{certificate} is not a certificate",
+            next=f"rm {certificate} {key} and start again; kubeconfigs handed out must be fetched again",
+        ) from None
+    return pair
+
+
+def _keep(state: StateDir, name: str, pair: KeyPair) -> KeyPair:
+    write_private(state.root / f"{name}.key", pair.key)
+    write_private(state.root / f"{name}.crt", pair.certificate)
+    return pair
