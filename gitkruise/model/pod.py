@@ -88,6 +88,17 @@ class Container(_Wire, frozen=True):
     restart_policy: str | None = None
 
 
+class Waiting(_Wire, frozen=True):
+    """Why a container does not run: ImagePullBackOff, CrashLoopBackOff, …"""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(_Wire, frozen=True):
+    waiting: Waiting | None = None
+
+
 class ContainerStatus(_Wire, frozen=True):
     name: str
     image: str = ""
@@ -96,6 +107,11 @@ class ContainerStatus(_Wire, frozen=True):
     ready: bool = False
     restart_count: int = 0
     resources: Resources | None = None
+    state: ContainerState | None = None
+
+    @property
+    def waiting(self) -> Waiting | None:
+        return self.state.waiting if self.state else None
 
 
 class _Owner(_Wire, frozen=True):
