@@ -2,9 +2,108 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+_ESCAPED: Final = re.compile("[<>&\u2028\u2029]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_PLAIN_BELOW, _PLAIN_FROM = 1e21, 1e-6  # outside this range Go writes an exponent
+
 
 class RawJSON(bytes):
     """JSON text kept exactly as it came, in place of a decoded value (a ControllerRevision's data).
 
     An opaque leaf: patches replace it whole, codecs write it verbatim.
     """
+
+
+def compact(value: Any) -> bytes:
+    """`value` as json.Marshal writes a generic map: no spaces, keys in byte order, HTML escaped.
+
+    Integers are written exactly, floats in Go's shortest form, RawJSON verbatim. Raises TypeError
+    on what is no JSON value and ValueError on NaN and infinities.
+    """
+    return "".join(_parts(value, in_order=False)).encode()
+
+
+def ordered(value: Any) -> bytes:
+    """`value` as json.Marshal writes a struct: like `compact`, keys in the order they stand in."""
+    return "".join(_parts(value, in_order=True)).encode()
+
+
+def through_doubles(value: Any) -> Any:
+    """`value` as it looks after json.Unmarshal into `interface{}`: each integer a float64.
+
+    Integers above 2**53 lose digits; they come back as the integers Go would print.
+    """
+    if isinstance(value, Mapping):
+        return {key: through_doubles(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [through_doubles(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53:
+        return float(value)
+    return value
+
+
+def number_text(value: float) -> str:
+    """A number as Go writes it: `1`, `0.5`, `9223372036854776000`, `1e+21`, `1e-7`."""
+    if isinstance(value, int):
+        return str(value)
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is no JSON number")
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    digits = Decimal(repr(value))
+    if _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        text = format(digits, "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa, _, exponent = format(digits.normalize(), "e").partition("e")
+    return f"{mantissa}e{exponent[0]}{exponent[1:].lstrip('0')}"
+
+
+def _parts(value: Any, *, in_order: bool) -> Iterator[str]:
+    if isinstance(value, str):
+        yield _string(value)
+    elif value is None or isinstance(value, bool):
+        yield "null" if value is None else "true" if value else "false"
+    elif isinstance(value, int | float):
+        yield number_text(value)
+    elif isinstance(value, RawJSON):
+        yield value.decode()
+    elif isinstance(value, Mapping):
+        yield from _object(value, in_order=in_order)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        yield from _array(value, in_order=in_order)
+    else:
+        raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _object(value: Mapping[str, Any], *, in_order: bool) -> Iterator[str]:
+    separator = "{"
+    for key in value if in_order else sorted(value):
+        yield separator
+        yield _string(key)
+        yield ":"
+        yield from _parts(value[key], in_order=in_order)
+        separator = ","
+    yield "{}" if separator == "{" else "}"
+
+
+def _array(value: Sequence[Any], *, in_order: bool) -> Iterator[str]:
+    separator = "["
+    for item in value:
+        yield separator
+        yield from _parts(item, in_order=in_order)
+        separator = ","
+    yield "[]" if separator == "[" else "]"
+
+
+def _string(text: str) -> str:
+    if _SURROGATE.search(text):  # what a lone \ud800 becomes when Go reads it
+        text = _SURROGATE.sub("\ufffd", text)
+    quoted: str = encode_basestring(text)
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)

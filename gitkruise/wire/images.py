@@ -1,0 +1,51 @@
+"""Image references, as far as defaults and comparisons depend on them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_DOMAIN: Final = (
+    r"(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+    r"(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+)
+_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REFERENCE: Final = re.compile(
+    rf"(?P<name>(?:{_DOMAIN}/)?{_PART}(?:/{_PART})*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?"
+    r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?",
+    re.ASCII,
+)
+_DIGEST: Final = re.compile(r"sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}")
+_IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
+_NAME_LIMIT, _TEXT_LIMIT = 255, 4096
+
+
+def image_tag(image: str) -> str:
+    """The tag Kubernetes sees: "latest" without tag and digest, "" with a digest alone.
+
+    Also "" for what is no image reference. Source: parsers.ParseImageName of Kubernetes over
+    distribution's normalised references.
+    """
+    found = _REFERENCE.fullmatch(_normal(image)) if image and len(image) <= _TEXT_LIMIT else None
+    if not found or len(found["name"]) > _NAME_LIMIT or _IDENTIFIER.fullmatch(image):
+        return ""
+    if found["digest"] and not _DIGEST.fullmatch(found["digest"]):
+        return ""
+    return found["tag"] or ("" if found["digest"] else "latest")
+
+
+def default_pull_policy(image: str) -> str:
+    """`Always` for the tag latest, else `IfNotPresent` (v1.SetDefaults_Container)."""
+    return "Always" if image_tag(image) == "latest" else "IfNotPresent"
+
+
+def _normal(image: str) -> str:
+    """With the registry spelt out, so that a first path part is not taken for a registry."""
+    first, slash, _ = image.partition("/")
+    is_registry = slash and (
+        "." in first or ":" in first or first == "localhost" or first != first.lower()
+    )
+    if is_registry:
+        return image
+    return f"docker.io/{image if slash else f'library/{image}'}"

@@ -1,0 +1,126 @@
+"""The defaults OpenKruise's webhook gives pod and claim templates: they enter revision bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any, Final, TypeAlias
+
+from gitkruise.wire.images import default_pull_policy
+from gitkruise.wire.quantity import round_up_milli
+from gitkruise.wire.typed import normalise
+
+Node: TypeAlias = MutableMapping[str, Any]  # a part of a typed value made here, so ours to fill
+Step: TypeAlias = str | tuple[str, ...]  # "*" is every element of a list, a tuple is each of those
+
+_LONG_LIVED: Final = ("containers", "initContainers")
+_ALL: Final = (*_LONG_LIVED, "ephemeralContainers")
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE: Final = (_ALL, "*", _PROBES)
+_GETS: Final = ((*_PROBE, "httpGet"), (_ALL, "*", "lifecycle", ("postStart", "preStop"), "httpGet"))
+_FILES: Final = (
+    ("volumes", "*", "downwardAPI", "items", "*", "fieldRef"),
+    ("volumes", "*", "projected", "sources", "*", "downwardAPI", "items", "*", "fieldRef"),
+)
+_MODES: Final = ("secret", "configMap", "downwardAPI", "projected")
+_TOKEN: Final = ("volumes", "*", "projected", "sources", "*", "serviceAccountToken")
+
+# (the maps to look at, the field, its value where it is missing); typed values have no empty fields
+POD_SPEC: Final[tuple[tuple[tuple[Step, ...], str, Any], ...]] = (
+    ((), "dnsPolicy", "ClusterFirst"),
+    ((), "restartPolicy", "Always"),
+    ((), "securityContext", {}),
+    ((), "terminationGracePeriodSeconds", 30),
+    ((), "schedulerName", "default-scheduler"),
+    ((_LONG_LIVED, "*"), "terminationMessagePath", "/dev/termination-log"),
+    ((_LONG_LIVED, "*"), "terminationMessagePolicy", "File"),
+    ((_ALL, "*", "ports", "*"), "protocol", "TCP"),
+    ((_ALL, "*", "env", "*", "valueFrom", "fieldRef"), "apiVersion", "v1"),
+    (_PROBE, "timeoutSeconds", 1),
+    (_PROBE, "periodSeconds", 10),
+    (_PROBE, "successThreshold", 1),
+    (_PROBE, "failureThreshold", 3),
+    *((get, "path", "/") for get in _GETS),
+    *((get, "scheme", "HTTP") for get in _GETS),
+    (("volumes", "*", "hostPath"), "type", ""),
+    (("volumes", "*", _MODES), "defaultMode", 420),
+    *((file, "apiVersion", "v1") for file in _FILES),
+    (_TOKEN, "expirationSeconds", 3600),
+)  # fmt: skip
+
+_RESOURCES: Final[tuple[tuple[Step, ...], ...]] = (
+    (_ALL, "*", "resources", ("limits", "requests")),
+    ("overhead",),
+)
+_CLAIM_RESOURCES: Final[tuple[tuple[Step, ...], ...]] = (
+    ("spec", "resources", ("limits", "requests")),
+    ("status", "capacity"),
+)
+
+
+def default_template(template: Any, *, host_ports: bool = False) -> dict[str, Any]:
+    """A pod template as OpenKruise stores it: typed and defaulted. Raises Malformed.
+
+    `host_ports` is gate DefaultHostNetworkHostPortsInPodTemplates. Pull policies differ from a
+    Deployment's: a container without one always gets `Always`, only init containers go by tag.
+    """
+    typed: dict[str, Any] = normalise("PodTemplateSpec", template)
+    fill_pod_spec(typed["spec"], _pull_always)
+    if host_ports and typed["spec"].get("hostNetwork"):
+        for port in _maps(typed["spec"], (_LONG_LIVED, "*", "ports", "*")):
+            if port.get("containerPort"):
+                port.setdefault("hostPort", port["containerPort"])
+    return typed
+
+
+def default_claim(claim: Any) -> dict[str, Any]:
+    """A volumeClaimTemplate as OpenKruise stores it: typed, phase Pending. Raises Malformed."""
+    typed: dict[str, Any] = normalise("PersistentVolumeClaim", claim)
+    typed["status"].setdefault("phase", "Pending")
+    _round(typed, _CLAIM_RESOURCES)
+    return typed
+
+
+def fill_pod_spec(spec: Node, container_policy: Callable[[str], str]) -> None:
+    """Fill what is missing in a typed pod spec made by `normalise`, in place.
+
+    `container_policy` chooses the pull policy of ordinary containers from their image.
+    """
+    for volume in _maps(spec, ("volumes", "*")):
+        if volume.keys() <= {"name"}:
+            volume["emptyDir"] = {}
+    for path, field, value in POD_SPEC:
+        for node in _maps(spec, path):
+            if field not in node:
+                node[field] = dict(value) if isinstance(value, dict) else value
+    for kind, policy in (("containers", container_policy), ("initContainers", default_pull_policy)):
+        for container in _maps(spec, (kind, "*")):
+            if "imagePullPolicy" not in container:
+                container["imagePullPolicy"] = policy(container.get("image", ""))
+    _round(spec, _RESOURCES)
+
+
+def _pull_always(_image: str) -> str:
+    return "Always"
+
+
+def _round(root: Node, paths: tuple[tuple[Step, ...], ...]) -> None:
+    for path in paths:
+        for amounts in _maps(root, path):
+            for name, text in amounts.items():
+                amounts[name] = round_up_milli(text)
+
+
+def _maps(node: Any, path: tuple[Step, ...]) -> Iterator[Node]:
+    """Every map `path` leads to."""
+    if not path:
+        if node is not None:
+            yield node
+        return
+    head, rest = path[0], path[1:]
+    if head == "*":
+        for item in node or ():
+            yield from _maps(item, rest)
+        return
+    for name in (head,) if isinstance(head, str) else head:
+        if name in node:
+            yield from _maps(node[name], rest)

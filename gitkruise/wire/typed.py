@@ -1,0 +1,218 @@
+"""The typed round trip: what is left of a value that Go decoded into a struct and wrote again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from gitkruise.wire._tables import TYPES
+from gitkruise.wire.quantity import canonical
+from gitkruise.wire.times import format_time, parse_time
+
+Codec: TypeAlias = Callable[[Any], Any]
+
+
+class Malformed(ValueError):
+    """A value no struct can hold: the wrong JSON type, a number out of range, a bad quantity.
+
+    `path` leads from the value handed in to the spot; `problem` says what is wrong there.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.path: tuple[str | int, ...] = ()
+        self.problem = problem
+
+    def __str__(self) -> str:
+        spot = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path)
+        return f"{spot.lstrip('.')}: {self.problem}" if spot else self.problem
+
+
+def normalise(type_name: str, value: Any) -> Any:
+    """`value` after a round trip through the Go struct `type_name` ("PodTemplateSpec", ...).
+
+    Unknown fields vanish, omitempty drops zero values, structs are always written, quantities and
+    times are printed anew. Keys come in struct order. Raises Malformed where Go cannot decode.
+    """
+    return _struct(type_name)(value)
+
+
+class _Field(NamedTuple):
+    name: str
+    always: bool
+    codec: Codec
+    pointer: bool  # left out only when nil, not when zero
+
+
+@cache
+def _struct(type_name: str) -> Codec:
+    fields: list[_Field] = []  # filled on first use, so that types may mention each other
+
+    def round_trip(value: Any) -> dict[str, Any]:
+        if value is not None and not isinstance(value, Mapping):
+            raise Malformed(f"cannot unmarshal {_go_name(value)} into a {type_name}")
+        if not fields:
+            fields.extend(_fields(type_name))
+        given = value or {}
+        out: dict[str, Any] = {}
+        for name, always, codec, pointer in fields:
+            raw = given.get(name)
+            if raw is None and not always:
+                continue
+            try:
+                held = codec(raw)
+            except Malformed as error:
+                error.path = (name, *error.path)
+                raise
+            if always or (held is not None if pointer else held):
+                out[name] = held
+        return out
+
+    return round_trip
+
+
+def _fields(type_name: str) -> list[_Field]:
+    return [
+        _Field(name, always or _is_struct(kind), _codec(kind), kind.startswith("*"))
+        for name, always, kind in TYPES[type_name]
+    ]
+
+
+def _is_struct(kind: str) -> bool:
+    return kind in TYPES
+
+
+def _codec(kind: str) -> Codec:
+    if kind.startswith("*"):
+        target = _codec(kind[1:])
+        return lambda value: None if value is None else target(value)
+    if kind.startswith("[]"):
+        return _list(_codec(kind[2:]))
+    if kind.startswith("map<"):
+        return _map(_codec(kind[4:-1]))
+    return _SCALARS[kind] if kind in _SCALARS else _struct(kind)
+
+
+def _list(element: Codec) -> Codec:
+    def round_trip(value: Any) -> list[Any] | None:
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple):
+            raise Malformed(f"cannot unmarshal {_go_name(value)} into a list")
+        out = []
+        for index, item in enumerate(value):
+            try:
+                out.append(element(item))
+            except Malformed as error:
+                error.path = (index, *error.path)
+                raise
+        return out
+
+    return round_trip
+
+
+def _map(element: Codec) -> Codec:
+    def round_trip(value: Any) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise Malformed(f"cannot unmarshal {_go_name(value)} into a map")
+        out = {}
+        for key, item in sorted(value.items()):  # Go writes maps in key order
+            try:
+                out[key] = element(item)
+            except Malformed as error:
+                error.path = (key, *error.path)
+                raise
+        return out
+
+    return round_trip
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise Malformed(f"cannot unmarshal {_go_name(value)} into a string")
+    return value
+
+
+def _bool(value: Any) -> bool:
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise Malformed(f"cannot unmarshal {_go_name(value)} into a boolean")
+    return value
+
+
+def _integer(bits: int) -> Codec:
+    limit = 1 << (bits - 1)
+
+    def round_trip(value: Any) -> int:
+        if value is None:
+            return 0
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise Malformed(f"cannot unmarshal {_go_name(value)} into an int{bits}")
+        if not -limit <= value < limit:
+            raise Malformed(f"cannot unmarshal number {value} into an int{bits}")
+        return value
+
+    return round_trip
+
+
+_int32: Final = _integer(32)
+
+
+def _int_or_string(value: Any) -> int | str:
+    return value if isinstance(value, str) else _int32(value)
+
+
+def _quantity(value: Any) -> str:
+    if value is None:
+        return "0"
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise Malformed(f"cannot unmarshal {_go_name(value)} into a quantity")
+    try:
+        return canonical(value)
+    except ValueError as error:
+        raise Malformed(str(error)) from error
+
+
+def _time(value: Any) -> str | None:
+    if not isinstance(value, str | None):
+        raise Malformed(f"cannot unmarshal {_go_name(value)} into a time")
+    try:
+        instant = parse_time(value)
+    except ValueError as error:
+        raise Malformed(f"parsing time {value!r}: {error}") from error
+    return format_time(instant) if instant else None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_SCALARS: Final[dict[str, Codec]] = {
+    "str": _text,
+    "bool": _bool,
+    "i32": _int32,
+    "i64": _integer(64),
+    "Time": _time,
+    "Qty": _quantity,
+    "IntOrStr": _int_or_string,
+    "RawJSON": _as_it_is,
+}
+
+
+def _go_name(value: Any) -> str:
+    """What Go's decoder calls the JSON type of a value."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int | float):
+        return "number"
+    return "object" if isinstance(value, Mapping) else "array"
