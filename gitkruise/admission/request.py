@@ -1,0 +1,36 @@
+"""One write as admission sees it, before it is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gitkruise.model.view import View
+from gitkruise.wire.names import Obj, ObjectKey
+
+if TYPE_CHECKING:
+    from gitkruise.wire.catalog import Kind
+
+CREATE: Final = "CREATE"
+UPDATE: Final = "UPDATE"
+DELETE: Final = "DELETE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionRequest:
+    """A create, update or delete of one object (or of its `subresource`).
+
+    `obj` is the object as it would be stored, in the version of the request, or None on DELETE;
+    `old` the stored one, or None on CREATE (any served version). `view` answers look-ups of other
+    objects.
+    """
+
+    operation: str
+    kind: Kind
+    key: ObjectKey
+    obj: Obj | None
+    old: Obj | None = None
+    subresource: str = ""
+    user: str = ""
+    dry_run: bool = False
+    view: View
