@@ -15,6 +15,7 @@ GitkruiseError
     ├── Conflict 409        the object moved since we looked                    planned again now
     ├── ApplyConflict 409   another field manager owns a field                  never retried
     ├── WatchExpired 410    the server forgot our resourceVersion               listed again
+    ├── NotSupported 501
     └── TooManyRequests 429 · InternalError 500 · Unavailable 503 · GatewayTimeout 504   backed off
 """
 
@@ -240,6 +241,12 @@ class InternalError(ApiError):
     retry, reason, status = Retry.BACKOFF, "InternalError", 500
 
 
+class NotSupported(ApiError):
+    """The path exists in Kubernetes and cannot work here (exec into a simulated container)."""
+
+    reason, status = "NotImplemented", 501
+
+
 class Unavailable(ApiError):
     retry, reason, status = Retry.BACKOFF, "ServiceUnavailable", 503
 
@@ -253,7 +260,7 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
     for cls in (
         BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, Conflict,
         WatchExpired, TooLarge, UnsupportedMediaType, InvalidObject, TooManyRequests,
-        InternalError, Unavailable, GatewayTimeout,
+        InternalError, NotSupported, Unavailable, GatewayTimeout,
     )
 }  # fmt: skip
 
