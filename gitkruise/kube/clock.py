@@ -35,7 +35,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock; with `speed` other than 1 it runs that many times faster from its start."""
+    """The machine's clock; from its start it runs `speed` times as fast as real time."""
 
     def __init__(self, *, speed: float = 1.0) -> None:
         assert speed > 0
@@ -109,9 +109,7 @@ class _JumpingSelector(selectors.BaseSelector):
     def __init__(self, clock: ManualClock) -> None:
         self._real, self._clock = selectors.DefaultSelector(), clock
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, int]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = self._real.select(0)
         if ready or timeout == 0:
             return ready

@@ -29,7 +29,9 @@ class _Event(msgspec.Struct, gc=False):
 def _as_json(value: Any) -> Any:
     if isinstance(value, RawJSON):
         # A raw newline is never inside a JSON string; without them a watch event stays one line.
-        return msgspec.Raw(msgspec.json.format(bytes(value), indent=-1) if b"\n" in value else value)
+        return msgspec.Raw(
+            msgspec.json.format(bytes(value), indent=-1) if b"\n" in value else value
+        )
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is not JSON")

@@ -1,0 +1,76 @@
+"""An object kept as the bytes it came in: 5 kB instead of 30, and invisible to the collector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from gitkruise.kube.codec import decode
+from gitkruise.wire.names import Obj
+
+
+class RawObject(Mapping[str, Any]):
+    """A Mapping over JSON bytes, decoded anew on each access; `thaw` gives a plain dict once.
+
+    `api_version` and `kind` stand in where the bytes have none (items of typed lists).
+    """
+
+    __slots__ = ("api_version", "kind", "raw")
+
+    def __init__(self, raw: bytes, *, api_version: str, kind: str) -> None:
+        self.raw, self.api_version, self.kind = raw, api_version, kind
+
+    def thaw(self) -> dict[str, Any]:
+        value: dict[str, Any] = decode(self.raw)
+        return {"apiVersion": self.api_version, "kind": self.kind, **value}
+
+    def __getitem__(self, key: str) -> Any:
+        return self.thaw()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.thaw())
+
+    def __len__(self) -> int:
+        return len(self.thaw())
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What the store wants to know of an owner reference."""
+
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What the store wants to know of an object's metadata."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    owner_references: tuple[Owner, ...] | None = None
+    deletion_timestamp: str | None = None
+    finalizers: tuple[str, ...] | None = None
+    deletion_grace_period_seconds: int | None = None
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: Meta = Meta()
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+
+def thaw(obj: Obj) -> Obj:
+    """A plain dict of `obj`, itself if it is one."""
+    return obj.thaw() if isinstance(obj, RawObject) else obj
+
+
+def meta_of(obj: Obj) -> Meta:
+    """The metadata of an object in either form."""
+    if isinstance(obj, RawObject):
+        return _HEAD.decode(obj.raw).metadata
+    return msgspec.convert(obj.get("metadata") or {}, Meta)

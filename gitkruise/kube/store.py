@@ -1,0 +1,316 @@
+"""What was last observed of a cluster, our own writes included; answers observers as a View."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gitkruise.kube.rawobject import RawObject, meta_of, thaw
+from gitkruise.kube.watch import (
+    Apply,
+    Delete,
+    Feed,
+    Init,
+    InitApply,
+    InitDone,
+    StoreEvent,
+    number_of,
+)
+from gitkruise.model.pod import POD, PodFacts, pod_facts, pod_facts_from_bytes
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.paths import drop
+
+_UNHEARD: Final = -1  # horizon of a feed that has told nothing yet
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One observed version of one object. `owners` are the uids of all its owner references."""
+
+    key: ObjectKey
+    uid: str
+    version: int
+    generation: int
+    owners: tuple[str, ...]
+    deleting: bool
+    obj: Obj
+    facts: PodFacts | None  # pods only
+
+    def read(self) -> Obj:
+        """The whole object as a plain dict; decoded on each call when it is kept as bytes."""
+        return thaw(self.obj)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Told to subscribers once per accepted change; None stands for not existing."""
+
+    key: ObjectKey
+    before: Seen | None
+    after: Seen | None
+
+
+Subscriber = Callable[[Change], None]
+
+
+class Store:
+    """The informers' cache with read-your-writes. Implements model.view.View.
+
+    Each feed has a horizon: the version up to which it has told everything. Rules: a known uid
+    only moves to newer versions; an unknown uid not newer than the horizon is over already; a uid
+    the server told us is deleted stays away until the watch has shown that; a relist removes what
+    it does not name, unless that is newer than the list; another uid under the same name is a
+    delete and an add. So late, repeated and lost events end in the projection of the truth.
+    Only kinds somebody follows (`follow`) are kept.
+
+    Pods that come as RawObject stay bytes; other objects lose `metadata.managedFields` unless
+    `keep_managed_fields`.
+    """
+
+    def __init__(self, *, keep_managed_fields: bool = False) -> None:
+        self._keep_managed = keep_managed_fields
+        self._kinds: dict[GroupKind, dict[str, dict[str, Seen]]] = {}
+        self._owned: dict[str, dict[ObjectKey, None]] = {}
+        self._by_uid: dict[str, ObjectKey] = {}
+        self._gone: dict[str, int] = {}  # uid we know deleted → its last version known to us
+        self._listing: dict[Feed, set[str]] = {}
+        self._synced: dict[Feed, bool] = {}
+        self._horizon: dict[Feed, int] = {}
+        self._doubts: dict[ObjectKey, dict[ObjectKey, None]] = {}
+        self._subscribers: dict[Subscriber, frozenset[GroupKind] | None] = {}
+
+    # View -----------------------------------------------------------------------------------
+
+    def get(self, key: ObjectKey) -> Obj | None:
+        seen = self.seen(key)
+        return None if seen is None else seen.read()
+
+    def objects(self, group_kind: GroupKind, namespace: str = "") -> list[Obj]:
+        return [seen.read() for seen in self.all_seen(group_kind, namespace)]
+
+    def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> list[Obj]:
+        return [seen.read() for seen in self._owned_seen(uid, group_kind, namespace)]
+
+    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
+        return [s.facts for s in self._owned_seen(uid, POD, namespace) if s.facts is not None]
+
+    # Beyond the View ------------------------------------------------------------------------
+
+    def seen(self, key: ObjectKey) -> Seen | None:
+        return self._kinds.get(key.group_kind, {}).get(key.namespace, {}).get(key.name)
+
+    def all_seen(self, group_kind: GroupKind, namespace: str = "") -> list[Seen]:
+        """Observed versions in order of namespace and name; "" means every namespace."""
+        spaces = self._kinds.get(group_kind, {})
+        wanted = [namespace] if namespace else sorted(spaces)
+        return [spaces[ns][name] for ns in wanted if ns in spaces for name in sorted(spaces[ns])]
+
+    def key_of_uid(self, uid: str) -> ObjectKey | None:
+        """Who lives under `uid` now."""
+        return self._by_uid.get(uid)
+
+    def subscribe(
+        self, subscriber: Subscriber, kinds: frozenset[GroupKind] | None = None
+    ) -> Callable[[], None]:
+        """Call `subscriber` for every change (of `kinds`); it must neither block nor raise.
+
+        Returns what ends the subscription.
+        """
+        self._subscribers[subscriber] = kinds
+
+        def end() -> None:
+            self._subscribers.pop(subscriber, None)
+
+        return end
+
+    # Feeds ----------------------------------------------------------------------------------
+
+    def follow(self, feed: Feed) -> None:
+        """Announce a feed. One per kind and namespace: a relist drops what it does not name."""
+        self._synced.setdefault(feed, False)
+        self._horizon.setdefault(feed, _UNHEARD)
+
+    def synced(self, kinds: frozenset[GroupKind]) -> bool:
+        """Every one of `kinds` is followed and has been listed completely at least once."""
+        feeds = [feed for feed in self._synced if feed.group_kind in kinds]
+        return kinds <= {feed.group_kind for feed in feeds} and all(self._synced[f] for f in feeds)
+
+    def apply(self, feed: Feed, event: StoreEvent) -> None:
+        """Take in one event of `feed`. Raises msgspec.ValidationError on a malformed object."""
+        match event:
+            case Init():
+                self._listing[feed] = set()
+            case InitApply(obj=obj):
+                new = self._read(obj)
+                self._listing.setdefault(feed, set()).add(new.uid)
+                self._offer(new, _UNHEARD)
+            case InitDone(version=version):
+                self._complete(feed, number_of(version))
+            case Apply(obj=obj):
+                new = self._read(obj)
+                self._offer(new, self._horizon[feed])
+                self._horizon[feed] = max(self._horizon[feed], new.version)
+            case Delete(obj=obj):
+                meta = meta_of(obj)
+                version = number_of(meta.resource_version)
+                self._gone.pop(meta.uid, None)
+                self._remove(meta.uid, version)
+                self._horizon[feed] = max(self._horizon[feed], version)
+
+    # Our own writes -------------------------------------------------------------------------
+
+    def note_write(self, obj: Obj) -> None:
+        """The server's reply to our create, update or patch, or to a live read: like an event."""
+        feed = self._feed_of(_key(obj))
+        if feed is not None:
+            self._offer(self._read(obj), self._horizon[feed])
+
+    def note_delete(self, key: ObjectKey, uid: str, reply: Obj) -> None:
+        """The server's reply to our delete: the object when it lingers, else it is gone."""
+        if reply.get("kind") == key.kind and _lingers(reply):
+            self.note_write(reply)
+        else:
+            self.note_absent(key, uid)
+
+    def note_absent(self, key: ObjectKey, uid: str) -> None:
+        """A live answer said that `uid` does not exist any more (uids never come back)."""
+        if self._feed_of(key) is None:
+            return
+        old = self.seen(key)
+        if old is not None and old.uid == uid:
+            self._gone[uid] = old.version
+            self._remove(uid, old.version)
+
+    # Freshness ------------------------------------------------------------------------------
+
+    def doubt(self, owner: ObjectKey, target: ObjectKey) -> None:
+        """What we hold of `target` may be older than what a write for `owner` did to it."""
+        self._doubts.setdefault(owner, {})[target] = None
+
+    def doubts(self, owner: ObjectKey) -> tuple[ObjectKey, ...]:
+        """What must be read live before the next round for `owner`."""
+        return tuple(self._doubts.get(owner, ()))
+
+    def settle(self, owner: ObjectKey, target: ObjectKey) -> None:
+        """A live read of `target` was taken in."""
+        left = self._doubts.get(owner, {})
+        left.pop(target, None)
+        if not left:
+            self._doubts.pop(owner, None)
+
+    def fresh(self, owner: ObjectKey) -> bool:
+        """No write of ours for `owner` is still unaccounted for."""
+        return owner not in self._doubts
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _feed_of(self, key: ObjectKey) -> Feed | None:
+        for feed in self._synced:
+            if feed.group_kind == key.group_kind and feed.namespace in {"", key.namespace}:
+                return feed
+        return None
+
+    def _owned_seen(self, uid: str, group_kind: GroupKind, namespace: str) -> Iterator[Seen]:
+        keys = [
+            key
+            for key in self._owned.get(uid, ())
+            if key.group_kind == group_kind and key.namespace == namespace
+        ]
+        for key in sorted(keys):
+            seen = self.seen(key)
+            assert seen is not None, "the owner index names only what is there"
+            yield seen
+
+    def _offer(self, new: Seen, horizon: int) -> None:
+        """Accept `new` if it is news."""
+        if new.uid in self._gone:
+            return
+        if new.version <= horizon and new.uid not in self._by_uid:
+            return
+        old = self.seen(new.key)
+        if old is not None and new.version <= old.version:
+            return
+        if old is not None and old.uid != new.uid:
+            self._remove(old.uid, old.version)
+            old = None
+        self._index(old, new)
+        self._tell(Change(new.key, old, new))
+
+    def _remove(self, uid: str, version: int) -> None:
+        key = self._by_uid.get(uid)
+        old = self.seen(key) if key is not None else None
+        if key is None or old is None or old.version > version:
+            return  # the last: an older absence, from before it entered a selector again
+        self._index(old, None)
+        self._tell(Change(key, old, None))
+
+    def _complete(self, feed: Feed, version: int) -> None:
+        named = self._listing.pop(feed, set())
+        for seen in self.all_seen(feed.group_kind, feed.namespace):
+            if seen.uid not in named:
+                self._remove(seen.uid, version)
+        for uid, last in tuple(self._gone.items()):
+            if uid not in named and last <= version:
+                del self._gone[uid]
+        self._horizon[feed] = max(self._horizon[feed], version)
+        self._synced[feed] = True
+
+    def _index(self, old: Seen | None, new: Seen | None) -> None:
+        """Put `new` in the place of `old` (of the same uid) in every index."""
+        if old is not None:
+            self._unlink(old)
+        if new is not None:
+            spaces = self._kinds.setdefault(new.key.group_kind, {})
+            spaces.setdefault(new.key.namespace, {})[new.key.name] = new
+            self._by_uid[new.uid] = new.key
+            for uid in new.owners:
+                self._owned.setdefault(uid, {})[new.key] = None
+
+    def _unlink(self, old: Seen) -> None:
+        spaces = self._kinds[old.key.group_kind]
+        names = spaces[old.key.namespace]
+        del names[old.key.name], self._by_uid[old.uid]
+        if not names:
+            del spaces[old.key.namespace]
+        for uid in set(old.owners):
+            del self._owned[uid][old.key]
+            if not self._owned[uid]:
+                del self._owned[uid]
+
+    def _tell(self, change: Change) -> None:
+        for subscriber, kinds in tuple(self._subscribers.items()):
+            if kinds is None or change.key.group_kind in kinds:
+                subscriber(change)
+
+    def _read(self, obj: Obj) -> Seen:
+        meta, key = meta_of(obj), _key(obj)
+        facts = None
+        if isinstance(obj, RawObject):
+            facts = pod_facts_from_bytes(obj.raw) if key.group_kind == POD else None
+        else:
+            facts = pod_facts(obj) if key.group_kind == POD else None
+            obj = obj if self._keep_managed else drop(obj, ("metadata", "managedFields"))
+        return Seen(
+            key=key,
+            uid=meta.uid,
+            version=number_of(meta.resource_version),
+            generation=meta.generation,
+            owners=tuple(owner.uid for owner in meta.owner_references or ()),
+            deleting=meta.deletion_timestamp is not None,
+            obj=obj,
+            facts=facts,
+        )
+
+
+def _key(obj: Obj) -> ObjectKey:
+    if isinstance(obj, RawObject):
+        meta, group = meta_of(obj), obj.api_version.rpartition("/")[0]
+        return ObjectKey(group, obj.kind, meta.namespace, meta.name)
+    return key_of(obj)
+
+
+def _lingers(obj: Obj) -> bool:
+    """Deletion waits for finalizers or for a grace period."""
+    meta = meta_of(obj)
+    return bool(meta.finalizers or meta.deletion_grace_period_seconds)
