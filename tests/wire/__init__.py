@@ -1,0 +1,1 @@
+"""The rules of Kubernetes and of Go's encoders."""
