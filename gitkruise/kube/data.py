@@ -1,0 +1,70 @@
+"""The data files that travel with gitkruise: schemas, discovery documents, CRDs, the example repository."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gitkruise.wire.catalog import Catalog
+from gitkruise.wire.recorded import recorded_catalog
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@cache
+def data_dir(name: str) -> Path:
+    """Folder `name` (schemas, examples-repo): inside the installed package, or of the checkout.
+
+    Raises FileNotFoundError when neither is there, which means a broken installation.
+    """
+    for folder in (_PACKAGE / "_data" / name, _PACKAGE.parent / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"gitkruise was installed without its data folder {name!r}")
+
+
+def read_json(*parts: str) -> Any:
+    """A JSON file below `schemas/`."""
+    return json.loads(data_dir("schemas").joinpath(*parts).read_bytes())
+
+
+def recorded_crds() -> tuple[dict[str, Any], ...]:
+    """The CustomResourceDefinitions as recorded (OpenKruise's) and authored (gitkruise.io), by file name."""
+    return tuple(
+        json.loads(path.read_bytes())
+        for path in sorted((data_dir("schemas") / "crds").glob("*.json"))
+    )
+
+
+@cache
+def load_catalog() -> Catalog:
+    """Everything the recorded API server serves with a schema, and gitkruise's own kinds.
+
+    OpenAPI documents are read on the first use of one of their schemas.
+    """
+    crds = recorded_crds()
+    catalog = recorded_catalog(
+        read_json("discovery", "api__v1.json"),
+        read_json("discovery", "aggregated.json"),
+        crds,
+        _served(),
+        _document,
+    )
+    for crd in crds:
+        if crd["spec"]["group"] == "gitkruise.io":
+            catalog = catalog.with_crd(crd)
+    return catalog
+
+
+def _served() -> list[tuple[str, str]]:
+    """Group versions with an OpenAPI document: `apis__apps__v1.json`, `api__v1.json`."""
+    names = [path.stem.split("__") for path in (data_dir("schemas") / "openapi").glob("*.json")]
+    return [(parts[1] if len(parts) == 3 else "", parts[-1]) for parts in names]
+
+
+def _document(group: str, version: str) -> dict[str, Any]:
+    name = f"apis__{group}__{version}.json" if group else f"api__{version}.json"
+    components: dict[str, Any] = read_json("openapi", name)["schemas"]
+    return components

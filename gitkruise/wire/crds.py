@@ -1,0 +1,169 @@
+"""CustomResourceDefinitions read as Kinds, with the checks that keep a bad one from being served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from gitkruise.errors import Problem, invalid_object
+from gitkruise.wire.kinds import Column, Kind, ScalePaths
+from gitkruise.wire.names import Obj
+from gitkruise.wire.nodes import Components, Node, crd_node
+from gitkruise.wire.patterns import BadPattern
+
+MAX_SCHEMA_NODES: Final = 50_000
+_REQUIRED: Final = (
+    ("spec", "group"), ("spec", "names", "plural"), ("spec", "names", "kind"), ("spec", "scope"), ("spec", "versions"),
+)  # fmt: skip
+_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STAGES: Final = {"alpha": 0, "beta": 1, None: 2}
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Sort key of API versions, most preferred first: v2, v1, v1beta2, v1alpha1, then others by name."""
+    found = _VERSION.fullmatch(version)
+    if not found:
+        return (1, 0, 0, version)
+    major, stage, minor = found.groups()
+    return (-_STAGES[stage], -int(major), -int(minor or 0), "")
+
+
+def kinds_of(crd: Obj, object_meta: Mapping[str, Any]) -> tuple[Kind, ...]:
+    """One Kind for each served version, preferred version first.
+
+    `object_meta` is the raw, self-contained schema of metadata. Raises InvalidObject (422) with every
+    problem: missing names, a name that is not `<plural>.<group>`, not exactly one storage version,
+    a pattern no linear-time matcher can run, a schema too large.
+    """
+    problems = list(_problems(crd))
+    if not problems:
+        kinds = [_kind(crd, version, object_meta) for version in crd["spec"]["versions"]]
+        problems = [p for i, kind in enumerate(kinds) for p in _schema_problems(kind, i)]
+    if problems:
+        name = str((crd.get("metadata") or {}).get("name") or "")
+        raise invalid_object("CustomResourceDefinition", "apiextensions.k8s.io", name, problems)
+    served = {version["name"] for version in crd["spec"]["versions"] if version.get("served")}
+    found = [kind for kind in kinds if kind.version in served]
+    return tuple(sorted(found, key=lambda kind: version_order(kind.version)))
+
+
+def _problems(crd: Obj) -> Iterator[Problem]:
+    missing = [path for path in _REQUIRED if not _lookup(crd, path)]
+    for path in missing:
+        yield Problem(path, "FieldValueRequired", "Required value")
+    if missing:
+        return
+    spec = crd["spec"]
+    wanted = f"{spec['names']['plural']}.{spec['group']}"
+    name = (crd.get("metadata") or {}).get("name")
+    if name != wanted:
+        message = f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group'
+        yield Problem(("metadata", "name"), "FieldValueInvalid", message)
+    if spec["scope"] not in ("Namespaced", "Cluster"):
+        message = f'Unsupported value: "{spec["scope"]}": supported values: "Cluster", "Namespaced"'
+        yield Problem(("spec", "scope"), "FieldValueNotSupported", message)
+    if sum(bool(version.get("storage")) for version in spec["versions"]) != 1:
+        message = "Invalid value: must have exactly one version marked as storage version"
+        yield Problem(("spec", "versions"), "FieldValueInvalid", message)
+    for index, version in enumerate(spec["versions"]):
+        if not _lookup(version, ("schema", "openAPIV3Schema")):
+            path = ("spec", "versions", index, "schema", "openAPIV3Schema")
+            yield Problem(path, "FieldValueRequired", "Required value: schemas are required")
+
+
+def _lookup(value: Any, path: Sequence[str]) -> Any:
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _kind(crd: Obj, version: Mapping[str, Any], object_meta: Mapping[str, Any]) -> Kind:
+    spec = crd["spec"]
+    names = spec["names"]
+    kind = names["kind"]
+    subresources = version.get("subresources") or {}
+
+    @cache
+    def load() -> Node:
+        return crd_node(
+            version["schema"]["openAPIV3Schema"], object_meta, Components({}.__getitem__)
+        )
+
+    return Kind(
+        group=spec["group"],
+        version=version["name"],
+        kind=kind,
+        plural=names["plural"],
+        singular=names.get("singular") or kind.lower(),
+        list_kind=names.get("listKind") or kind + "List",
+        namespaced=spec["scope"] == "Namespaced",
+        storage_version=next(v["name"] for v in spec["versions"] if v.get("storage")),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=frozenset(name for name in ("status", "scale") if name in subresources),
+        columns=columns_of(version),
+        scale=scale_of(version),
+        crd=True,
+        load_schema=load,
+        load_strict=load,
+    )
+
+
+def columns_of(version: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The printer columns of a CRD version, as written (none means the server's own AGE column)."""
+    return tuple(
+        Column(
+            name=raw["name"],
+            type=raw["type"],
+            json_path=raw["jsonPath"],
+            priority=raw.get("priority") or 0,
+            format=raw.get("format") or "",
+            description=raw.get("description") or "",
+        )
+        for raw in version.get("additionalPrinterColumns") or ()
+    )
+
+
+def scale_of(version: Mapping[str, Any]) -> ScalePaths | None:
+    """The scale subresource's paths of a CRD version, if it has one."""
+    raw = (version.get("subresources") or {}).get("scale")
+    if not raw:
+        return None
+    return ScalePaths(
+        replicas=_path(raw["specReplicasPath"]),
+        status_replicas=_path(raw["statusReplicasPath"]),
+        selector=_path(raw.get("labelSelectorPath") or ""),
+    )
+
+
+def _path(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(".")))
+
+
+def _schema_problems(kind: Kind, index: int) -> Iterator[Problem]:
+    """Compiles every field once, so that a bad pattern is told now and not at the first object."""
+    at = ("spec", "versions", index, "schema", "openAPIV3Schema")
+    stack: list[tuple[tuple[str | int, ...], Node]] = []
+    count = 0
+    try:
+        stack.append((at, kind.schema))
+        while stack:
+            path, node = stack.pop()
+            count += 1
+            if count > MAX_SCHEMA_NODES:
+                yield Problem(
+                    at,
+                    "FieldValueTooMany",
+                    f"Too many: must have at most {MAX_SCHEMA_NODES} fields",
+                )
+                return
+            stack += [((*path, "properties", key), child) for key, child in node.children()]
+            stack += [((*path, "items"), node.items)] if node.items else []
+            stack += [((*path, "additionalProperties"), node.additional)] if node.additional else []
+    except BadPattern as bad:
+        message = f"Invalid value: must be a valid regular expression, but isn't: {bad}"
+        yield Problem((*(stack[-1][0] if stack else at), "pattern"), "FieldValueInvalid", message)
+    except KeyError as bad:
+        yield Problem(at, "FieldValueForbidden", f"Forbidden: $ref is not supported: {bad}")

@@ -1,0 +1,158 @@
+"""What the API server does to an object by its schema: unknown fields, pruning, defaults, validation.
+
+All functions share what they do not change and never touch their input. They follow
+apiextensions-apiserver's structural schemas for custom resources; for built-in kinds the same
+rules over the published OpenAPI give what decoding into Go types and encoding again gives.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from gitkruise.errors import BadRequest, Problem
+from gitkruise.wire.gojson import RawJSON
+from gitkruise.wire.nodes import MISSING, Components, Node, crd_node, resolve
+from gitkruise.wire.validation import validate
+
+__all__ = [
+    "MISSING", "Components", "Node", "crd_node", "prune", "resolve", "strict_decoding_error",
+    "unknown_fields", "validate", "with_defaults",
+]  # fmt: skip
+
+MAX_DEPTH: Final = 200  # levels of nesting; deeper objects are refused before Python's own limit
+UNKNOWN_FIELD: Final = "FieldValueUnknown"
+_ALWAYS_KNOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+Steps: TypeAlias = tuple[str | int, ...]
+
+
+def prune(node: Node, value: Any) -> Any:
+    """`value` without the fields its schema does not know; the same value when nothing goes.
+
+    Where unknown fields are preserved they stay, and known ones are still pruned inside.
+    """
+    return _prune(node, value, 0)
+
+
+def _prune(node: Node, value: Any, depth: int) -> Any:
+    _check_depth(depth)
+    if isinstance(value, list | tuple):
+        items = node.items
+        if items is None:
+            return value
+        pruned = [_prune(items, item, depth + 1) for item in value]
+        return pruned if _differs(pruned, value) else value
+    if not isinstance(value, Mapping):
+        return value
+    out: dict[str, Any] = {}
+    changed = False
+    for key, item in value.items():
+        child = node.child(key)
+        if child is not None:
+            out[key] = kept = _prune(child, item, depth + 1)
+            changed = changed or kept is not item
+        elif node.preserve_unknown or (node.embedded_resource and key in _ALWAYS_KNOWN):
+            out[key] = item
+        else:
+            changed = True
+    return out if changed else value
+
+
+def unknown_fields(node: Node, value: Any) -> list[Problem]:
+    """What `prune` would drop, in document order, each with the nearest known name if one is near."""
+    found: list[Problem] = []
+    _unknown(node, value, (), found)
+    return found
+
+
+def _unknown(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
+    _check_depth(len(at))
+    if isinstance(value, list | tuple):
+        items = node.items
+        for index, item in enumerate(value if items else ()):
+            assert items is not None
+            _unknown(items, item, (*at, index), found)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            child = node.child(key)
+            if child is not None:
+                _unknown(child, item, (*at, key), found)
+            elif not (node.preserve_unknown or (node.embedded_resource and key in _ALWAYS_KNOWN)):
+                found.append(_unknown_field(node, (*at, key), key))
+
+
+def _unknown_field(node: Node, at: Steps, key: str) -> Problem:
+    path = Problem(at, "", "").field
+    return Problem(at, UNKNOWN_FIELD, f'unknown field "{path}"', nearest(key, node.names))
+
+
+def nearest(word: str, known: Mapping[str, Any]) -> str:
+    """The known name that `word` is most likely a slip of, or ""."""
+    folded = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(str(word).lower(), folded, n=1, cutoff=0.7)
+    return folded[close[0]] if close else ""
+
+
+def strict_decoding_error(problems: list[Problem]) -> BadRequest:
+    """The 400 of a request with `fieldValidation=Strict` and unknown fields."""
+    assert problems
+    return BadRequest("strict decoding error: " + ", ".join(p.message for p in problems))
+
+
+def with_defaults(node: Node, value: Any) -> Any:
+    """`value` with the schema's defaults filled in; the same value when nothing was missing.
+
+    A null where null is not allowed counts as missing: it becomes the default, or goes
+    (apiextensions: "nulls for fields that are not nullable are pruned before defaulting").
+    """
+    return _defaults(node, value, 0)
+
+
+def _defaults(node: Node, value: Any, depth: int) -> Any:
+    _check_depth(depth)
+    if isinstance(value, list | tuple):
+        return _list_defaults(node, value, depth)
+    if not isinstance(value, Mapping) or isinstance(value, RawJSON):
+        return value
+    out: dict[str, Any] = {}
+    changed = False
+    for key, item in value.items():
+        child = node.child(key)
+        new = _filled(child, item, depth) if child is not None else item
+        changed = changed or new is not item
+        if new is not MISSING:
+            out[key] = new
+    for key, child in node.defaulted():
+        if key not in out:
+            out[key] = _defaults(child, child.default, depth + 1)
+            changed = True
+    return out if changed else value
+
+
+def _filled(node: Node, item: Any, depth: int) -> Any:
+    """The item with defaults; MISSING for a null that neither may be nor has a default."""
+    anything = node.component and not node.types
+    if item is None and not node.nullable and not anything:
+        if node.default is MISSING:
+            return MISSING
+        item = node.default
+    return _defaults(node, item, depth + 1)
+
+
+def _list_defaults(node: Node, value: Any, depth: int) -> Any:
+    items = node.items
+    if items is None:
+        return value
+    filled = [item if (new := _filled(items, item, depth)) is MISSING else new for item in value]
+    return filled if _differs(filled, value) else value
+
+
+def _differs(new: list[Any], old: Any) -> bool:
+    return any(a is not b for a, b in zip(new, old, strict=True))
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise BadRequest(f"the object nests deeper than {MAX_DEPTH} levels")

@@ -1,0 +1,231 @@
+"""Is a value what its schema says? Every broken rule, in the API server's words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from gitkruise.errors import BadRequest, Problem
+from gitkruise.wire.gojson import RawJSON
+from gitkruise.wire.nodes import MISSING, Node
+
+MAX_DEPTH: Final = 200
+REQUIRED: Final = "FieldValueRequired"
+INVALID: Final = "FieldValueInvalid"
+TYPE_INVALID: Final = "FieldValueTypeInvalid"
+NOT_SUPPORTED: Final = "FieldValueNotSupported"
+DUPLICATE: Final = "FieldValueDuplicate"
+TOO_LONG: Final = "FieldValueTooLong"
+TOO_MANY: Final = "FieldValueTooMany"
+
+Steps: TypeAlias = tuple[str | int, ...]
+
+# One alternative a position: no text makes this backtrack.
+_QUANTITY: Final = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?"
+)
+_DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_INT_RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+
+
+def json_type(value: Any) -> str:
+    """The JSON Schema word for the type of a decoded value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+    return "object"  # mappings, and RawJSON, which is always an object
+
+
+def validate(node: Node, value: Any) -> list[Problem]:
+    """Every way in which `value` breaks its schema, in document order; unknown fields are not looked at.
+
+    Wording and cause reasons are kube-openapi's for custom resources; built-in kinds are checked
+    by the same rules (types, required, enum), which is what decoding and validation refuse there.
+    CEL rules (x-kubernetes-validations) are not evaluated.
+    """
+    return list(_check(node, value, ()))
+
+
+def _check(node: Node, value: Any, at: Steps) -> Iterator[Problem]:
+    if len(at) > MAX_DEPTH:
+        raise BadRequest(f"the object nests deeper than {MAX_DEPTH} levels")
+    if value is None and (node.nullable or not node.types):
+        return
+    kind = json_type(value)
+    wrong = _wrong_type(node, value, kind, at)
+    if wrong is not None:
+        yield wrong
+        return
+    if node.enum and value not in node.enum:
+        yield _unsupported(node, value, at)
+    rules = _BY_TYPE.get(kind)
+    if rules is not None and not isinstance(value, RawJSON):
+        yield from rules(node, value, at)
+    yield from _combined(node, value, at)
+
+
+def _wrong_type(node: Node, value: Any, kind: str, at: Steps) -> Problem | None:
+    if not node.types or kind in node.types or (kind == "integer" and "number" in node.types):
+        return None
+    wanted = "integer or string" if node.int_or_string else " or ".join(node.types)
+    field = Problem(at, "", "").field
+    message = f'Invalid value: "{kind}": {field} in body must be of type {wanted}: "{kind}"'
+    return Problem(at, TYPE_INVALID, message)
+
+
+def _unsupported(node: Node, value: Any, at: Steps) -> Problem:
+    known = ", ".join(shown(word) for word in node.enum)
+    return Problem(
+        at, NOT_SUPPORTED, f"Unsupported value: {shown(value)}: supported values: {known}"
+    )
+
+
+def _object(node: Node, value: Mapping[str, Any], at: Steps) -> Iterator[Problem]:
+    for key in node.required:
+        if value.get(key) is None and not _null_counts(node, key):
+            yield Problem((*at, key), REQUIRED, "Required value")
+    for key, item in value.items():
+        child = node.child(key)
+        if child is not None and (item is not None or child.nullable):
+            yield from _check(child, item, (*at, key))
+
+
+def _null_counts(node: Node, key: str) -> bool:
+    child = node.child(key)
+    return child is not None and (child.nullable or child.default is not MISSING)
+
+
+def _array(node: Node, value: list[Any], at: Steps) -> Iterator[Problem]:
+    size, limits = len(value), node.limits
+    if size > limits.get("maxItems", size):
+        most = int(limits["maxItems"])
+        yield Problem(at, TOO_MANY, f"Too many: {size}: must have at most {most} items")
+    if size < limits.get("minItems", 0):
+        yield _invalid(at, size, f"should have at least {int(limits['minItems'])} items")
+    items = node.items
+    if items is None:
+        return
+    for index, item in enumerate(value):
+        yield from _check(items, item, (*at, index))
+    if node.list_type in ("set", "map") and not node.merge_strategy:  # built-in lists may repeat
+        yield from _duplicates(node, items, value, at)
+
+
+def _duplicates(node: Node, items: Node, value: list[Any], at: Steps) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        identity = list_identity(node, items, item)
+        if identity is None:
+            continue
+        text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if text in seen:
+            yield Problem((*at, index), DUPLICATE, f"Duplicate value: {text}")
+        seen.add(text)
+
+
+def list_identity(node: Node, items: Node, item: Any) -> Any:
+    """What makes an element of a "set" or "map" list unique: itself, or its keys with defaults; None if unknown."""
+    if node.list_type == "set":
+        return item
+    if not isinstance(item, Mapping):
+        return None
+    out = {}
+    for key in node.list_keys:
+        child = items.child(key)
+        default = None if child is None or child.default is MISSING else child.default
+        found = item.get(key, default)
+        if found is not None:
+            out[key] = found
+    return out
+
+
+def _string(node: Node, value: str, at: Steps) -> Iterator[Problem]:
+    limits, size = node.limits, len(value)
+    if size > limits.get("maxLength", size):
+        most = int(limits["maxLength"])
+        yield Problem(at, TOO_LONG, f"Too long: may not be more than {most} bytes")
+    if size < limits.get("minLength", 0):
+        least = int(limits["minLength"])
+        yield _invalid(at, value, f"should be at least {least} chars long")
+    if node.pattern is not None and not node.pattern.search(value):
+        yield _invalid(at, value, f"should match '{node.pattern.source}'")
+    check = _FORMATS.get(node.format)
+    if check is not None and not check(value):
+        yield _invalid(at, value, f"must be of type {node.format}: {shown(value)}")
+
+
+def _number(node: Node, value: float, at: Steps) -> Iterator[Problem]:
+    limits = node.limits
+    least, most = limits.get("minimum"), limits.get("maximum")
+    if least is not None and (value < least or (node.exclusive_minimum and value == least)):
+        word = "greater than" if node.exclusive_minimum else "greater than or equal to"
+        yield _invalid(at, value, f"should be {word} {shown(least)}")
+    if most is not None and (value > most or (node.exclusive_maximum and value == most)):
+        word = "less than" if node.exclusive_maximum else "less than or equal to"
+        yield _invalid(at, value, f"should be {word} {shown(most)}")
+    low, high = _INT_RANGES.get(node.format, (value, value))
+    if not low <= value <= high:
+        yield _invalid(at, value, f"must be of type {node.format}: {shown(value)}")
+
+
+def _combined(node: Node, value: Any, at: Steps) -> Iterator[Problem]:
+    for branch in node.all_of:
+        yield from _check(branch, value, at)
+    if node.any_of and not any(not validate(branch, value) for branch in node.any_of):
+        yield Problem(
+            at, INVALID, _combination(at, value, "must validate at least one schema (anyOf)")
+        )
+    if node.one_of and sum(not validate(branch, value) for branch in node.one_of) != 1:
+        yield Problem(
+            at, INVALID, _combination(at, value, "must validate one and only one schema (oneOf)")
+        )
+    if node.unless is not None and not validate(node.unless, value):
+        yield Problem(at, INVALID, _combination(at, value, "must not validate the schema (not)"))
+
+
+def _combination(at: Steps, value: Any, sentence: str) -> str:
+    return f'Invalid value: {shown(value)}: "{Problem(at, "", "").field}" {sentence}'
+
+
+def _invalid(at: Steps, value: Any, sentence: str) -> Problem:
+    field = Problem(at, "", "").field
+    return Problem(at, INVALID, f"Invalid value: {shown(value)}: {field} in body {sentence}")
+
+
+def shown(value: Any) -> str:
+    """A value as Kubernetes quotes it in a message: strings quoted, the rest as compact JSON."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
+
+
+def _is_date_time(text: str) -> bool:
+    if not _DATE_TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+_FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "date-time": _is_date_time,
+    "quantity": lambda text: bool(_QUANTITY.fullmatch(text)),
+}
+_BY_TYPE: Final[Mapping[str, Callable[[Node, Any, Steps], Iterator[Problem]]]] = {
+    "object": _object, "array": _array, "string": _string, "integer": _number, "number": _number,
+}  # fmt: skip
