@@ -1,14 +1,42 @@
-"""The model cluster's kubelet: pods that have a node get containers, statuses and an end."""
+"""The model cluster's kubelet: pods that have a node get containers, statuses and an end.
+
+Source: kubelet of Kubernetes 1.34 as far as the API shows it. What it decides is
+`world.pod_actions`, what happens then is the table `world.stages`, what it reports is
+`world.kubelet_status`. It keeps nothing that cannot be read back from pod statuses, so a new
+kubelet goes on where the last one stopped. Failed pulls are not retried: an image that fails here
+(`world.profiles`) fails for ever, and a cluster with nothing else to do is quiet.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING
+import heapq
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
 
+from gitkruise.errors import ApiError, NotFound, WatchExpired
+from gitkruise.model.view import View
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.world import events as event_log
+from gitkruise.world.containers import Sandbox, every, initial, is_sidecar, runtime_of
+from gitkruise.world.environment import missing_volume
+from gitkruise.world.kubelet_status import ENDED, pod_status
+from gitkruise.world.pod_actions import PodActions, pod_actions
 from gitkruise.world.profiles import GENERAL, Profile
+from gitkruise.world.stages import WARNING, PodRun, Turn, begin, kill, ring
 
 if TYPE_CHECKING:
     from gitkruise.world.cluster import World
+
+POD: Final = GroupKind("", "Pod")
+PODS: Final = ResourceRef("", "v1", "pods")
+USER: Final = "system:node"
+CONFIG_RETRY_S, ERROR_RETRY_S = 10.0, 10.0
+ADDRESSES: Final = 2**16 - 2  # of 10.244.0.0/16
+SETTLE_MAX: Final = 100  # decisions for one pod at one instant
 
 
 class Kubelet:
@@ -17,7 +45,226 @@ class Kubelet:
     def __init__(self, profile: Profile = GENERAL, *, events: bool = True) -> None:
         self.profile = profile
         self.events = events
+        self._seen: int | None = None
+        self._runs: dict[str, PodRun] = {}
+        self._due: list[tuple[datetime, str]] = []
+        self._ips: set[str] = set()
 
     def run(self, world: World, now: datetime) -> datetime | None:
         """Do everything due at `now`; the next due instant, None to wait for a change."""
-        raise AssertionError(world, now)
+        for _ in range(SETTLE_MAX):
+            dirty = self._news(world, now)
+            dirty.update(self._ringing(now))
+            if not dirty:
+                return self._next()
+            for uid in dirty:
+                self._turn(world, uid, now)
+        raise AssertionError("the kubelet never settles")
+
+    # What changed, and what is due
+
+    def _news(self, world: World, now: datetime) -> dict[str, None]:
+        """Uids of pods that changed since the last look, other than by us; in order."""
+        try:
+            records = world.records_since(self._seen) if self._seen is not None else None
+        except WatchExpired:
+            records = None
+        self._seen = world.version
+        if records is None:
+            pods = world.objects(POD)
+            for uid in self._runs.keys() - {pod["metadata"]["uid"] for pod in pods}:
+                self._forget(uid)
+            return self._meet(pods)
+        dirty: dict[str, None] = {}
+        for record in records:
+            if record.key.kind == "Pod":
+                pod = record.after or record.before
+                assert pod is not None
+                uid = pod["metadata"]["uid"]
+                run = self._runs.get(uid)
+                if record.after is None:
+                    self._forget(uid)
+                elif run is None or run.written != pod["metadata"]["resourceVersion"]:
+                    dirty |= self._meet([pod])
+            elif record.key.kind in {"ConfigMap", "Secret"} and record.key.group == "":
+                self._retry_config(record.key.namespace, now)
+        return dirty
+
+    def _meet(self, pods: Iterable[Obj]) -> dict[str, None]:
+        dirty: dict[str, None] = {}
+        for pod in pods:
+            uid = pod["metadata"]["uid"]
+            if not pod["spec"].get("nodeName"):
+                continue
+            if uid not in self._runs:
+                runtime = runtime_of(pod)
+                if runtime.sandbox:
+                    self._ips.add(runtime.sandbox.ip)
+                self._runs[uid] = PodRun(key=key_of(pod), uid=uid, runtime=runtime)
+            dirty[uid] = None
+        return dirty
+
+    def _retry_config(self, namespace: str, now: datetime) -> None:
+        at = now + timedelta(seconds=CONFIG_RETRY_S / self.profile.speed)
+        for run in self._runs.values():
+            if run.lacks and run.key.namespace == namespace:
+                run.lacks = False
+                for name in list(run.blocked) or [""]:
+                    run.timers[name, "config"] = at
+                heapq.heappush(self._due, (at, run.uid))
+
+    def _ringing(self, now: datetime) -> dict[str, None]:
+        ringing: dict[str, None] = {}
+        while self._due and self._due[0][0] <= now:
+            at, uid = heapq.heappop(self._due)
+            if self._live(at, uid):
+                ringing[uid] = None
+        return ringing
+
+    def _next(self) -> datetime | None:
+        while self._due and not self._live(*self._due[0]):
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def _live(self, at: datetime, uid: str) -> bool:
+        run = self._runs.get(uid)
+        return run is not None and at in run.timers.values()
+
+    def _forget(self, uid: str) -> None:
+        run = self._runs.pop(uid, None)
+        if run and run.runtime.sandbox:
+            self._ips.discard(run.runtime.sandbox.ip)
+
+    # One pod
+
+    def _turn(self, world: World, uid: str, now: datetime) -> None:
+        run = self._runs.get(uid)
+        pod = world.get(run.key) if run else None
+        if run is None or pod is None or pod["metadata"]["uid"] != uid:
+            self._forget(uid)
+            return
+        turn = Turn(view=world, pod=pod, now=now, profile=self.profile, events=[])
+        try:
+            self._settle(world, run, turn)
+        except NotFound:
+            self._forget(uid)
+        except ApiError:  # somebody refuses our write: this pod waits, the others go on
+            run.timers["", "config"] = now + timedelta(seconds=ERROR_RETRY_S / self.profile.speed)
+        for at in set(run.timers.values()):
+            heapq.heappush(self._due, (at, uid))
+
+    def _settle(self, world: World, run: PodRun, turn: Turn) -> None:
+        for _ in range(SETTLE_MAX):
+            before = (run.runtime, dict(run.starting), dict(run.timers))
+            ring(run, turn)
+            if turn.pod["metadata"].get("deletionTimestamp"):
+                self._end(run, turn)
+            elif (turn.pod.get("status") or {}).get("phase") not in ENDED:
+                self._act(world, run, turn)
+            if before == (run.runtime, run.starting, run.timers):
+                break
+        self._report(world, run, turn)
+
+    def _act(self, world: World, run: PodRun, turn: Turn) -> None:
+        if not run.starting and (problem := missing_volume(world, turn.pod)):
+            if not run.lacks and not any(c.up for c in run.runtime.containers.values()):
+                turn.say("FailedMount", problem, type_=WARNING)
+                run.lacks = True
+            if not run.runtime.containers:
+                return
+        actions = pod_actions(turn.pod, run.runtime)
+        if actions.kill_pod:
+            for spec in every(turn.pod):
+                kill(run, turn, spec["name"])
+        if actions.attempt is not None:
+            self._make_sandbox(run, turn, actions)
+        for name, message in actions.kill.items():
+            kill(run, turn, name, message)
+        for name in (*actions.start_init, *actions.start):
+            seen = run.runtime.containers.get(name)
+            spec = turn.spec(name)
+            if spec is not None and (seen is None or not seen.up):
+                begin(run, turn, spec)
+
+    def _make_sandbox(self, run: PodRun, turn: Turn, actions: PodActions) -> None:
+        assert actions.attempt is not None
+        host = bool(turn.pod["spec"].get("hostNetwork"))
+        ip = self._host_ip(turn.view, turn.pod) if host else self._free_ip(run.uid)
+        run.runtime = replace(run.runtime, sandbox=Sandbox(attempt=actions.attempt, ip=ip))
+
+    def _free_ip(self, uid: str) -> str:
+        start = int.from_bytes(sha256(uid.encode()).digest()[:3], "big")
+        for i in range(ADDRESSES):
+            number = (start + i) % ADDRESSES + 1
+            ip = f"10.244.{number // 256 % 256}.{number % 256}"
+            if ip not in self._ips:
+                self._ips.add(ip)
+                return ip
+        raise AssertionError("out of pod addresses")
+
+    def _end(self, run: PodRun, turn: Turn) -> None:
+        """Stop everything: regular containers together, then sidecars, the last one first."""
+        run.ending = True
+        run.starting.clear()
+        for who in [w for w in run.timers if w[1] not in {"stop", "sigkill"}]:
+            del run.timers[who]
+        sidecars = [s["name"] for s in initial(turn.pod) if is_sidecar(s)]
+        up = [s["name"] for s in every(turn.pod) if run.runtime.containers.get(s["name"])]
+        up = [name for name in up if run.runtime.containers[name].up]
+        first = [name for name in up if name not in sidecars]
+        for name in first or up[-1:]:
+            kill(run, turn, name)
+
+    # Writing
+
+    def _report(self, world: World, run: PodRun, turn: Turn) -> None:
+        pod = turn.pod
+        gone = run.ending and not any(c.up for c in run.runtime.containers.values())
+        if not gone or (pod.get("status") or {}).get("phase") not in ENDED:
+            status = pod_status(pod, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
+            if status != pod.get("status"):
+                pod = self._write(world, pod, status, turn.now)
+                run.written = pod["metadata"]["resourceVersion"]
+        if self.events:
+            for event in turn.events:
+                event_log.record(
+                    world, pod, event, turn.now, component="kubelet", host=pod["spec"]["nodeName"]
+                )
+        if gone:
+            self._remove(world, run, turn.now)
+
+    def _write(self, world: World, pod: Obj, status: Obj, now: datetime) -> Obj:
+        meta = pod["metadata"]
+        request = ApiRequest(
+            verb="update",
+            resource=PODS,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            subresource="status",
+            body={**pod, "status": status},
+        )
+        return world.handle(request, now, user=USER).body
+
+    def _remove(self, world: World, run: PodRun, now: datetime) -> None:
+        body: Any = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": run.uid},
+        }
+        request = ApiRequest(
+            verb="delete",
+            resource=PODS,
+            namespace=run.key.namespace,
+            name=run.key.name,
+            body=body,
+        )
+        world.handle(request, now, user=USER)
+        left = world.get(run.key)
+        if left is not None:  # finalizers keep it; removing the last one removes the pod
+            run.written = left["metadata"]["resourceVersion"]
+
+    def _host_ip(self, view: View, pod: Obj) -> str:
+        node = view.get(ObjectKey("", "Node", "", pod["spec"]["nodeName"]))
+        addresses = ((node or {}).get("status") or {}).get("addresses") or ()
+        return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "")

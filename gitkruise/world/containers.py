@@ -1,0 +1,195 @@
+"""What runs on a node for one pod, as values: the sandbox and the newest containers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+from hashlib import sha256
+from typing import Any, Final
+
+from gitkruise.wire.names import Obj
+from gitkruise.wire.paths import get
+from gitkruise.wire.times import parse_time
+
+RUNTIME: Final = "containerd"
+
+
+class Run(Enum):
+    """State of a container as the runtime knows it (CRI)."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """The newest container of a name. `startup` None: its startup probe has not answered yet."""
+
+    name: str
+    image: str
+    run: Run = Run.RUNNING
+    id: str = ""
+    image_id: str = ""
+    restarts: int = 0
+    started: datetime | None = None
+    finished: datetime | None = None
+    exit_code: int = 0
+    ready: bool = False
+    startup: bool | None = True
+    live: bool = True
+    resources: Obj = field(default_factory=dict)
+    last: Obj | None = None  # the terminated state before this one
+    killed: bool = False  # by a sync of ours: its restart meets no back-off
+
+    @property
+    def up(self) -> bool:
+        return self.run is Run.RUNNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """The pod's network: `ready` False after the node restarted it."""
+
+    attempt: int = 0
+    ready: bool = True
+    ip: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRuntime:
+    """Everything the node holds for one pod; `waiting` is name → (reason, message) of failed starts."""
+
+    sandbox: Sandbox | None = None
+    containers: Mapping[str, Container] = field(default_factory=dict)
+    waiting: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def having(self, container: Container) -> PodRuntime:
+        """With `container` as the newest of its name."""
+        return replace(self, containers={**self.containers, container.name: container})
+
+    def stuck(self, name: str, reason: str, message: str) -> PodRuntime:
+        """With the container waiting for `reason`."""
+        return replace(self, waiting={**self.waiting, name: (reason, message)})
+
+    def unstuck(self, name: str) -> PodRuntime:
+        if name not in self.waiting:
+            return self
+        return replace(self, waiting={k: v for k, v in self.waiting.items() if k != name})
+
+
+def regular(pod: Obj) -> Sequence[Obj]:
+    return pod["spec"].get("containers") or ()
+
+
+def initial(pod: Obj) -> Sequence[Obj]:
+    return pod["spec"].get("initContainers") or ()
+
+
+def every(pod: Obj) -> Iterator[Obj]:
+    """Init containers first, in the order of the spec."""
+    yield from initial(pod)
+    yield from regular(pod)
+
+
+def is_sidecar(spec: Obj) -> bool:
+    """An init container that keeps running beside the regular ones."""
+    return spec.get("restartPolicy") == "Always"
+
+
+def policy_of(pod: Obj) -> str:
+    return pod["spec"].get("restartPolicy") or "Always"
+
+
+def image_id(image: str) -> str:
+    """The repository digest a pull of `image` reports: its own, or one derived from its name."""
+    repository, at, digest = canonical_image(image).partition("@")
+    if not at:
+        digest = "sha256:" + sha256(repository.encode()).hexdigest()
+    head, slash, tail = repository.rpartition("/")
+    return f"{head}{slash}{tail.partition(':')[0]}@{digest}"
+
+
+def canonical_image(image: str) -> str:
+    """The fully qualified name a runtime uses: docker.io/library and :latest spelled out."""
+    name, at, digest = image.partition("@")
+    host, slash, rest = name.partition("/")
+    if not slash:
+        name = f"docker.io/library/{name}"
+    elif "." not in host and ":" not in host and host != "localhost":
+        name = f"docker.io/{host}/{rest}"
+    if not at and ":" not in name.rpartition("/")[2]:
+        name += ":latest"
+    return f"{name}{at}{digest}"
+
+
+def container_id(uid: str, name: str, restarts: int) -> str:
+    return f"{RUNTIME}://" + sha256(f"{uid}/{name}/{restarts}".encode()).hexdigest()
+
+
+def runtime_of(pod: Obj) -> PodRuntime:
+    """What a node must be running, judged by the status a kubelet wrote before.
+
+    Used when a simulated kubelet meets pods it did not start: after a restart, on a copy of a
+    cluster, or on objects read from a real one. An image the runtime spells differently (fully
+    qualified, or only by digest) is taken for the one in the spec.
+    """
+    status = pod.get("status") or {}
+    known = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    specs = {spec["name"]: spec for spec in every(pod)}
+    runtime = PodRuntime(
+        sandbox=Sandbox(ip=status["podIP"]) if status.get("podIP") else None,
+        containers={
+            c.name: c for s in known if s["name"] in specs and (c := _seen(s, specs[s["name"]]))
+        },
+    )
+    for entry in known:
+        if reason := get(entry, "state", "waiting", "reason"):
+            runtime = runtime.stuck(
+                entry["name"], reason, get(entry, "state", "waiting", "message", default="")
+            )
+    return replace(runtime, waiting={k: v for k, v in runtime.waiting.items() if v[0] in _FAILED})
+
+
+_FAILED: Final = {
+    "CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError",
+    "InvalidImageName", "ErrImageNeverPull", "RunContainerError", "CreateContainerError",
+}  # fmt: skip
+
+
+def _seen(status: Obj, spec: Obj) -> Container | None:
+    state, last = status.get("state") or {}, get(status, "lastState", "terminated")
+    image = status.get("image") or ""
+    alike = image.startswith("sha256:") or canonical_image(image) == canonical_image(spec["image"])
+    facts: dict[str, Any] = {
+        "name": status["name"],
+        "image": spec["image"] if alike else image,
+        "id": status.get("containerID") or "",
+        "image_id": status.get("imageID") or "",
+        "restarts": status.get("restartCount") or 0,
+        "resources": status.get("resources") or spec.get("resources") or {},
+    }
+    if "running" in state:
+        return Container(
+            **facts,
+            run=Run.RUNNING,
+            started=parse_time(state["running"].get("startedAt")),
+            ready=bool(status.get("ready")),
+            startup=True if status.get("started") else None,
+            last=last,
+        )
+    ended = state.get("terminated") or last
+    if ended is None:
+        return None
+    return Container(
+        **facts,
+        run=Run.EXITED,
+        started=parse_time(ended.get("startedAt")),
+        finished=parse_time(ended.get("finishedAt")),
+        exit_code=ended.get("exitCode") or 0,
+        startup=None,
+        last=None if ended is last else last,
+    )

@@ -1,0 +1,324 @@
+"""The status a kubelet reports for a pod: container statuses, phase and conditions.
+
+Source: kubelet of Kubernetes 1.34 (generateAPIPodStatus, getPhase, the readiness conditions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from gitkruise.wire.names import Obj
+from gitkruise.wire.times import format_time
+from gitkruise.world.containers import (
+    Container,
+    PodRuntime,
+    Run,
+    every,
+    initial,
+    is_sidecar,
+    policy_of,
+    regular,
+)
+
+OWNED_CONDITIONS: Final = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+)
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def pod_status(pod: Obj, runtime: PodRuntime, now: datetime, *, host_ip: str = "") -> Obj:
+    """The whole status; conditions of others and fields we do not know are kept.
+
+    Equal to the present one when nothing changed, so that nobody writes it again.
+    """
+    old: Obj = pod.get("status") or {}
+    phase = phase_of(pod, runtime)
+    fresh: dict[str, Any] = {
+        **{key: value for key, value in old.items() if key not in _REBUILT},
+        "phase": phase,
+        "startTime": old.get("startTime") or format_time(now),
+        "qosClass": old.get("qosClass") or qos_class(pod),
+        "containerStatuses": [
+            container_status(pod, spec, runtime)
+            for spec in sorted(regular(pod), key=lambda s: str(s["name"]))
+        ],
+    }
+    if initial(pod):
+        fresh["initContainerStatuses"] = [container_status(pod, s, runtime) for s in initial(pod)]
+    if host_ip:
+        fresh |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
+    if runtime.sandbox and runtime.sandbox.ip:
+        fresh |= {"podIP": runtime.sandbox.ip, "podIPs": [{"ip": runtime.sandbox.ip}]}
+    generation = pod["metadata"].get("generation")
+    if generation:
+        fresh["observedGeneration"] = generation
+    fresh["conditions"] = conditions(pod, runtime, phase, now)
+    return fresh
+
+
+_REBUILT: Final = frozenset({"phase", "containerStatuses", "initContainerStatuses", "conditions"})
+
+
+def container_status(pod: Obj, spec: Obj, runtime: PodRuntime) -> Obj:
+    """One entry of containerStatuses or initContainerStatuses."""
+    name = spec["name"]
+    seen = runtime.containers.get(name)
+    reason, message = runtime.waiting.get(name, ("", ""))
+    if seen is None:
+        idle = "PodInitializing" if initial(pod) else "ContainerCreating"
+        return {
+            "name": name,
+            "state": {"waiting": _texts(reason=reason or idle, message=message)},
+            "lastState": {},
+            "ready": False,
+            "restartCount": 0,
+            "started": False,
+            "image": spec["image"],
+            "imageID": "",
+        }
+    state, last = _state(seen), seen.last
+    if reason and not seen.up:
+        state, last = {"waiting": _texts(reason=reason, message=message)}, state["terminated"]
+    entry: dict[str, Any] = {
+        "name": name,
+        "state": state,
+        "lastState": {"terminated": last} if last else {},
+        "ready": is_ready(pod, spec, seen),
+        "restartCount": seen.restarts,
+        "started": seen.up and bool(seen.startup),
+        "image": seen.image,
+        "imageID": seen.image_id,
+        "containerID": seen.id,
+    }
+    if seen.resources:
+        entry["resources"] = seen.resources
+        if requests := seen.resources.get("requests"):
+            entry["allocatedResources"] = requests
+    return entry
+
+
+def is_ready(pod: Obj, spec: Obj, seen: Container | None) -> bool:
+    """Running and ready; a plain init container is ready once it exited with 0."""
+    if seen is None:
+        return False
+    if not is_sidecar(spec) and any(spec is init for init in initial(pod)):
+        return seen.run is Run.EXITED and seen.exit_code == 0
+    return seen.up and seen.ready and bool(seen.startup)
+
+
+def terminated(seen: Container) -> Obj:
+    """The `terminated` state of an exited container."""
+    pairs: dict[str, Any] = {
+        "exitCode": seen.exit_code,
+        "reason": "Completed" if seen.exit_code == 0 else "Error",
+        "startedAt": format_time(seen.started) if seen.started else None,
+        "finishedAt": format_time(seen.finished) if seen.finished else None,
+        "containerID": seen.id or None,
+    }
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def _state(seen: Container) -> dict[str, Any]:
+    if seen.run is Run.RUNNING:
+        return {"running": {"startedAt": format_time(seen.started)} if seen.started else {}}
+    if seen.run is Run.EXITED:
+        return {"terminated": terminated(seen)}
+    if seen.run is Run.UNKNOWN:
+        return {
+            "terminated": {
+                "exitCode": 137,
+                "reason": "ContainerStatusUnknown",
+                "message": "The container could not be located when the pod was terminated",
+            }
+        }
+    return {"waiting": {}}
+
+
+def phase_of(pod: Obj, runtime: PodRuntime) -> str:
+    """The phase; Succeeded and Failed are final. A pod that is being deleted ends when all stopped."""
+    old = (pod.get("status") or {}).get("phase")
+    if old in ENDED:
+        return str(old)
+    policy = policy_of(pod)
+    deleting = bool(pod["metadata"].get("deletionTimestamp"))
+    init = _init_phase(pod, runtime, policy)
+    if init and not (deleting and _all_stopped(runtime)):
+        return init
+    tally = [_standing(spec["name"], runtime) for spec in regular(pod)]
+    if "waiting" in tally or ("unknown" in tally and not deleting):
+        return "Pending"
+    if "running" in tally:
+        return "Running"
+    well = all(t == "succeeded" for t in tally)
+    if deleting:
+        return "Succeeded" if well and tally else "Failed"
+    if policy == "Always":
+        return "Running"
+    if well:
+        return "Succeeded"
+    return "Failed" if policy == "Never" else "Running"
+
+
+def _init_phase(pod: Obj, runtime: PodRuntime, policy: str) -> str:
+    pending = failed = False
+    started_any = any(spec["name"] in runtime.containers for spec in regular(pod))
+    for spec in initial(pod):
+        seen = runtime.containers.get(spec["name"])
+        if is_sidecar(spec):
+            idle = seen is None or (seen.up and not seen.startup)
+            pending = pending or (idle and not started_any)
+        elif seen is None or seen.up:
+            pending = pending or not started_any
+        elif seen.exit_code != 0:
+            failed = True
+    if failed and policy == "Never":
+        return "Failed"
+    return "Pending" if pending or (failed and not started_any) else ""
+
+
+def _standing(name: str, runtime: PodRuntime) -> str:
+    seen = runtime.containers.get(name)
+    if seen is None:
+        return "waiting" if name in runtime.waiting else "unknown"
+    if seen.up:
+        return "running"
+    if name in runtime.waiting or seen.exit_code != 0 or seen.run is not Run.EXITED:
+        return "stopped"
+    return "succeeded"
+
+
+def _all_stopped(runtime: PodRuntime) -> bool:
+    return not any(c.up for c in runtime.containers.values())
+
+
+def conditions(pod: Obj, runtime: PodRuntime, phase: str, now: datetime) -> list[Obj]:
+    """The kubelet's five conditions first, then everybody else's as they stand."""
+    old = (pod.get("status") or {}).get("conditions") or ()
+    before = {c["type"]: c for c in old}
+    others = [c for c in old if c["type"] not in OWNED_CONDITIONS]
+    containers = _containers_ready(pod, runtime, phase)
+    wanted = {
+        "PodReadyToStartContainers": (_truth(runtime.sandbox is not None), "", ""),
+        "Initialized": _initialized(pod, runtime, phase),
+        "Ready": _ready(pod, containers, others),
+        "ContainersReady": containers,
+        "PodScheduled": ("True", "", ""),
+    }
+    generation = pod["metadata"].get("generation")
+    return [
+        *(
+            _condition(type_, *wanted[type_], before.get(type_), now, generation)
+            for type_ in wanted
+        ),
+        *others,
+    ]
+
+
+def _condition(  # noqa: PLR0913  one argument a field of the condition
+    type_: str,
+    status: str,
+    reason: str,
+    message: str,
+    old: Obj | None,
+    now: datetime,
+    generation: int | None,
+) -> Obj:
+    moved = old["lastTransitionTime"] if old and old.get("status") == status else None
+    return {
+        "type": type_,
+        **({"observedGeneration": generation} if generation else {}),
+        "status": status,
+        "lastProbeTime": None,
+        "lastTransitionTime": moved or format_time(now),
+        **_texts(reason=reason, message=message),
+    }
+
+
+def _initialized(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, str, str]:
+    if phase == "Succeeded":
+        return "True", "PodCompleted", ""
+    if any(spec["name"] in runtime.containers for spec in regular(pod)):
+        return "True", "", ""
+    unknown = [s["name"] for s in initial(pod) if s["name"] not in runtime.containers]
+    incomplete = [s["name"] for s in initial(pod) if not _init_done(s, runtime)]
+    if not incomplete and not unknown:
+        return "True", "", ""
+    return (
+        "False",
+        "ContainersNotInitialized",
+        f"containers with incomplete status: {_go(incomplete)}",
+    )
+
+
+def _init_done(spec: Obj, runtime: PodRuntime) -> bool:
+    seen = runtime.containers.get(spec["name"])
+    if seen is None:
+        return False
+    if is_sidecar(spec):
+        return seen.up and bool(seen.startup)
+    return seen.run is Run.EXITED and seen.exit_code == 0
+
+
+def _containers_ready(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, str, str]:
+    if phase in ENDED:
+        return "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
+    unready = [
+        spec["name"]
+        for spec in every(pod)
+        if (is_sidecar(spec) or not any(spec is init for init in initial(pod)))
+        and not is_ready(pod, spec, runtime.containers.get(spec["name"]))
+    ]
+    if unready:
+        return "False", "ContainersNotReady", f"containers with unready status: {_go(unready)}"
+    return "True", "", ""
+
+
+def _ready(
+    pod: Obj, containers: tuple[str, str, str], others: Iterable[Obj]
+) -> tuple[str, str, str]:
+    if containers[0] != "True":
+        return containers
+    states: Mapping[str, str] = {c["type"]: c.get("status", "") for c in others}
+    unmet = []
+    for gate in pod["spec"].get("readinessGates") or ():
+        name = gate["conditionType"]
+        if name not in states:
+            unmet.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
+        elif states[name] != "True":
+            unmet.append(
+                f'the status of pod readiness gate "{name}" is not "True", but {states[name]}'
+            )
+    if unmet:
+        return "False", "ReadinessGatesNotReady", ", ".join(unmet)
+    return "True", "", ""
+
+
+def qos_class(pod: Obj) -> str:
+    """Guaranteed, Burstable or BestEffort, from the cpu and memory of every container."""
+    wants = [spec.get("resources") or {} for spec in every(pod)]
+    if not any(w.get(part) for w in wants for part in ("requests", "limits")):
+        return "BestEffort"
+    for want in wants:
+        limits, requests = want.get("limits") or {}, want.get("requests") or {}
+        for name in ("cpu", "memory"):
+            if name not in limits or requests.get(name, limits[name]) != limits[name]:
+                return "Burstable"
+    return "Guaranteed"
+
+
+def _go(names: Sequence[str]) -> str:
+    return "[" + " ".join(names) + "]"
+
+
+def _truth(value: bool) -> str:  # noqa: FBT001  a one-word conversion
+    return "True" if value else "False"
+
+
+def _texts(*, reason: str = "", message: str = "") -> dict[str, str]:
+    return {k: v for k, v in (("reason", reason), ("message", message)) if v}

@@ -1,0 +1,178 @@
+"""The phase and the conditions a kubelet reports for what runs on the node."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gitkruise.wire.paths import get, put
+from gitkruise.world.containers import (
+    Container,
+    PodRuntime,
+    Run,
+    Sandbox,
+    canonical_image,
+    image_id,
+)
+from gitkruise.world.kubelet_status import phase_of, pod_status
+
+NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def pod(policy: str = "Always", *, init: bool = False, gates: tuple[str, ...] = ()) -> Any:
+    return {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": 3},
+        "spec": {
+            "restartPolicy": policy,
+            "containers": [{"name": n, "image": f"{n}:v1"} for n in "ab"],
+            **({"initContainers": [{"name": "i", "image": "i:v1"}]} if init else {}),
+            "readinessGates": [{"conditionType": g} for g in gates],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def runtime(marks: str) -> PodRuntime:
+    """`a+ b1`: a runs, b exited with 1; `b~1` waits to be restarted, `b~` for its first start."""
+    made, waiting = {}, {}
+    for mark in marks.split():
+        name, how = mark[0], mark[1:]
+        if how.startswith("~"):
+            waiting[name] = ("CrashLoopBackOff", "back-off")
+        if how == "+":
+            made[name] = Container(name=name, image=f"{name}:v1", ready=True, started=NOW)
+        elif how != "~":
+            made[name] = Container(
+                name=name, image=f"{name}:v1", run=Run.EXITED, exit_code=int(how.lstrip("~"))
+            )
+    return PodRuntime(sandbox=Sandbox(ip="10.244.0.9"), containers=made, waiting=waiting)
+
+
+PHASES = {
+    "D44 no statuses": (pod(), "", "Pending"),
+    "D45 both running": (pod(), "a+ b+", "Running"),
+    "D46 one without status": (pod(), "a+", "Pending"),
+    "D47 one waits": (pod(), "a+ b~", "Pending"),
+    "D48 one waits after a crash": (pod(), "a+ b~1", "Running"),
+    "D49 both stopped, Always": (pod(), "a0 b1", "Running"),
+    "D50 exited 0, deleted": (
+        put(pod(), ("metadata", "deletionTimestamp"), "t"),
+        "a0 b0",
+        "Succeeded",
+    ),
+    "D51 one failed, deleted": (
+        put(pod(), ("metadata", "deletionTimestamp"), "t"),
+        "a0 b1",
+        "Failed",
+    ),
+    "D52 exited 0, Never": (pod("Never"), "a0 b0", "Succeeded"),
+    "D53 one failed, Never": (pod("Never"), "a0 b1", "Failed"),
+    "D54 one failed, OnFailure": (pod("OnFailure"), "a0 b1", "Running"),
+    "D55 init failed, Never": (pod("Never", init=True), "i1", "Failed"),
+    "init failed, retried": (pod(init=True), "i1", "Pending"),
+    "final": (put(pod(), ("status", "phase"), "Failed"), "a+ b+", "Failed"),
+}
+
+
+@pytest.mark.parametrize(("raw", "marks", "phase"), PHASES.values(), ids=PHASES)
+def test_phase(raw: Any, marks: str, phase: str) -> None:
+    assert phase_of(raw, runtime(marks)) == phase
+
+
+def verdict(raw: Any, marks: str, type_: str) -> tuple[str, str, str]:
+    status = pod_status(raw, runtime(marks), NOW)
+    found = next(c for c in status["conditions"] if c["type"] == type_)
+    return found["status"], found.get("reason", ""), found.get("message", "")
+
+
+GATE = "the status of pod readiness gate"
+MISSING = 'corresponding condition of pod readiness gate "g" does not exist.'
+CONDITIONS = {
+    "ready": (pod(), "a+ b+", "Ready", ("True", "", "")),
+    "unready": (
+        pod(),
+        "a+ b1",
+        "Ready",
+        ("False", "ContainersNotReady", "containers with unready status: [b]"),
+    ),
+    "D64 gate never set": (
+        pod(gates=("g",)),
+        "a+ b+",
+        "Ready",
+        ("False", "ReadinessGatesNotReady", MISSING),
+    ),
+    "D64 containers are ready": (pod(gates=("g",)), "a+ b+", "ContainersReady", ("True", "", "")),
+    "two gates": (
+        put(
+            pod(gates=("g", "h")),
+            ("status", "conditions"),
+            [{"type": "h", "status": "False", "lastTransitionTime": None}],
+        ),
+        "a+ b+",
+        "Ready",
+        ("False", "ReadinessGatesNotReady", f'{MISSING}, {GATE} "h" is not "True", but False'),
+    ),
+    "init incomplete": (
+        pod(init=True),
+        "",
+        "Initialized",
+        ("False", "ContainersNotInitialized", "containers with incomplete status: [i]"),
+    ),
+    "completed": (pod("Never"), "a0 b0", "Ready", ("False", "PodCompleted", "")),
+    "failed": (pod("Never"), "a0 b2", "ContainersReady", ("False", "PodFailed", "")),
+}
+
+
+@pytest.mark.parametrize(("raw", "marks", "type_", "want"), CONDITIONS.values(), ids=CONDITIONS)
+def test_conditions(raw: Any, marks: str, type_: str, want: tuple[str, str, str]) -> None:
+    assert verdict(raw, marks, type_) == want
+
+
+def test_an_unchanged_pod_has_an_unchanged_status() -> None:
+    raw = pod()
+    raw = put(raw, ("status",), pod_status(raw, runtime("a+ b+"), NOW))
+    later = NOW.replace(hour=11)
+    assert pod_status(raw, runtime("a+ b+"), later) == raw["status"]
+
+
+def test_conditions_of_others_are_kept_and_transition_times_move_only_with_the_status() -> None:
+    theirs = {"type": "InPlaceUpdateReady", "status": "False", "lastTransitionTime": "x"}
+    raw = put(pod(), ("status",), pod_status(pod(), runtime("a+ b+"), NOW))
+    raw = put(raw, ("status", "conditions"), [theirs, *raw["status"]["conditions"]])
+    after = pod_status(raw, runtime("a+ b1"), NOW.replace(hour=11))
+    moved = {c["type"]: c["lastTransitionTime"] for c in after["conditions"]}
+    assert theirs in after["conditions"]
+    assert moved["Ready"] == "2026-11-21T11:00:00Z"
+    assert moved["Initialized"] == "2026-11-21T10:00:00Z"
+
+
+def test_a_container_that_waits_to_be_restarted_shows_what_ended_before() -> None:
+    status = pod_status(pod(), runtime("a+ b~7"), NOW)["containerStatuses"][1]
+    assert get(status, "state", "waiting", "reason") == "CrashLoopBackOff"
+    assert get(status, "lastState", "terminated", "exitCode") == 7
+
+
+IMAGES = {
+    "nginx": "docker.io/library/nginx:latest",
+    "nginx:1.27": "docker.io/library/nginx:1.27",
+    "shop/web:v1": "docker.io/shop/web:v1",
+    "localhost:5000/web": "localhost:5000/web:latest",
+    "r.example.com/a/b:v1@sha256:00": "r.example.com/a/b:v1@sha256:00",
+}
+
+
+@pytest.mark.parametrize(("short", "full"), IMAGES.items())
+def test_images_are_spelled_as_a_runtime_spells_them(short: str, full: str) -> None:
+    assert canonical_image(short) == full
+
+
+def test_an_image_id_is_the_digest_it_names_or_one_of_its_name() -> None:
+    assert (
+        image_id("app:v1@sha256:00")
+        == image_id("app:v2@sha256:00")
+        == ("docker.io/library/app@sha256:00")
+    )
+    assert image_id("app:v1") != image_id("app:v2")
+    assert image_id("nginx") == image_id("docker.io/library/nginx:latest")
