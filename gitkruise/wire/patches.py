@@ -1,0 +1,299 @@
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386): applying them, and making them from two values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from gitkruise.errors import BadRequest, Cause, InvalidObject, StatusDetails, TooLarge
+
+MAX_OPERATIONS: Final = 10_000  # kube-apiserver's own limit
+MAX_COPIED: Final = 3 << 20  # bytes all `copy` operations of a patch may add, as kube-apiserver
+MAX_DEPTH: Final = 200
+
+Operation: TypeAlias = Mapping[str, Any]
+Change: TypeAlias = Callable[[Any, str], Any]  # (container, last token) -> new container
+
+_MISSING: Final = object()
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equality of JSON values: true is not 1, 1 is 1.0, key order does not matter."""
+    if left is right:
+        return True
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return len(left) == len(right) and all(
+            key in right and same(value, right[key]) for key, value in left.items()
+        )
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
+
+
+# JSON patch ----------------------------------------------------------------------------------
+
+
+def json_patch(obj: Any, operations: Any) -> Any:
+    """`obj` after all operations, sharing what they do not touch.
+
+    Raises BadRequest for a document that is no JSON patch, TooLarge for more than 10,000 operations
+    and InvalidObject (422) for an operation that does not apply or a `test` that fails.
+    """
+    if not isinstance(operations, list | tuple):
+        raise BadRequest("a JSON patch is a list of operations")
+    if len(operations) > MAX_OPERATIONS:
+        raise TooLarge(
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{MAX_OPERATIONS}, got {len(operations)}"
+        )
+    copied = 0
+    for operation in operations:
+        _check_shape(operation)
+        if operation["op"] == "copy":
+            copied += _size(_read(obj, operation["from"]))
+            if copied > MAX_COPIED:
+                raise _refused(f"the copies add {copied} bytes, more than the limit {MAX_COPIED}")
+        obj = _OPERATIONS[operation["op"]](obj, operation)
+    return obj
+
+
+def _check_shape(operation: Any) -> None:
+    if not isinstance(operation, Mapping) or not isinstance(operation.get("path"), str):
+        raise BadRequest("an operation of a JSON patch needs `op` and `path`")
+    op = operation.get("op")
+    if not isinstance(op, str) or op not in _OPERATIONS:
+        raise BadRequest(f"unknown operation {op!r} in a JSON patch")
+    if op in ("move", "copy") and not isinstance(operation.get("from"), str):
+        raise BadRequest(f"operation {op} needs `from`")
+    if op in ("add", "replace", "test") and "value" not in operation:
+        raise BadRequest(f"operation {op} needs `value`")
+
+
+def _refused(message: str) -> InvalidObject:
+    return InvalidObject(
+        "the server rejected our request due to an error in our request",
+        StatusDetails(causes=(Cause("", "UnexpectedServerResponse", message),)),
+    )
+
+
+def pointer_tokens(pointer: str) -> list[str]:
+    """The tokens of a JSON pointer, unescaped. Raises BadRequest."""
+    if not pointer:
+        return []
+    if not pointer.startswith("/"):
+        raise BadRequest(f"JSON pointer {pointer!r} does not start with /")
+    tokens = pointer[1:].split("/")
+    if len(tokens) > MAX_DEPTH:
+        raise BadRequest(f"a JSON pointer has more than {MAX_DEPTH} tokens")
+    return [token.replace("~1", "/").replace("~0", "~") for token in tokens]
+
+
+def pointer_to(path: Sequence[str | int]) -> str:
+    """The JSON pointer of a path, escaped."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _index(items: Sequence[Any], token: str, *, end: int, pointer: str) -> int:
+    """A list index below `end`; `-` is the place after the last element."""
+    if token == "-":  # noqa: S105  the pointer's word for the end of a list
+        at = len(items)
+    elif token.isascii() and token.isdigit() and (token == "0" or token[0] != "0"):  # noqa: S105  an index
+        at = int(token)
+    else:
+        raise _refused(f"{pointer}: {token!r} is not an index of a list")
+    if at >= end:
+        raise _refused(f"{pointer}: index {token} is out of bounds")
+    return at
+
+
+def _step(value: Any, token: str, pointer: str) -> Any:
+    if isinstance(value, Mapping):
+        if token in value:
+            return value[token]
+    elif isinstance(value, list | tuple):
+        return value[_index(value, token, end=len(value), pointer=pointer)]
+    raise _refused(f"doc is missing path: {pointer}: missing value")
+
+
+def _read(obj: Any, pointer: str) -> Any:
+    for token in pointer_tokens(pointer):
+        obj = _step(obj, token, pointer)
+    return obj
+
+
+def _edit(value: Any, tokens: Sequence[str], change: Change, pointer: str) -> Any:
+    """`value` with the container of the last token changed."""
+    token, rest = tokens[0], tokens[1:]
+    if not rest:
+        return change(value, token)
+    inner = _edit(_step(value, token, pointer), rest, change, pointer)
+    if isinstance(value, Mapping):
+        return {**value, token: inner}
+    at = int(token)
+    return [*value[:at], inner, *value[at + 1 :]]
+
+
+def _add_value(obj: Any, pointer: str, value: Any) -> Any:
+    def change(container: Any, token: str) -> Any:
+        if isinstance(container, Mapping):
+            return {**container, token: value}
+        if not isinstance(container, list | tuple):
+            raise _refused(f"add operation does not apply: doc is missing path: {pointer}")
+        at = _index(container, token, end=len(container) + 1, pointer=pointer)
+        return [*container[:at], value, *container[at:]]
+
+    tokens = pointer_tokens(pointer)
+    return _edit(obj, tokens, change, pointer) if tokens else value
+
+
+def _remove_value(obj: Any, pointer: str) -> Any:
+    def change(container: Any, token: str) -> Any:
+        _step(container, token, pointer)
+        if isinstance(container, Mapping):
+            return {key: value for key, value in container.items() if key != token}
+        at = int(token)
+        return [*container[:at], *container[at + 1 :]]
+
+    tokens = pointer_tokens(pointer)
+    if not tokens:
+        raise _refused("the whole document cannot be removed")
+    return _edit(obj, tokens, change, pointer)
+
+
+def _add(obj: Any, operation: Operation) -> Any:
+    return _add_value(obj, operation["path"], operation["value"])
+
+
+def _remove(obj: Any, operation: Operation) -> Any:
+    return _remove_value(obj, operation["path"])
+
+
+def _replace(obj: Any, operation: Operation) -> Any:
+    pointer, value = operation["path"], operation["value"]
+
+    def change(container: Any, token: str) -> Any:
+        _step(container, token, pointer)
+        if isinstance(container, Mapping):
+            return {**container, token: value}
+        at = int(token)
+        return [*container[:at], value, *container[at + 1 :]]
+
+    tokens = pointer_tokens(pointer)
+    return _edit(obj, tokens, change, pointer) if tokens else value
+
+
+def _move(obj: Any, operation: Operation) -> Any:
+    source, target = operation["from"], operation["path"]
+    if target.startswith(source + "/"):
+        raise _refused(f"{source} cannot be moved into itself")
+    value = _read(obj, source)
+    if source == target:
+        return obj
+    return _add_value(_remove_value(obj, source), target, value)
+
+
+def _copy(obj: Any, operation: Operation) -> Any:
+    return _add_value(obj, operation["path"], _read(obj, operation["from"]))
+
+
+def _test(obj: Any, operation: Operation) -> Any:
+    """A missing value equals null, as in the library kube-apiserver uses."""
+    try:
+        found = _read(obj, operation["path"])
+    except InvalidObject:
+        found = None
+    if not same(found, operation["value"]):
+        raise _refused(f"testing value {operation['path']} failed: test failed")
+    return obj
+
+
+_OPERATIONS: Final[Mapping[str, Callable[[Any, Operation], Any]]] = {
+    "add": _add, "remove": _remove, "replace": _replace, "move": _move, "copy": _copy, "test": _test,
+}  # fmt: skip
+
+
+def _size(value: Any) -> int:
+    """About how many bytes the value has as JSON."""
+    total, stack = 0, [value]
+    while stack:
+        item = stack.pop()
+        total += len(item) + 2 if isinstance(item, str | bytes) else 6
+        if isinstance(item, Mapping):
+            total += sum(len(key) + 4 for key in item)
+            stack.extend(item.values())
+        elif isinstance(item, list | tuple):
+            stack.extend(item)
+    return total
+
+
+def json_diff(before: Any, after: Any) -> list[dict[str, Any]]:
+    """Operations that turn `before` into `after`; lists are compared position by position."""
+    return list(_differences(before, after, ()))
+
+
+def _differences(before: Any, after: Any, at: tuple[str | int, ...]) -> Iterator[dict[str, Any]]:
+    if same(before, after):
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in sorted(before.keys() - after.keys()):
+            yield {"op": "remove", "path": pointer_to((*at, key))}
+        for key, value in after.items():
+            if key in before:
+                yield from _differences(before[key], value, (*at, key))
+            else:
+                yield {"op": "add", "path": pointer_to((*at, key)), "value": value}
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        shared = min(len(before), len(after))
+        for index in range(shared):
+            yield from _differences(before[index], after[index], (*at, index))
+        for index in reversed(range(shared, len(before))):
+            yield {"op": "remove", "path": pointer_to((*at, index))}
+        for index in range(shared, len(after)):
+            yield {"op": "add", "path": pointer_to((*at, index)), "value": after[index]}
+    else:
+        yield {"op": "replace", "path": pointer_to(at), "value": after}
+
+
+# JSON merge patch ----------------------------------------------------------------------------
+
+
+def merge_patch(obj: Any, patch: Any) -> Any:
+    """`obj` after a merge patch; the same object when the patch changes nothing. Raises BadRequest if too deep."""
+    return _merged(obj, patch, 0)
+
+
+def _merged(target: Any, patch: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise BadRequest(f"the patch nests deeper than {MAX_DEPTH} levels")
+    if not isinstance(patch, Mapping):
+        return target if target is not _MISSING and same(target, patch) else patch
+    base: Mapping[str, Any] = target if isinstance(target, Mapping) else {}
+    out = dict(base)
+    changed = base is not target
+    for key, value in patch.items():
+        if value is None:
+            changed = out.pop(key, _MISSING) is not _MISSING or changed
+            continue
+        old = base.get(key, _MISSING)
+        out[key] = new = _merged(old, value, depth + 1)
+        changed = changed or new is not old
+    return out if changed else target
+
+
+def merge_diff(before: Any, after: Any) -> Any:
+    """The smallest merge patch that turns `before` into `after`; `{}` when they are equal.
+
+    A merge patch cannot say null: a null in `after` counts as absent.
+    """
+    if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
+        return after
+    patch: dict[str, Any] = {
+        key: None for key in before if after.get(key) is None and before[key] is not None
+    }
+    for key, value in after.items():
+        old = before.get(key)
+        if value is None or same(old, value):
+            continue
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        patch[key] = merge_diff(old, value) if both else value
+    return patch
