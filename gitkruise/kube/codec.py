@@ -29,9 +29,8 @@ class _Event(msgspec.Struct, gc=False):
 def _as_json(value: Any) -> Any:
     if isinstance(value, RawJSON):
         # A raw newline is never inside a JSON string; without them a watch event stays one line.
-        return msgspec.Raw(
-            msgspec.json.format(bytes(value), indent=-1) if b"\n" in value else value
-        )
+        text = bytes(value)
+        return msgspec.Raw(text if text.find(b"\n") < 0 else msgspec.json.format(text, indent=-1))
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is not JSON")

@@ -73,7 +73,7 @@ class Store:
         self._kinds: dict[GroupKind, dict[str, dict[str, Seen]]] = {}
         self._owned: dict[str, dict[ObjectKey, None]] = {}
         self._by_uid: dict[str, ObjectKey] = {}
-        self._gone: dict[str, int] = {}  # uid we know deleted → its last version known to us
+        self._gone: dict[str, Seen] = {}  # uid we know deleted → its last version known to us
         self._listing: dict[Feed, set[str]] = {}
         self._synced: dict[Feed, bool] = {}
         self._horizon: dict[Feed, int] = {}
@@ -153,10 +153,10 @@ class Store:
                 self._horizon[feed] = max(self._horizon[feed], new.version)
             case Delete(obj=obj):
                 meta = meta_of(obj)
-                version = number_of(meta.resource_version)
+                gone_at = number_of(meta.resource_version)
                 self._gone.pop(meta.uid, None)
-                self._remove(meta.uid, version)
-                self._horizon[feed] = max(self._horizon[feed], version)
+                self._remove(meta.uid, gone_at)
+                self._horizon[feed] = max(self._horizon[feed], gone_at)
 
     # Our own writes -------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Store:
             return
         old = self.seen(key)
         if old is not None and old.uid == uid:
-            self._gone[uid] = old.version
+            self._gone[uid] = old
             self._remove(uid, old.version)
 
     # Freshness ------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Store:
 
     def _feed_of(self, key: ObjectKey) -> Feed | None:
         for feed in self._synced:
-            if feed.group_kind == key.group_kind and feed.namespace in {"", key.namespace}:
+            if _covers(feed, key):
                 return feed
         return None
 
@@ -251,7 +251,7 @@ class Store:
             if seen.uid not in named:
                 self._remove(seen.uid, version)
         for uid, last in tuple(self._gone.items()):
-            if uid not in named and last <= version:
+            if uid not in named and last.version <= version and _covers(feed, last.key):
                 del self._gone[uid]
         self._horizon[feed] = max(self._horizon[feed], version)
         self._synced[feed] = True
@@ -308,6 +308,10 @@ def _key(obj: Obj) -> ObjectKey:
         meta, group = meta_of(obj), obj.api_version.rpartition("/")[0]
         return ObjectKey(group, obj.kind, meta.namespace, meta.name)
     return key_of(obj)
+
+
+def _covers(feed: Feed, key: ObjectKey) -> bool:
+    return feed.group_kind == key.group_kind and feed.namespace in {"", key.namespace}
 
 
 def _lingers(obj: Obj) -> bool:
