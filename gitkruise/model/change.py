@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from gitkruise.errors import Finding, Place
+from gitkruise.errors import Finding
+from gitkruise.model.document import Commit, Document
 from gitkruise.wire.names import Obj, ObjectKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """One git commit read by us. Texts are cut and free of control characters."""
-
-    id: str
-    subject: str = ""
-    author: str = ""
-    time: datetime | None = None  # committer time; shown, never used for order
-    parents: tuple[str, ...] = ()
-
-    @property
-    def short(self) -> str:
-        return self.id[:7]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +20,7 @@ class Desired:
     version: str
     obj: Obj
     digest: str  # sha256:… of `obj`
-    place: Place
+    document: Document  # where it is written
     namespaced: bool = True
     wave: int = 0
     stage: int = 3

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gitkruise.errors import Finding
-from gitkruise.model.change import Commit
+from gitkruise.model.document import Commit
 from gitkruise.model.states import State
 from gitkruise.wire.names import ObjectKey
 

@@ -104,6 +104,6 @@ def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog) -> Change | None:
         before=live.obj,
         after=d.obj,
         fields=fields,
-        source=str(d.place),
+        source=str(d.document),
         drift=True,
     )

@@ -1,0 +1,258 @@
+"""Is what git asks for something a cluster would accept? Every problem with its file and line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gitkruise.admission.chain import admit
+from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
+from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
+from gitkruise.gitops.desired import desired_of, duplicates
+from gitkruise.model.change import Desired
+from gitkruise.model.document import Document
+from gitkruise.model.pod import PodFacts
+from gitkruise.model.settings import Gates
+from gitkruise.wire.catalog import Catalog, Kind
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.paths import get
+from gitkruise.wire.schema import unknown_fields, validate
+
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+
+
+class Nothing:
+    """The view of a check without a cluster: no object exists."""
+
+    def get(self, key: ObjectKey) -> Obj | None:
+        del key
+        return None
+
+    def objects(self, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
+        del group_kind, namespace
+        return ()
+
+    def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
+        del uid, group_kind, namespace
+        return ()
+
+    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
+        del uid, namespace
+        return ()
+
+
+def check_documents(
+    documents: Sequence[Document], catalog: Catalog, *, namespace: str, gates: Gates = Gates()
+) -> tuple[list[Desired], list[Finding]]:
+    """(objects that stand up to every check, all findings in file order)."""
+    objects: list[Desired] = []
+    findings: list[Finding] = []
+    served = _with_crds(catalog, documents)
+    for document in documents:
+        desired, wrong = desired_of(document, served, namespace)
+        if desired is not None:
+            wrong = list(check_object(desired, served, gates))
+            objects.append(desired)
+        findings += wrong
+    findings += duplicates(objects)
+    return objects, findings
+
+
+def _with_crds(catalog: Catalog, documents: Sequence[Document]) -> Catalog:
+    """The catalog after the commit's own CRDs are applied; broken ones are found later."""
+    for document in documents:
+        if document.obj.get("kind") == "CustomResourceDefinition":
+            try:
+                catalog = catalog.with_crd(document.obj)
+            except (InvalidObject, KeyError, TypeError, AttributeError):
+                continue  # check_object says what is wrong with it
+    return catalog
+
+
+def check_object(
+    desired: Desired, catalog: Catalog, gates: Gates, *, old: Obj | None = None
+) -> Iterator[Finding]:
+    """Unknown fields, types, then the rules of the kind (against `old` when it is an update)."""
+    kind = catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
+    if kind is None:
+        return  # judged by the cluster that serves it
+    unknown = unknown_fields(kind.strict, desired.obj)
+    yield from (_unknown(desired, problem) for problem in unknown)
+    wrong = validate(kind.strict, desired.obj)
+    yield from (_shape(desired, problem) for problem in wrong)
+    if not unknown and not wrong:
+        yield from _rules(desired, kind, gates, old)
+
+
+def _unknown(desired: Desired, problem: Problem) -> Finding:
+    *parent, name = problem.path
+    hint = f'did you mean "{problem.suggestion}"?' if problem.suggestion else ""
+    return Finding(
+        code="GK1203",
+        message=f'unknown field "{name}" in {desired.key.kind} {_dotted(parent)}',
+        places=(desired.document.place(problem.path, key=True, label=hint),),
+        notes=(
+            ("why it matters", "the API server would drop it silently and go on without it"),
+            ("next", hint.replace("did you mean", "rename it to") if hint else "take it out"),
+        ),
+        object=str(desired.key),
+    )
+
+
+def _dotted(path: Sequence[str | int]) -> str:
+    return Problem(tuple(path), "", "").field or "itself"
+
+
+def _shape(desired: Desired, problem: Problem) -> Finding:
+    written = desired.document.written(problem.path)
+    value = _value_at(desired.obj, problem.path)
+    plain = isinstance(value, bool) and written.lower() not in {"true", "false"}
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    wants_text = "must be of type string" in problem.message or ' "string"' in problem.message
+    notes: tuple[tuple[str, str], ...] = ()
+    if plain:
+        notes = (("why", f"the plain word {written} means {str(value).lower()} in YAML"),)
+    if wants_text and (plain or number):
+        notes = (*notes, ("next", f'quote it: "{written}"'))
+    return Finding(
+        code="GK1204",
+        message=f"{desired.key}: {problem.field}: {problem.message}",
+        places=(desired.document.place(problem.path),),
+        notes=notes,
+        object=str(desired.key),
+    )
+
+
+def _value_at(obj: Any, path: Sequence[str | int]) -> Any:
+    return get(obj, *path)
+
+
+def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Iterator[Finding]:
+    request = AdmissionRequest(
+        operation=CREATE if old is None else UPDATE,
+        kind=kind,
+        key=desired.key,
+        obj=desired.obj,
+        old=old,
+        view=Nothing(),
+    )
+    try:
+        admit(request, gates)
+    except InvalidObject as error:
+        for cause in error.details.causes:
+            if not cause.field.startswith("spec.scaleStrategy.podsToDelete"):
+                yield _rule(desired, cause, old)
+    except (BadRequest, Forbidden) as error:
+        yield Finding(
+            code="GK2100",
+            message=f"{desired.key}: {error.message}",
+            places=(desired.document.place(("spec",), key=True),),
+            object=str(desired.key),
+        )
+
+
+def parse_field(text: str) -> tuple[str | int, ...]:
+    """`spec.template.spec.containers[0].image` as a path; keys in brackets are taken whole."""
+    return tuple(
+        int(index) if index.isdigit() else index or name for name, index in _STEP.findall(text)
+    )
+
+
+def _rule(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
+    path = parse_field(cause.field)
+    for test, explain in _EXPLAINED:
+        if test(desired, cause, old):
+            return explain(desired, cause, old)
+    return Finding(
+        code="GK2101",
+        message=f"{desired.key}: {cause.field}: {cause.message}",
+        places=(desired.document.place(path),),
+        object=str(desired.key),
+    )
+
+
+def _is_selector_change(desired: Desired, cause: Cause, old: Obj | None) -> bool:
+    return old is not None and get(old, "spec", "selector") != get(desired.obj, "spec", "selector")
+
+
+def _selector_change(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
+    del cause
+    was = _labels(get(old, "spec", "selector", "matchLabels", default={}))
+    return Finding(
+        code="GK2201",
+        message=f"spec.selector of a {desired.key.kind} cannot change after creation",
+        places=(
+            desired.document.place(
+                ("spec", "selector"), key=True, label=f"the live object has {was}"
+            ),
+        ),
+        notes=(
+            ("why", "the running pods would be orphaned"),
+            ("unchanged", f"the live {desired.key} and its pods"),
+            ("next", "put the old selector back, or add a second object and retire this one"),
+        ),
+        object=str(desired.key),
+    )
+
+
+def _is_mismatch(desired: Desired, cause: Cause, old: Obj | None) -> bool:
+    del old
+    return "does not match template" in cause.message
+
+
+def _mismatch(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
+    del cause, old
+    wants = _labels(get(desired.obj, "spec", "selector", "matchLabels", default={}))
+    has = _labels(get(desired.obj, "spec", "template", "metadata", "labels", default={}))
+    return Finding(
+        code="GK2202",
+        message=f"{desired.key}: the selector does not match the labels of its own template",
+        places=(
+            desired.document.place(("spec", "selector"), key=True, label=f"selects {wants}"),
+            desired.document.place(
+                ("spec", "template", "metadata", "labels"),
+                key=True,
+                label=f"pods would carry {has or 'no labels'}",
+            ),
+        ),
+        notes=(
+            ("why", "the controller would create pods for ever and never count one as its own"),
+            ("next", "make the template's labels contain every label of the selector"),
+        ),
+        object=str(desired.key),
+    )
+
+
+def _labels(labels: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k}={v}" for k, v in sorted(labels.items()))
+
+
+def _is_in_place_only(desired: Desired, cause: Cause, old: Obj | None) -> bool:
+    strategy = get(desired.obj, "spec", "updateStrategy", default={})
+    policy = get(strategy, "rollingUpdate", "podUpdatePolicy") or strategy.get("type")
+    return old is not None and policy == "InPlaceOnly" and "template" in cause.field + cause.message
+
+
+def _in_place_only(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
+    del old
+    return Finding(
+        code="GK2104",
+        message=f"InPlaceOnly forbids this change of {desired.key}: {cause.message}",
+        places=(desired.document.place(parse_field(cause.field)),),
+        notes=(
+            ("why", "InPlaceOnly allows container images, and labels and annotations of pods"),
+            ("unchanged", "all pods stay on their revision"),
+            ("next", "set InPlaceIfPossible (pods are recreated), or take the change out"),
+        ),
+        object=str(desired.key),
+    )
+
+
+_Test = Callable[[Desired, Cause, Obj | None], bool]
+_Explain = Callable[[Desired, Cause, Obj | None], Finding]
+_EXPLAINED: Final[tuple[tuple[_Test, _Explain], ...]] = (
+    (_is_mismatch, _mismatch),
+    (_is_selector_change, _selector_change),
+    (_is_in_place_only, _in_place_only),
+)

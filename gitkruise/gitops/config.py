@@ -1,0 +1,203 @@
+"""Reading gitkruise.yaml: every problem with its line, nothing unknown, references that resolve."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.documents import parse_file
+from gitkruise.kube.data import data_dir
+from gitkruise.model.config import (
+    API_VERSION,
+    DURATIONS,
+    GROUP,
+    LATER,
+    SPECS,
+    Config,
+    GitSource,
+    Reference,
+    Sink,
+    Unit,
+    decode_spec,
+    resolve_reference,
+)
+from gitkruise.model.document import Document
+from gitkruise.wire.paths import get
+from gitkruise.wire.times import parse_duration
+
+_CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink}
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+def load_config(path: Path) -> Config:
+    """All documents of a file or of the files in a directory. Raises UsageProblem GK70xx.
+
+    Relative `url`s of sources (`.`, `./…`, `../…`) are taken from the file's directory.
+    """
+    if not path.exists():
+        raise UsageProblem(
+            Finding(
+                code="GK7001",
+                message=f"there is no configuration at {path}",
+                notes=(("next", "name one: --config gitkruise.yaml"),),
+            )
+        )
+    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if _is_config(p))
+    documents = [d for file in files for d in _documents(file)]
+    return make_config(documents, path if path.is_dir() else path.parent)
+
+
+def _is_config(path: Path) -> bool:
+    return path.is_file() and path.suffix in SUFFIXES and not path.name.startswith(".")
+
+
+def _documents(file: Path) -> Iterator[Document]:
+    parsed = parse_file(file.read_bytes(), str(file))
+    if not parsed.ok:
+        raise UsageProblem(*parsed.findings)
+    yield from parsed.documents
+
+
+def make_config(documents: list[Document], directory: Path) -> Config:
+    """The configuration `documents` make. Raises UsageProblem with every finding."""
+    findings = [f for document in documents for f in check_document(document)]
+    if findings:
+        raise UsageProblem(*findings)
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in SPECS}
+    for document in documents:
+        kind, name = document.obj["kind"], document.obj["metadata"]["name"]
+        namespace = get(document.obj, "metadata", "namespace", default="default")
+        if kind in _CLASSES:
+            spec = decode_spec(_absolute(document, directory))
+            found[kind][f"{namespace}/{name}"] = _CLASSES[kind](namespace, name, spec)
+    config = Config(found["GitSource"], found["Unit"], found["Sink"])
+    unresolved = list(_unresolved(config))
+    if unresolved:
+        raise UsageProblem(*unresolved)
+    return config
+
+
+def _absolute(document: Document, directory: Path) -> Mapping[str, Any]:
+    url = get(document.obj, "spec", "url", default="")
+    if document.obj["kind"] != "GitSource" or not url.startswith("."):
+        return document.obj
+    spec = {**document.obj["spec"], "url": str((directory / url).resolve())}
+    return {**document.obj, "spec": spec}
+
+
+def check_document(document: Document) -> Iterator[Finding]:
+    """What is wrong with one of our own documents, by the published schema and beyond it."""
+    obj = document.obj
+    kind = obj.get("kind")
+    if obj.get("apiVersion") != API_VERSION or kind not in SPECS:
+        yield Finding(
+            code="GK7002",
+            message=f"{obj.get('apiVersion')} {kind} is not one of gitkruise's documents",
+            places=(document.place(("kind",)),),
+            notes=(("next", f"use apiVersion {API_VERSION} and one of {', '.join(SPECS)}"),),
+        )
+        return
+    errors = list(_validator(kind).iter_errors(obj))
+    for error in errors:
+        yield from _schema_findings(document, error)
+    if not errors:
+        yield from _bad_durations(document, kind)
+        yield from _not_yet(document, kind)
+
+
+@cache
+def _validator(kind: str) -> jsonschema.protocols.Validator:
+    path = data_dir("schemas") / "json" / f"{kind}-{GROUP}-v1alpha1.json"
+    return jsonschema.Draft202012Validator(json.loads(path.read_text()))
+
+
+def _schema_findings(document: Document, error: jsonschema.ValidationError) -> Iterator[Finding]:
+    path = tuple(error.absolute_path)
+    if error.validator == "additionalProperties":
+        assert isinstance(error.schema, Mapping)
+        assert isinstance(error.instance, Mapping)
+        known = sorted(error.schema.get("properties", {}))
+        for name in sorted(set(error.instance) - set(known)):
+            near = difflib.get_close_matches(name, known, 1)
+            yield Finding(
+                code="GK7003",
+                message=f'unknown field "{name}" in {document.obj["kind"]} {_dotted(path)}',
+                places=(
+                    document.place(
+                        (*path, name),
+                        key=True,
+                        label=f'did you mean "{near[0]}"?' if near else "",
+                    ),
+                ),
+                notes=(("next", f"known fields: {', '.join(known)}"),),
+            )
+        return
+    yield Finding(
+        code="GK7003",
+        message=f"{document.obj['kind']} {_dotted(path)}: {error.message}",
+        places=(document.place(path),),
+    )
+
+
+def _dotted(path: tuple[str | int, ...]) -> str:
+    return ".".join(str(part) for part in path) or "document"
+
+
+def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
+    for path in DURATIONS[kind]:
+        text = get(document.obj, "spec", *path)
+        if text is None:
+            continue
+        try:
+            parse_duration(str(text))
+        except ValueError as error:
+            yield Finding(
+                code="GK7005",
+                message=f"spec.{_dotted(path)}: {error}",
+                places=(document.place(("spec", *path)),),
+            )
+
+
+def _not_yet(document: Document, kind: str) -> Iterator[Finding]:
+    for path in LATER[kind]:
+        if get(document.obj, "spec", *path):
+            yield Finding(
+                code="GK7006",
+                message=f"spec.{_dotted(path)} is not acted on by this version",
+                places=(document.place(("spec", *path), key=True),),
+                notes=(
+                    ("why", "a setting that does nothing would promise a guard that is not there"),
+                    ("next", "take it out"),
+                ),
+            )
+
+
+def _unresolved(config: Config) -> Iterator[Finding]:
+    for unit in config.units.values():
+        yield from _missing(unit, "sourceRef", unit.spec.source_ref, config.sources)
+        if unit.spec.sink_ref:
+            yield from _missing(unit, "sinkRef", unit.spec.sink_ref, config.sinks)
+    for sink in config.sinks.values():
+        if sink.spec.git:
+            yield from _missing(sink, "git.sourceRef", sink.spec.git.source_ref, config.sources)
+
+
+def _missing(
+    owner: Unit | Sink, field: str, ref: Reference, known: Mapping[str, object]
+) -> Iterator[Finding]:
+    wanted = resolve_reference(ref, owner.namespace)
+    if wanted not in known:
+        listed = ", ".join(sorted(known)) or "none"
+        yield Finding(
+            code="GK7007",
+            message=f"{type(owner).__name__} {owner.namespace}/{owner.name}: "
+            f"spec.{field} names {wanted}, which is not configured",
+            notes=(("next", f"configured: {listed}"),),
+        )

@@ -1,0 +1,161 @@
+"""Documents of a commit as the objects a unit wants: keys, namespaces, order, digests."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from gitkruise.errors import Finding
+from gitkruise.model.change import Desired
+from gitkruise.model.document import Document
+from gitkruise.planner.sync.marks import digest_of
+from gitkruise.planner.sync.stages import stage_of, wave_of
+from gitkruise.wire.catalog import Catalog, Kind
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.paths import drop, get, put
+
+# Filled in by the server; a manifest that carries them was exported from a cluster.
+_SERVER_FIELDS: Final = (
+    ("status",),
+    ("metadata", "uid"),
+    ("metadata", "resourceVersion"),
+    ("metadata", "creationTimestamp"),
+    ("metadata", "generation"),
+    ("metadata", "managedFields"),
+    ("metadata", "selfLink"),
+    ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"),
+)
+_OURS: Final = "gitkruise.io/"
+_FORGED: Final = frozenset({"unit-ref", "commit", "path", "digest", "rollout"})
+
+
+def desired_of(
+    document: Document, catalog: Catalog, namespace: str
+) -> tuple[Desired | None, list[Finding]]:
+    """The object a document asks for, and what is wrong with how it is named.
+
+    `namespace` is given to namespaced objects that name none. Kinds the catalog does not know
+    are taken as namespaced when they name a namespace; the cluster has the last word on them.
+    """
+    findings = list(_naming(document))
+    if findings:
+        return None, findings
+    obj = document.obj
+    group, version = split_api_version(obj["apiVersion"])
+    kind = catalog.by_kind(group, version, obj["kind"])
+    namespaced = kind.namespaced if kind else bool(get(obj, "metadata", "namespace"))
+    findings += _scope(document, kind)
+    where = (get(obj, "metadata", "namespace") or namespace) if namespaced else ""
+    clean = _clean(obj, where)
+    try:
+        wave = wave_of(clean)
+    except ValueError:
+        findings.append(_bad_wave(document))
+        wave = 0
+    if findings:
+        return None, findings
+    key = ObjectKey(group, obj["kind"], where, obj["metadata"]["name"])
+    return Desired(
+        key=key,
+        version=version,
+        obj=clean,
+        digest=digest_of(clean),
+        document=document,
+        namespaced=namespaced,
+        wave=wave,
+        stage=stage_of(GroupKind(group, obj["kind"])),
+        secret=key.group_kind == GroupKind("", "Secret"),
+    ), []
+
+
+def _naming(document: Document) -> Iterator[Finding]:
+    obj = document.obj
+    for field in ("apiVersion", "kind"):
+        if not isinstance(obj.get(field), str) or not obj[field]:
+            yield Finding(
+                code="GK2001",
+                message=f"this object has no {field}",
+                places=(document.place((field,)),),
+                notes=(("next", "every object needs apiVersion, kind and metadata.name"),),
+            )
+            return
+    name = get(obj, "metadata", "name")
+    if get(obj, "metadata", "generateName") and not name:
+        yield Finding(
+            code="GK2006",
+            message=f"{obj['kind']} has generateName and no name",
+            places=(document.place(("metadata", "generateName"), key=True),),
+            notes=(("why", "every sync would create another object"), ("next", "give it a name")),
+        )
+    elif not isinstance(name, str) or not name:
+        yield Finding(
+            code="GK2005",
+            message=f"{obj['kind']} has no metadata.name",
+            places=(document.place(("metadata",)),),
+        )
+
+
+def _scope(document: Document, kind: Kind | None) -> Iterator[Finding]:
+    if kind and not kind.namespaced and get(document.obj, "metadata", "namespace"):
+        yield Finding(
+            code="GK2008",
+            message=f"{kind.kind} is cluster-scoped and cannot be in a namespace",
+            places=(document.place(("metadata", "namespace"), key=True),),
+            notes=(("next", "take metadata.namespace out"),),
+        )
+
+
+def _bad_wave(document: Document) -> Finding:
+    return Finding(
+        code="GK2009",
+        message="the wave of an object must be an integer",
+        places=(document.place(("metadata", "annotations")),),
+        notes=(("next", 'for example gitkruise.io/wave: "1"'),),
+    )
+
+
+def _clean(obj: Obj, namespace: str) -> Obj:
+    """Without the server's fields and forged marks of ours; Secrets by `data` alone."""
+    for path in _SERVER_FIELDS:
+        obj = drop(obj, path)
+    for name in get(obj, "metadata", "annotations", default={}):
+        if name.startswith(_OURS) and name.removeprefix(_OURS) in _FORGED:
+            obj = drop(obj, ("metadata", "annotations", name))
+    if namespace:
+        obj = put(obj, ("metadata", "namespace"), namespace)
+    if obj.get("kind") == "Secret" and obj.get("stringData"):
+        obj = _merged_data(obj)
+    return obj
+
+
+def _merged_data(secret: Obj) -> Obj:
+    """stringData wins over data and is stored encoded (core/v1 Secret)."""
+    text: dict[str, Any] = {
+        key: base64.b64encode(str(value).encode()).decode()
+        for key, value in secret["stringData"].items()
+    }
+    data = {**(secret.get("data") or {}), **text}
+    merged: Obj = put(drop(secret, ("stringData",)), ("data",), data)
+    return merged
+
+
+def duplicates(objects: Sequence[Desired]) -> Iterator[Finding]:
+    """One finding for every object that is declared more than once."""
+    first: dict[ObjectKey, Desired] = {}
+    for desired in objects:
+        before = first.setdefault(desired.key, desired)
+        if before is not desired:
+            yield Finding(
+                code="GK1301",
+                message=f"{desired.key} is declared twice",
+                places=(
+                    before.document.place(("kind",), key=True, label="first"),
+                    desired.document.place(("kind",), key=True, label="second"),
+                ),
+                notes=(
+                    ("unchanged", "neither is applied; the live object stays as it is"),
+                    ("next", "keep one"),
+                ),
+                object=str(desired.key),
+            )

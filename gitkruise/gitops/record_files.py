@@ -1,0 +1,274 @@
+"""A unit's record as the files and the commit message of the status branch.
+
+Sorted, stable, with nothing in them that changes without news: the diff is the story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import yaml
+
+from gitkruise.errors import Finding
+from gitkruise.model.document import Commit
+from gitkruise.model.record import Rollout, RolloutStep, UnitRecord
+from gitkruise.model.states import SETTLED, State
+from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.times import format_time
+
+MESSAGE_MAX: Final = 1024
+SKIP_CI: Final = "[skip ci]"
+README: Final = """\
+# Outcome of what git asked for
+
+Written by gitkruise, one commit for every piece of news; do not edit by hand.
+
+- `index.tsv`: one line a unit
+- `units/NAMESPACE/NAME/status.yaml`: state, commits, problems of a unit
+- `units/NAMESPACE/NAME/objects.tsv`: every object with its state
+- `units/NAMESPACE/NAME/rollouts/KIND.NAME.yaml`: revisions, pods and steps of a rollout
+- `units/NAMESPACE/NAME/drift.yaml`: only while something differs from git
+
+`git log` on this branch reads like a diary; trailers name the source commit of each entry.
+"""
+_INDEX_HEAD: Final = ("unit", "state", "applied", "causal", "updated", "total", "since")
+
+
+def record_files(record: UnitRecord) -> dict[str, bytes]:
+    """The files of one unit, by path on the branch."""
+    root = f"units/{record.unit}"
+    files = {
+        f"{root}/status.yaml": _yaml(_status(record)),
+        f"{root}/objects.tsv": _objects(record),
+    }
+    steps = dict(record.steps)
+    for rollout in record.rollouts:
+        path = f"{root}/rollouts/{rollout.key.kind}.{rollout.key.name}.yaml"
+        files[path] = _yaml(_rollout(rollout, steps.get(rollout.key, ())))
+    if record.drift:
+        drift = [
+            _lean(
+                {
+                    "object": str(d.key),
+                    "field": d.field,
+                    "git": d.git,
+                    "live": d.live,
+                    "manager": d.manager,
+                }
+            )
+            for d in record.drift
+        ]
+        files[f"{root}/drift.yaml"] = _yaml({"drift": drift})
+    return files
+
+
+def shared_files(records: Sequence[UnitRecord]) -> dict[str, bytes]:
+    """README.md and index.tsv over all units of the branch."""
+    rows = ["\t".join(_INDEX_HEAD)]
+    for r in sorted(records, key=lambda record: record.unit):
+        cells = (
+            r.unit,
+            r.state,
+            _short(r.applied),
+            _short(r.causal),
+            r.updated,
+            r.total,
+            format_time(r.since),
+        )
+        rows.append("\t".join(str(cell) for cell in cells))
+    return {"README.md": README.encode(), "index.tsv": ("\n".join(rows) + "\n").encode()}
+
+
+def commit_subject(records: Sequence[UnitRecord]) -> str:
+    """`shop/web: held 12/40 at 4f2c1ab`, for the unit with the most telling news."""
+    first = records[0]
+    more = f" (+{len(records) - 1} units)" if len(records) > 1 else ""
+    return f"{first.unit}: {news_of(first)}{more} {SKIP_CI}"
+
+
+def news_of(record: UnitRecord) -> str:
+    """State, counts and commit of a unit in a few words."""
+    counts = f" {record.updated}/{record.total}" if record.rollouts else ""
+    told = record.attempted if record.state is State.REJECTED else record.causal or record.applied
+    at = f" at {told.short}" if told else ""
+    return f"{record.state.lower()}{counts}{at}"
+
+
+def commit_body(records: Sequence[UnitRecord]) -> str:
+    """What happened, one line a rollout or problem."""
+    lines = []
+    for record in records:
+        lines += [f"{f.code}: {_cut(f.message)}" for f in record.findings[:3]]
+        lines += [
+            f"{r.key.kind} {r.key.name}: {r.state.lower()}, {_cut(r.message)}"
+            for r in record.rollouts
+            if r.state is not State.DONE
+        ]
+        lines += [f"{commit.short} was overtaken by {by[:7]}" for commit, by in record.superseded]
+    return "\n".join(lines)
+
+
+def commit_trailers(records: Sequence[UnitRecord]) -> list[tuple[str, str]]:
+    """Machine-readable: which unit, which source commit, which state."""
+    out = [("Gitkruise-Cluster", records[0].cluster)]
+    for record in records:
+        out.append(("Gitkruise-Unit", record.unit))
+        if record.attempted:
+            out.append(("Gitkruise-Source", record.attempted.id))
+        if record.causal:
+            out.append(("Gitkruise-Causal", record.causal.id))
+        out.append(("Gitkruise-Phase", str(record.state)))
+        out += [("Gitkruise-Superseded", commit.id) for commit, _ in record.superseded]
+    return out
+
+
+def note_text(record: UnitRecord, version: str) -> dict[str, Any]:
+    """One unit's entry in the note on its causal commit."""
+    done = record.state in SETTLED
+    return _lean(
+        {
+            "phase": str(record.state),
+            "message": _cut(record.message),
+            "at": format_time(record.since) if done else "",
+            "pods": {"updated": record.updated, "total": record.total} if record.rollouts else None,
+            "by": f"gitkruise/{version}",
+        }
+    )
+
+
+def _status(record: UnitRecord) -> dict[str, Any]:
+    return _lean(
+        {
+            "unit": record.unit,
+            "cluster": record.cluster,
+            "source": record.source,
+            "state": str(record.state),
+            "message": _cut(record.message),
+            "since": format_time(record.since),
+            "attempted": _commit(record.attempted),
+            "applied": _commit(record.applied),
+            "causal": _commit(record.causal),
+            "findings": [_finding(f) for f in record.findings],
+        }
+    )
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return _lean(
+        {
+            "code": finding.code,
+            "severity": finding.severity,
+            "message": _cut(finding.message),
+            "places": [str(p) for p in finding.places],
+            "notes": {label: _cut(text) for label, text in finding.notes},
+        }
+    )
+
+
+def _objects(record: UnitRecord) -> bytes:
+    rows = ["object\tstate\tcommit\tdigest\tmessage"]
+    rows += [
+        "\t".join((_id(o.key), o.state, o.commit[:7] or "-", o.digest or "-", _line(o.message)))
+        for o in sorted(record.objects, key=lambda o: o.key)
+    ]
+    return ("\n".join(row.rstrip("\t") for row in rows) + "\n").encode()
+
+
+def _rollout(rollout: Rollout, steps: Sequence[RolloutStep]) -> dict[str, Any]:
+    return _lean(
+        {
+            "object": _id(rollout.key),
+            "state": str(rollout.state),
+            "message": _cut(rollout.message),
+            "engine": rollout.engine,
+            "desired": {
+                "replicas": rollout.replicas,
+                "partition": rollout.partition,
+                "asked": rollout.asked,
+            },
+            "revisions": [
+                _lean(
+                    {
+                        "hash": r.hash,
+                        "role": r.role,
+                        "commit": r.commit[:7],
+                        "pods": r.pods,
+                        "available": r.available,
+                        "images": dict(r.images),
+                    }
+                )
+                for r in rollout.revisions
+                if r.pods or r.role == "update"
+            ],
+            "failing": [{"pod": pod, "why": _cut(why)} for pod, why in rollout.failing[:5]],
+            "steps": [step_obj(step) for step in steps],
+        }
+    )
+
+
+def step_obj(step: RolloutStep) -> dict[str, Any]:
+    """One step as it stands in the file; `read_step` reads it back."""
+    return _lean(
+        {
+            "commit": step.commit.id,
+            "subject": step.commit.subject,
+            "author": step.commit.author,
+            "time": _time(step.commit.time),
+            "change": step.change,
+            "revision": step.revision,
+            "partition": step.partition,
+            "asked": step.asked,
+            "replicas": step.replicas,
+            "updated": step.updated,
+            "state": str(step.state),
+            "started": format_time(step.started),
+            "done": _time(step.done),
+            "message": _cut(step.message),
+        }
+    )
+
+
+def _commit(commit: Commit | None) -> dict[str, Any] | None:
+    if commit is None:
+        return None
+    return _lean(
+        {
+            "id": commit.id,
+            "subject": commit.subject,
+            "author": commit.author,
+            "time": _time(commit.time),
+        }
+    )
+
+
+def _id(key: ObjectKey) -> str:
+    """`<namespace>_<name>_<group>_<kind>`, the inventory id other tools can parse."""
+    return f"{key.namespace}_{key.name}_{key.group}_{key.kind}"
+
+
+def _short(commit: Commit | None) -> str:
+    return commit.short if commit else "-"
+
+
+def _time(instant: datetime | None) -> str:
+    return format_time(instant) if instant else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
+
+
+def _line(text: str) -> str:
+    return " ".join(_cut(text).split())
+
+
+def _lean(pairs: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what says nothing: null, "", [] and {}."""
+    return {k: v for k, v in pairs.items() if v is not None and v not in ("", [], {})}
+
+
+def _yaml(value: Mapping[str, Any]) -> bytes:
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000)
+    return text.encode()

@@ -1,0 +1,67 @@
+"""Reading records back from the status branch: steps after a restart, histories for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitkruise.git.documents import parse_file
+from gitkruise.model.document import Commit
+from gitkruise.model.record import RolloutStep
+from gitkruise.model.states import State
+from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.times import parse_time
+
+
+def key_of_id(text: str) -> ObjectKey:
+    """The key behind `<namespace>_<name>_<group>_<kind>`; names hold no underscore."""
+    namespace, name, group, kind = text.split("_")
+    return ObjectKey(group, kind, namespace, name)
+
+
+def read_yaml(data: bytes, file: str = "record") -> Mapping[str, Any]:
+    """One of our own files; anybody may have written it. Raises ValueError on anything else."""
+    parsed = parse_file(data, file)
+    if not parsed.ok or len(parsed.documents) != 1:
+        raise ValueError(f"{file} is not a record of gitkruise")
+    return parsed.documents[0].obj
+
+
+def read_rollout(data: bytes) -> tuple[ObjectKey, tuple[RolloutStep, ...]]:
+    """(object, its steps) of a rollouts/*.yaml file. Raises ValueError on a foreign file."""
+    raw = read_yaml(data)
+    try:
+        key = key_of_id(str(raw["object"]))
+        return key, tuple(_step(step) for step in raw.get("steps") or ())
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a rollout record: {error}") from error
+
+
+def _step(raw: Mapping[str, Any]) -> RolloutStep:
+    started = parse_time(str(raw["started"]))
+    assert started is not None
+    return RolloutStep(
+        commit=read_commit(
+            {k: raw.get(k, "") for k in ("subject", "author", "time")} | {"id": raw["commit"]}
+        ),
+        change=str(raw.get("change", "")),
+        revision=str(raw.get("revision", "")),
+        partition=str(raw.get("partition", "0")),
+        asked=int(raw.get("asked", 0)),
+        replicas=int(raw.get("replicas", 0)),
+        started=started,
+        state=State(raw["state"]),
+        updated=int(raw.get("updated", 0)),
+        done=parse_time(str(raw.get("done", ""))),
+        message=str(raw.get("message", "")),
+    )
+
+
+def read_commit(raw: Mapping[str, Any]) -> Commit:
+    """A commit as record files keep it."""
+    return Commit(
+        id=str(raw["id"]),
+        subject=str(raw.get("subject", "")),
+        author=str(raw.get("author", "")),
+        time=parse_time(str(raw.get("time", ""))),
+    )

@@ -1,0 +1,210 @@
+"""Outcome back into git: one writer for a status branch, news at once, counts gathered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+from gitkruise import __version__
+from gitkruise.errors import GitkruiseError
+from gitkruise.git.status_branch import Notes, StatusBranch, Update
+from gitkruise.gitops.record_files import (
+    commit_body,
+    commit_subject,
+    commit_trailers,
+    note_text,
+    record_files,
+    shared_files,
+)
+from gitkruise.kube.clock import Clock
+from gitkruise.model.record import Rollout, UnitRecord
+from gitkruise.model.states import SETTLED, State
+
+log = logging.getLogger(__name__)
+_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_TERMINAL = SETTLED | {State.STUCK, State.REJECTED}
+
+
+def news(before: UnitRecord | None, after: UnitRecord) -> str:
+    """What makes `after` worth a commit: "now" for states and steps, "counts", or ""."""
+    if before is None:
+        return "now"
+    if _quiet(before) != _quiet(after):
+        return "now"
+    return "" if before == after else "counts"
+
+
+def _quiet(record: UnitRecord) -> UnitRecord:
+    """The record without what only counts pods on their way."""
+    return replace(
+        record,
+        message="",
+        rollouts=tuple(_plain(r) for r in record.rollouts),
+        steps=tuple(
+            (key, tuple(replace(s, updated=0, message="") for s in steps))
+            for key, steps in record.steps
+        ),
+        objects=tuple(replace(o, message="") for o in record.objects),
+    )
+
+
+def _plain(rollout: Rollout) -> Rollout:
+    return replace(
+        rollout,
+        message="",
+        updated=0,
+        updated_ready=0,
+        ready=0,
+        total=0,
+        available=0,
+        revisions=(),
+        failing=(),
+    )
+
+
+class Outbox:
+    """Latest records by unit, and a loop that writes them to one branch (and its notes).
+
+    Records replace each other, so a slow or unreachable repository costs memory for one record a
+    unit and never blocks applying. `coalesce` is how long counts may wait for company.
+    """
+
+    def __init__(
+        self,
+        branch: StatusBranch,
+        notes: Notes | None,
+        clock: Clock,
+        *,
+        coalesce: timedelta,
+        settled: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._branch, self._notes, self._clock = branch, notes, clock
+        self._coalesce_s = coalesce.total_seconds()
+        self._latest: dict[str, UnitRecord] = {}
+        self._written: dict[str, UnitRecord] = {}
+        self._paths: dict[str, frozenset[str]] = {}
+        self._wake = asyncio.Event()
+        self._settled = settled
+        self.problem = ""  # why the newest records are not in git yet
+
+    def offer(self, record: UnitRecord) -> None:
+        """Take the newest record of a unit; what it replaces need not be written any more.
+
+        Commits that were overtaken unseen travel along until they are told.
+        """
+        waiting = self._latest.get(record.unit)
+        if waiting is not None and waiting is not self._written.get(record.unit):
+            kept = tuple(s for s in waiting.superseded if s not in record.superseded)
+            record = replace(record, superseded=(*kept, *record.superseded))
+        self._latest[record.unit] = record
+        if self._due("now"):
+            self._wake.set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether git holds everything that is known."""
+        return not self._due("now", "counts")
+
+    def _due(self, *urgency: str) -> list[UnitRecord]:
+        return [
+            record
+            for unit, record in sorted(self._latest.items())
+            if news(self._written.get(unit), record) in urgency
+        ]
+
+    async def run(self) -> None:
+        """Write until cancelled; what is due then is written by `flush`."""
+        failures = 0
+        while True:
+            await self._wait(self._coalesce_s)
+            if not self._due("now", "counts"):
+                continue
+            try:
+                await self.flush()
+                failures = 0
+            except GitkruiseError as error:
+                self.problem = str(error)
+                log.warning("status branch not written: %s", error)
+                await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+                failures += 1
+
+    async def _wait(self, limit_s: float) -> None:
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+    async def flush(self) -> str | None:
+        """Write all that is due in one commit; its id, or None when nothing was due."""
+        due = self._due("now", "counts")
+        if not due:
+            return None
+        due.sort(key=lambda r: (news(self._written.get(r.unit), r) != "now", r.unit))
+        commit = await asyncio.to_thread(self._publish, due)
+        self.problem = ""
+        for record in due:
+            self._written[record.unit] = record
+            self._settled(record.unit)
+        return commit
+
+    def _publish(self, due: list[UnitRecord]) -> str | None:
+        files: dict[str, bytes] = {}
+        gone: set[str] = set()
+        for record in due:
+            own = record_files(record)
+            gone |= self._known_paths(record.unit) - own.keys()
+            self._paths[record.unit] = frozenset(own)
+            files |= own
+        files |= shared_files(list(self._latest.values()))
+        now = self._clock.now()
+        commit = self._branch.publish(
+            Update(
+                files=files,
+                delete=tuple(sorted(gone)),
+                subject=commit_subject(due),
+                body=commit_body(due),
+                trailers=commit_trailers(due),
+            ),
+            now,
+        )
+        self._annotate(due)
+        return commit
+
+    def _known_paths(self, unit: str) -> frozenset[str]:
+        """Our files of a unit on the branch, read once after a start."""
+        if unit not in self._paths:
+            root = f"units/{unit}/"
+            self._paths[unit] = frozenset(p for p in self._branch.files() if p.startswith(root))
+        return self._paths[unit]
+
+    def _annotate(self, due: Iterable[UnitRecord]) -> None:
+        """The note on each causal commit, for `git log --notes=gitkruise/<cluster>`."""
+        if self._notes is None:
+            return
+        texts: dict[str, dict[str, object]] = {}
+        for record in due:
+            if record.causal and record.state in _TERMINAL:
+                texts.setdefault(record.causal.id, {})[record.unit] = note_text(record, __version__)
+        if not texts:
+            return
+        notes = {}
+        for commit, units in texts.items():
+            merged = {**_units_of(self._notes.read(commit)), **units}
+            notes[commit] = json.dumps({"v": 1, "units": merged}, ensure_ascii=False, indent=1)
+        self._notes.put(notes, self._clock.now())
+
+
+def _units_of(note: str | None) -> dict[str, object]:
+    """Units of an earlier note; a foreign note is replaced."""
+    try:
+        value = json.loads(note) if note else {}
+    except ValueError:
+        return {}
+    units = value.get("units") if isinstance(value, dict) else None
+    return units if isinstance(units, dict) else {}

@@ -1,0 +1,62 @@
+"""A change in a few words, as histories, status commits and progress lines show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gitkruise.model.change import MISSING, FieldChange
+from gitkruise.wire.names import Obj
+from gitkruise.wire.paths import get
+
+_PLAIN: Final = {"replicas": "replicas", "partition": "partition", "paused": "paused",
+                 "maxUnavailable": "maxUnavailable", "maxSurge": "maxSurge"}  # fmt: skip
+SHOWN: Final = 3
+
+
+def summarize(fields: Sequence[FieldChange], after: Obj) -> str:
+    """`app v2.4.0 → v2.4.1, partition 0 → 60%`; "" for no change.
+
+    `after` is the object the paths point into, for the names of containers.
+    """
+    words = [_words(change, after) for change in fields]
+    known = [w for w in dict.fromkeys(words) if w]
+    other = sum(1 for w in words if not w)
+    if other:
+        known.append(f"{other} more field{'s' if other > 1 else ''}" if known else _first(fields))
+    return ", ".join(known[:SHOWN]) + (", …" if len(known) > SHOWN else "")
+
+
+def _words(change: FieldChange, after: Obj) -> str:
+    path = change.path
+    last = path[-1] if path else ""
+    if last == "image" and "containers" in path:
+        name = get(after, *path[:-1], "name", default="image")
+        return f"{name} {tag_of(change.before)} → {tag_of(change.after)}"
+    if isinstance(last, str) and last in _PLAIN:
+        return f"{_PLAIN[last]} {shown(change.before)} → {shown(change.after)}"
+    return ""
+
+
+def _first(fields: Sequence[FieldChange]) -> str:
+    path = ".".join(str(p) for p in fields[0].path)
+    return path if len(fields) == 1 else f"{path} and {len(fields) - 1} more"
+
+
+def tag_of(image: Any) -> str:
+    """The part of an image name that changes: its tag, or the start of its digest."""
+    if not isinstance(image, str):
+        return shown(image)
+    name, at, digest = image.partition("@")
+    if at:
+        return digest[:15]
+    repository, colon, tag = name.rpartition(":")
+    return tag if colon and "/" not in tag else repository.rpartition("/")[2] or name
+
+
+def shown(value: Any) -> str:
+    """A value for a sentence; long ones are cut."""
+    if value is MISSING or value is None:
+        return "unset"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:57] + "…"
