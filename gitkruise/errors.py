@@ -292,6 +292,12 @@ def _class_of(code: int, reason: str, details: StatusDetails) -> type[ApiError]:
     return _BY_STATUS.get(code) or (InternalError if code >= 500 else BadRequest)
 
 
+class MapKey(str):
+    """A step of a path that is a map's key, not a field: printed in brackets, as `limits[cpu]`."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One broken rule of one object, before it becomes a Status cause or a Finding.
@@ -309,7 +315,8 @@ class Problem:
         """The path as Kubernetes prints it: `spec.containers[0].image`."""
         out = ""
         for part in self.path:
-            out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else str(part)
+            keyed = isinstance(part, int | MapKey)
+            out += f"[{part}]" if keyed else f".{part}" if out else str(part)
         return out
 
 
