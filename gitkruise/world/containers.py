@@ -61,7 +61,7 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodRuntime:
-    """Everything the node holds for one pod; `waiting` is name → (reason, message) of failed starts."""
+    """What the node holds for one pod; `waiting` is name → (reason, message) of failed starts."""
 
     sandbox: Sandbox | None = None
     containers: Mapping[str, Container] = field(default_factory=dict)

@@ -18,7 +18,7 @@ EVENTS: Final = ResourceRef("", "v1", "events")
 MESSAGE_MAX: Final = 1024
 
 
-def record(  # noqa: PLR0913  what, about whom, by whom, when
+def record(
     world: World, subject: Obj, event: Event, now: datetime, *, component: str, host: str = ""
 ) -> None:
     """Write `event` about `subject`, or count it up when the same was written before.

@@ -132,15 +132,17 @@ class Kubelet:
 
     def _forget(self, uid: str) -> None:
         run = self._runs.pop(uid, None)
-        if run and run.runtime.sandbox:
+        if run is not None and run.runtime.sandbox:
             self._ips.discard(run.runtime.sandbox.ip)
 
     # One pod
 
     def _turn(self, world: World, uid: str, now: datetime) -> None:
         run = self._runs.get(uid)
-        pod = world.get(run.key) if run else None
-        if run is None or pod is None or pod["metadata"]["uid"] != uid:
+        if run is None:
+            return
+        pod = world.get(run.key)
+        if pod is None or pod["metadata"]["uid"] != uid:
             self._forget(uid)
             return
         turn = Turn(view=world, pod=pod, now=now, profile=self.profile, events=[])
@@ -261,7 +263,7 @@ class Kubelet:
         )
         world.handle(request, now, user=USER)
         left = world.get(run.key)
-        if left is not None:  # finalizers keep it; removing the last one removes the pod
+        if left:  # finalizers keep it; removing the last one removes the pod
             run.written = left["metadata"]["resourceVersion"]
 
     def _host_ip(self, view: View, pod: Obj) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from gitkruise.planner.qos import qos_class
 from gitkruise.wire.names import Obj
 from gitkruise.wire.times import format_time
 from gitkruise.world.containers import (
@@ -43,7 +44,7 @@ def pod_status(pod: Obj, runtime: PodRuntime, now: datetime, *, host_ip: str = "
         **{key: value for key, value in old.items() if key not in _REBUILT},
         "phase": phase,
         "startTime": old.get("startTime") or format_time(now),
-        "qosClass": old.get("qosClass") or qos_class(pod),
+        "qosClass": old.get("qosClass") or qos_class(pod["spec"]),
         "containerStatuses": [
             container_status(pod, spec, runtime)
             for spec in sorted(regular(pod), key=lambda s: str(s["name"]))
@@ -141,7 +142,7 @@ def _state(seen: Container) -> dict[str, Any]:
 
 
 def phase_of(pod: Obj, runtime: PodRuntime) -> str:
-    """The phase; Succeeded and Failed are final. A pod that is being deleted ends when all stopped."""
+    """The phase; Succeeded and Failed are final. A pod being deleted ends when all stopped."""
     old = (pod.get("status") or {}).get("phase")
     if old in ENDED:
         return str(old)
@@ -153,11 +154,13 @@ def phase_of(pod: Obj, runtime: PodRuntime) -> str:
     tally = [_standing(spec["name"], runtime) for spec in regular(pod)]
     if "waiting" in tally or ("unknown" in tally and not deleting):
         return "Pending"
-    if "running" in tally:
-        return "Running"
-    well = all(t == "succeeded" for t in tally)
+    return "Running" if "running" in tally else _stopped_phase(tally, policy, deleting=deleting)
+
+
+def _stopped_phase(tally: Sequence[str], policy: str, *, deleting: bool) -> str:
+    well = bool(tally) and all(standing == "succeeded" for standing in tally)
     if deleting:
-        return "Succeeded" if well and tally else "Failed"
+        return "Succeeded" if well else "Failed"
     if policy == "Always":
         return "Running"
     if well:
@@ -220,15 +223,14 @@ def conditions(pod: Obj, runtime: PodRuntime, phase: str, now: datetime) -> list
     ]
 
 
-def _condition(  # noqa: PLR0913  one argument a field of the condition
+def _condition(
     type_: str,
-    status: str,
-    reason: str,
-    message: str,
+    verdict: tuple[str, str, str],
     old: Obj | None,
     now: datetime,
     generation: int | None,
 ) -> Obj:
+    status, reason, message = verdict
     moved = old["lastTransitionTime"] if old and old.get("status") == status else None
     return {
         "type": type_,
@@ -299,24 +301,11 @@ def _ready(
     return "True", "", ""
 
 
-def qos_class(pod: Obj) -> str:
-    """Guaranteed, Burstable or BestEffort, from the cpu and memory of every container."""
-    wants = [spec.get("resources") or {} for spec in every(pod)]
-    if not any(w.get(part) for w in wants for part in ("requests", "limits")):
-        return "BestEffort"
-    for want in wants:
-        limits, requests = want.get("limits") or {}, want.get("requests") or {}
-        for name in ("cpu", "memory"):
-            if name not in limits or requests.get(name, limits[name]) != limits[name]:
-                return "Burstable"
-    return "Guaranteed"
-
-
 def _go(names: Sequence[str]) -> str:
     return "[" + " ".join(names) + "]"
 
 
-def _truth(value: bool) -> str:  # noqa: FBT001  a one-word conversion
+def _truth(value: bool) -> str:
     return "True" if value else "False"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -150,11 +150,10 @@ def _pre_stop_s(spec: Obj) -> float:
     return _sleep_s(get(hook, "exec", "command", default=())) or 0.0
 
 
-def _sleep_s(command: object) -> float | None:
-    match command:
-        case [program, seconds] if str(program).rpartition("/")[2] == "sleep":
-            return float(seconds) if str(seconds).isdigit() else None
-    return None
+def _sleep_s(command: Sequence[str]) -> float | None:
+    if len(command) != 2 or command[0].rpartition("/")[2] != "sleep":
+        return None
+    return float(command[1]) if command[1].isdigit() else None
 
 
 def _pulled(run: PodRun, turn: Turn, name: str) -> None:

@@ -1,0 +1,175 @@
+"""What nodes offer and what the pods on them take: the arithmetic of the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from operator import gt, lt
+from typing import Final
+
+from gitkruise.wire.names import Obj
+from gitkruise.wire.quantity import parse_quantity
+from gitkruise.wire.selectors import label_selector
+
+_COMPARE: Final = {"Gt": gt, "Lt": lt}
+
+
+@dataclass(slots=True)
+class NodeLoad:
+    """One node and what is taken of it. Amounts are exact; ports are (protocol, number)."""
+
+    node: Obj
+    room: Mapping[str, Fraction]
+    taken: dict[str, Fraction] = field(default_factory=dict)
+    pods: int = 0
+    ports: set[tuple[str, int]] = field(default_factory=set)
+
+    def take(self, pod: Obj, *, sign: int = 1) -> None:
+        """Add (sign 1) or give back (sign -1) what `pod` wants."""
+        for name, amount in requests(pod).items():
+            self.taken[name] = self.taken.get(name, Fraction(0)) + sign * amount
+        self.pods += sign
+        wanted = host_ports(pod)
+        self.ports = self.ports | wanted if sign > 0 else self.ports - wanted
+
+    @property
+    def share(self) -> tuple[Fraction, int]:
+        """How loaded: the greatest share of any resource, then the number of pods."""
+        shares = [
+            self.taken.get(name, Fraction(0)) / room
+            for name, room in self.room.items()
+            if room and name in {"cpu", "memory"}
+        ]
+        return max(shares, default=Fraction(0)), self.pods
+
+    def refusal(self, pod: Obj) -> str:
+        """Why `pod` does not fit here, in the scheduler's words, or ""."""
+        return self._unwanted(pod) or self._full(pod)
+
+    def _unwanted(self, pod: Obj) -> str:
+        if (self.node.get("spec") or {}).get("unschedulable") and not _tolerates_cordon(pod):
+            return "node(s) were unschedulable"
+        if taint := untolerated(self.node, pod):
+            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
+        if not selected(self.node, pod):
+            return "node(s) didn't match Pod's node affinity/selector"
+        return ""
+
+    def _full(self, pod: Obj) -> str:
+        if host_ports(pod) & self.ports:
+            return "node(s) didn't have free ports for the requested pod ports"
+        if self.pods + 1 > self.room.get("pods", Fraction(110)):
+            return "Too many pods"
+        for name, amount in requests(pod).items():
+            if amount and self.taken.get(name, Fraction(0)) + amount > self.room.get(name, 0):
+                return f"Insufficient {name}"
+        return ""
+
+
+def node_load(node: Obj) -> NodeLoad:
+    status = node.get("status") or {}
+    room = status.get("allocatable") or status.get("capacity") or {}
+    return NodeLoad(node=node, room={name: _amount(text) for name, text in room.items()})
+
+
+def requests(pod: Obj) -> Mapping[str, Fraction]:
+    """What a pod reserves: containers and sidecars together, or its greediest init container."""
+    spec = pod["spec"]
+    total: dict[str, Fraction] = {}
+    for container in spec.get("containers") or ():
+        _add(total, container)
+    peak: dict[str, Fraction] = {}
+    for init in spec.get("initContainers") or ():
+        if init.get("restartPolicy") == "Always":
+            _add(total, init)
+        else:
+            for name, amount in _wants(init).items():
+                peak[name] = max(peak.get(name, Fraction(0)), amount)
+    return {
+        name: max(total.get(name, Fraction(0)), peak.get(name, Fraction(0)))
+        for name in {**total, **peak}
+    }
+
+
+def _add(total: dict[str, Fraction], container: Obj) -> None:
+    for name, amount in _wants(container).items():
+        total[name] = total.get(name, Fraction(0)) + amount
+
+
+def _wants(container: Obj) -> Mapping[str, Fraction]:
+    resources = container.get("resources") or {}
+    wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: _amount(text) for name, text in wanted.items()}
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str | int | float) -> Fraction:
+    return parse_quantity(text).value
+
+
+def host_ports(pod: Obj) -> set[tuple[str, int]]:
+    return {
+        (port.get("protocol") or "TCP", port["hostPort"])
+        for container in pod["spec"].get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }
+
+
+def untolerated(node: Obj, pod: Obj) -> Obj | None:
+    """The first NoSchedule or NoExecute taint of the node that the pod does not tolerate."""
+    for taint in (node.get("spec") or {}).get("taints") or ():
+        if taint.get("effect") in {"NoSchedule", "NoExecute"} and not _tolerated(taint, pod):
+            found: Obj = taint
+            return found
+    return None
+
+
+def _tolerates_cordon(pod: Obj) -> bool:
+    return _tolerated({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, pod)
+
+
+def _tolerated(taint: Obj, pod: Obj) -> bool:
+    for wanted in pod["spec"].get("tolerations") or ():
+        effect, key = wanted.get("effect"), wanted.get("key")
+        if effect and effect != taint.get("effect"):
+            continue
+        exists = wanted.get("operator") == "Exists"
+        if (key == taint["key"] or (not key and exists)) and (
+            exists or (wanted.get("value") or "") == (taint.get("value") or "")
+        ):
+            return True
+    return False
+
+
+def selected(node: Obj, pod: Obj) -> bool:
+    """nodeSelector and required node affinity, as the scheduler reads them."""
+    labels = node["metadata"].get("labels") or {}
+    wanted = pod["spec"].get("nodeSelector") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not required:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(
+        _meets(term.get("matchExpressions") or (), labels)
+        and _meets(term.get("matchFields") or (), fields)
+        for term in required.get("nodeSelectorTerms") or ()
+        if term.get("matchExpressions") or term.get("matchFields")
+    )
+
+
+def _meets(expressions: Iterable[Obj], labels: Mapping[str, str]) -> bool:
+    for one in expressions:
+        operator = one["operator"]
+        if operator in _COMPARE:
+            have, want = labels.get(one["key"], ""), one["values"][0]
+            if not have.isdigit() or not _COMPARE[operator](int(have), int(want)):
+                return False
+        elif not label_selector({"matchExpressions": [one]}).matches(labels):
+            return False
+    return True
