@@ -5,31 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from gitkruise.errors import Unavailable
+from gitkruise.sandbox.encoding import Encoder
+from gitkruise.sandbox.journal import Journal
 from gitkruise.wire.request import ApiReply, ApiRequest
-from gitkruise.world.cluster import Record, World
+from gitkruise.world.cluster import World
 
 ADMIN: Final = "system:admin"
 READS: Final = frozenset({"get", "list", "watch"})
-
-
-class Journal(Protocol):
-    """Where committed changes go before anybody hears of them (see sandbox.storage)."""
-
-    @property
-    def refusal(self) -> str:
-        """Why writes are refused now (a failed or full disk), or ""."""
-        ...
-
-    def append(self, records: list[Record], version: int, now: datetime) -> None:
-        """Queue `records`; `version` is the World's version after them."""
-        ...
-
-    async def durable(self, version: int) -> None:
-        """Return once everything up to `version` is on disk; raises Unavailable when it is not."""
-        ...
 
 
 class Cluster:
@@ -41,10 +26,16 @@ class Cluster:
     """
 
     def __init__(
-        self, world: World, now: Callable[[], datetime], *, journal: Journal | None = None
+        self,
+        world: World,
+        now: Callable[[], datetime],
+        *,
+        journal: Journal | None = None,
+        encoder: Encoder | None = None,
     ) -> None:
         self.world = world
         self.now = now
+        self.encoder = encoder or Encoder()
         self._journal = journal
         self._published = world.version
         self._news = asyncio.Event()
@@ -81,7 +72,7 @@ class Cluster:
         if version == self._published:
             return
         if self._journal:
-            self._journal.append(self.world.records_since(self._published), version, self.now())
+            self._journal.append(self.world.records_since(self._published), version)
         self._published = version
         news, self._news = self._news, asyncio.Event()
         news.set()
@@ -93,6 +84,6 @@ class Cluster:
         return self._published
 
     async def durable(self, version: int) -> None:
-        """Wait until `version` is on disk (at once when nothing is kept)."""
+        """Wait until `version` is on disk, however long a full disk takes; Unavailable if never."""
         if self._journal:
-            await self._journal.durable(version)
+            await self._journal.durable(version, patient=True)

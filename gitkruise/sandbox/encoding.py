@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gitkruise.kube.codec import encode
@@ -55,6 +55,6 @@ class Encoder:
 
 
 def _is_stored(obj: Obj) -> bool:
-    """Only whole objects are remembered: Status, Scale and reviews are made for one reply."""
+    """Only stored objects are remembered: Status, tables and reviews are made for one reply."""
     meta = obj.get("metadata")
-    return isinstance(meta, dict) and "uid" in meta and "spec" in obj
+    return isinstance(meta, Mapping) and "uid" in meta

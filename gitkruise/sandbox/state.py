@@ -146,7 +146,9 @@ def stored_identity(state: StateDir, now: datetime) -> Identity:
     token = path.read_text().strip()
     if len(token) < TOKEN_BYTES:
         raise failed(
-            "GK4114", f"the token in {path} is too short to be safe", next=f"rm {path} and start again"
+            "GK4114",
+            f"the token in {path} is too short to be safe",
+            next=f"rm {path} and start again",
         )
     return Identity(authority, server, token)
 

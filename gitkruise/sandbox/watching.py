@@ -22,6 +22,8 @@ async def batches(
 ) -> AsyncIterator[list[WatchEvent]]:
     """The events of one watch, as many at a time as there are; ends at `timeoutSeconds`.
 
+    The first batch comes at once, empty if need be, so that bad terms fail before an answer
+    begins.
     The World's log is the only buffer: a reader slower than it raises WatchExpired. Bookmarks
     come when the watch was silent for `bookmark_every_s`, so that a resume never starts far
     back (kube-apiserver sends them about once a minute). Raises BadRequest for bad parameters.
@@ -31,11 +33,9 @@ async def batches(
     end = loop.time() + _timeout_s(request.params)
     events, position = cluster.world.watch(request, 0)
     told = loop.time()
+    await cluster.durable(position)
+    yield events
     while True:
-        if events:
-            await cluster.durable(position)
-            told = loop.time()
-            yield events
         if loop.time() >= end:
             return
         due = told + bookmark_every_s if bookmarks else end
@@ -43,6 +43,10 @@ async def batches(
         events, position = cluster.world.watch(request, position)
         if not events and bookmarks and loop.time() >= due:
             events = [bookmark(cluster, request, position)]
+        if events:
+            await cluster.durable(position)
+            told = loop.time()
+            yield events
 
 
 async def follow(

@@ -1,0 +1,204 @@
+"""From an HTTP request to an ApiRequest: guards, limits, and the body in any form Kubernetes takes."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from gitkruise.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    GatewayTimeout,
+    TooLarge,
+    Unauthorized,
+    UnsupportedMediaType,
+)
+from gitkruise.git.documents import parse_file
+from gitkruise.kube.codec import decode
+from gitkruise.sandbox.negotiation import YAML
+from gitkruise.sandbox.routing import Resource, verb_of
+from gitkruise.wire.request import (
+    APPLY_PATCH,
+    JSON,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    ApiRequest,
+)
+
+BODY_MAX: Final = 3 * 1024 * 1024
+BODY_WITHIN_S: Final = 30.0
+TOKEN_MAX: Final = 4096
+_PATCHES: Final = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
+_OBJECTS: Final = frozenset({JSON, YAML, ""})
+_BODIED: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_NAMED_MANAGER: Final = frozenset({"create", "update", "patch"})
+_STRICT: Final = frozenset({"Strict", "Warn"})
+_CHARSETS: Final = frozenset({"", "utf-8", "utf8"})
+
+
+class MisdirectedRequest(ApiError):
+    """A Host this server does not answer for: a browser led here by somebody's DNS."""
+
+    reason, status = "MisdirectedRequest", 421
+
+
+def guard(request: web.BaseRequest, hosts: frozenset[str]) -> None:
+    """Refuse what no Kubernetes client sends: foreign Host, any Origin, a compressed body."""
+    headers = request.headers
+    found = headers.getall("Host", [])
+    if len(found) != 1:
+        raise BadRequest("exactly one Host header is required")
+    if found[0].lower() not in hosts:
+        raise MisdirectedRequest("this server does not answer for that host")
+    if "Origin" in headers:
+        raise Forbidden("requests from web pages are not allowed")
+    if headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("compressed request bodies are not accepted")
+
+
+def authenticate(request: web.BaseRequest, token: str) -> None:
+    """Require the bearer token; the comparison takes the same time whatever is sent."""
+    found = request.headers.getall("Authorization", [])
+    scheme, _, given = (found[0] if len(found) == 1 else "").partition(" ")
+    given = given.strip()
+    right = hmac.compare_digest(given.encode(errors="replace")[:TOKEN_MAX], token.encode())
+    if scheme.lower() != "bearer" or not right:
+        raise Unauthorized("Unauthorized")
+    for name, value in request.headers.items():
+        if name.lower().startswith("impersonate-"):
+            if not value:
+                raise BadRequest(f"{name} must not be empty")
+            raise Forbidden("impersonation is not available here: this server has one user")
+
+
+async def read_body(request: web.BaseRequest) -> bytes:
+    """The whole body; raises TooLarge over 3 MiB and GatewayTimeout when it takes over 30 s."""
+    if (request.content_length or 0) > BODY_MAX:
+        raise _too_large()
+    if not request.body_exists:
+        return b""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_WITHIN_S):
+            while piece := await request.content.readany():
+                size += len(piece)
+                if size > BODY_MAX:
+                    raise _too_large()
+                pieces.append(piece)
+    except TimeoutError:
+        raise GatewayTimeout("the request's body did not arrive in time") from None
+    return b"".join(pieces)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"Request entity too large: limit is {BODY_MAX}")
+
+
+async def read_request(request: web.BaseRequest, target: Resource) -> ApiRequest:
+    """The ApiRequest an HTTP request stands for; raises ApiError (400, 405, 413, 415)."""
+    params = _params(request)
+    watch = params.get("watch", "") in {"true", "1"}
+    verb = verb_of(request.method, target, watch=watch)
+    params.pop("watch", None)
+    data = await read_body(request)
+    content_type = media_type(request) if data else ""
+    body = None
+    if data and verb in _BODIED:
+        check_media_type(verb, content_type)
+        strict = verb in {"create", "update"} and params.get("fieldValidation", "") in _STRICT
+        body = read_object(data, content_type, strict=strict)
+    if verb in _NAMED_MANAGER and content_type != APPLY_PATCH:
+        agent = request.headers.get("User-Agent", "").partition("/")[0]
+        params.setdefault("fieldManager", agent[:128] or "unknown")
+    return ApiRequest(
+        verb=verb,
+        resource=target.ref,
+        namespace=target.namespace,
+        name=target.name,
+        subresource=target.subresource,
+        body=body,
+        content_type=content_type or JSON,
+        params=params,
+    )
+
+
+def _params(request: web.BaseRequest) -> dict[str, str]:
+    params: dict[str, str] = {}
+    for key, value in request.query.items():
+        if params.setdefault(key, value) != value:
+            raise BadRequest(f"query parameter {key} was given twice with different values")
+    return params
+
+
+def media_type(request: web.BaseRequest) -> str:
+    """The Content-Type without parameters, lower-case; raises UnsupportedMediaType on charsets."""
+    name, *rest = request.headers.get("Content-Type", "").split(";")
+    for part in rest:
+        key, _, value = part.strip().partition("=")
+        if key.lower() == "charset" and value.strip('"').lower() not in _CHARSETS:
+            raise UnsupportedMediaType(f"the body must be UTF-8, not {value}")
+    return name.strip().lower()
+
+
+def check_media_type(verb: str, content_type: str) -> None:
+    """Raises UnsupportedMediaType where Kubernetes takes another one."""
+    allowed = _PATCHES if verb == "patch" else _OBJECTS
+    if content_type not in allowed:
+        raise UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: "
+            + ", ".join(sorted(filter(None, allowed)))
+        )
+
+
+def read_object(data: bytes, content_type: str, *, strict: bool = False) -> Any:
+    """A decoded body: JSON, or YAML where the media type allows it. Raises BadRequest.
+
+    `strict` also refuses a key given twice, as kube-apiserver does under fieldValidation=Strict.
+    """
+    yaml = content_type in {YAML, APPLY_PATCH}
+    if yaml and not data.lstrip().startswith(b"{"):
+        return _from_yaml(data)
+    try:
+        body = decode(data)
+    except ValueError as error:
+        raise BadRequest(f"the object provided is unrecognized: {error}") from None
+    if not isinstance(body, dict | list):
+        raise BadRequest("the object provided is unrecognized: it is not an object")
+    if strict:
+        _refuse_duplicates(data)
+    return body
+
+
+def _from_yaml(data: bytes) -> Any:
+    parsed = parse_file(data, "request")
+    if not parsed.ok:
+        raise BadRequest("error decoding YAML: " + "; ".join(str(f) for f in parsed.findings))
+    if len(parsed.documents) != 1:
+        raise BadRequest("error decoding YAML: exactly one document is expected")
+    return parsed.documents[0].obj
+
+
+def _refuse_duplicates(data: bytes) -> None:
+    twice: list[str] = []
+
+    def collect(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice.extend(dict.fromkeys(name for name in names if names.count(name) > 1))
+        return found
+
+    json.loads(data, object_pairs_hook=collect)
+    if twice:
+        named = ", ".join(f'duplicate field "{name}"' for name in twice)
+        raise BadRequest(f"strict decoding error: {named}")

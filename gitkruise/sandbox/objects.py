@@ -1,0 +1,144 @@
+"""Object endpoints of the sandbox: HTTP in, one request to the Cluster, HTTP out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from aiohttp import web
+
+from gitkruise.errors import ApiError, NotSupported, TooManyRequests
+from gitkruise.sandbox.cluster import ADMIN, Cluster
+from gitkruise.sandbox.intake import read_request
+from gitkruise.sandbox.negotiation import Form, form_of
+from gitkruise.sandbox.replies import json_reply, send, text_reply
+from gitkruise.sandbox.reviews import is_review, review
+from gitkruise.sandbox.routing import Resource, not_found
+from gitkruise.sandbox.tables import Shaper
+from gitkruise.sandbox.watching import BOOKMARK_EVERY_S, batches
+from gitkruise.wire.kinds import Kind
+from gitkruise.wire.request import ApiRequest, WatchEvent
+
+WATCHES_MAX: Final = 1_000
+WRITE_WITHIN_S: Final = 30.0  # a reader that takes nothing for this long is let go
+FRAMES_MAX: Final = 256  # events joined into one write
+
+NO_LOGS: Final = (
+    "There are no logs: this is the sandbox of gitkruise. Its pods are simulated,"
+    " and no container runs in them.\n"
+)
+NO_CONTAINERS: Final = (
+    "pods of the sandbox are simulated: no container runs, so {} cannot work here"
+)
+_CONTAINER_VERBS: Final[Mapping[str, str]] = {
+    "exec": "exec",
+    "attach": "attach",
+    "portforward": "port-forward",
+    "proxy": "proxying",
+}
+
+
+@dataclass(slots=True)
+class Objects:
+    """The object endpoints over one Cluster; counts its open watches."""
+
+    cluster: Cluster
+    shaper: Shaper
+    bookmark_every_s: float = BOOKMARK_EVERY_S
+    watches: set[object] = field(default_factory=set)
+
+    async def answer(self, http: web.BaseRequest, target: Resource) -> web.StreamResponse:
+        """Carry out one request; raises ApiError."""
+        if is_review(target.ref.group, target.ref.plural):
+            request = await read_request(http, target)
+            body = review(target.ref.group, target.ref.plural, request.body, ADMIN)
+            return json_reply(body, status=201)
+        kind = self.cluster.world.catalog.by_ref(target.ref)
+        if kind is None:
+            raise not_found()
+        request = await read_request(http, target)
+        if request.subresource:
+            special = await self._container(request)
+            if special is not None:
+                return special
+        form = form_of(http.headers.get("Accept", ""))
+        if request.verb == "watch":
+            return await self._watch(http, request, kind, form)
+        reply = await self.cluster.handle(request)
+        shaped = reply.body
+        if form.shape:
+            include = http.query.get("includeObject", "Metadata")
+            shaped = self.shaper.shape(reply.body, kind, form, include=include)
+        data = self.cluster.encoder.body(shaped)
+        return send(data, form.encoding, status=reply.status, warnings=reply.warnings)
+
+    async def _container(self, request: ApiRequest) -> web.Response | None:
+        """Subresources that would need a running container; None for all others."""
+        first = request.subresource.partition("/")[0]
+        if request.resource.group or first not in {*_CONTAINER_VERBS, "log"}:
+            return None
+        if first == "log":
+            await self.cluster.handle(replace(request, verb="get", subresource="", params={}))
+            return text_reply(NO_LOGS)
+        raise NotSupported(NO_CONTAINERS.format(_CONTAINER_VERBS[first]))
+
+    async def _watch(
+        self, http: web.BaseRequest, request: ApiRequest, kind: Kind, form: Form
+    ) -> web.StreamResponse:
+        if len(self.watches) >= WATCHES_MAX:
+            raise TooManyRequests("too many watches are open")
+        ticket = object()
+        self.watches.add(ticket)
+        include = http.query.get("includeObject", "Metadata")
+        stream = batches(self.cluster, request, bookmark_every_s=self.bookmark_every_s)
+        try:
+            async with aclosing(stream):
+                first = await anext(stream)
+                response = web.StreamResponse(headers={"Content-Type": "application/json"})
+                response.enable_chunked_encoding()
+                await response.prepare(http)
+                frames = self._frames(first, stream, kind, form, include)
+                async with aclosing(frames):
+                    async for data in frames:
+                        async with asyncio.timeout(WRITE_WITHIN_S):
+                            await response.write(data)
+                await response.write_eof()
+        except TimeoutError:
+            if http.transport is not None:
+                http.transport.abort()
+            raise ConnectionResetError("a slow reader of a watch was let go") from None
+        finally:
+            self.watches.discard(ticket)
+        return response
+
+    async def _frames(
+        self,
+        first: list[WatchEvent],
+        stream: AsyncIterator[list[WatchEvent]],
+        kind: Kind,
+        form: Form,
+        include: str,
+    ) -> AsyncIterator[bytes]:
+        """Chunks of watch lines; a failure after the start is told by an ERROR event, the last."""
+        encoder = self.cluster.encoder
+        told_columns = False
+        events = first
+        try:
+            while True:
+                for start in range(0, len(events), FRAMES_MAX):
+                    some = events[start : start + FRAMES_MAX]
+                    if form.shape:
+                        some = self.shaper.events(
+                            some, kind, form, include=include, columns=not told_columns
+                        )
+                        told_columns = True
+                    yield b"".join([encoder.frame(event) for event in some])
+                try:
+                    events = await anext(stream)
+                except StopAsyncIteration:
+                    return
+        except ApiError as error:
+            yield encoder.frame(WatchEvent(type="ERROR", object=error.as_status()))

@@ -1,0 +1,50 @@
+"""HTTP responses: JSON, YAML, plain text, and refusals as meta/v1 Status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import yaml
+from aiohttp import web
+
+from gitkruise.errors import ApiError, TooManyRequests, Unauthorized
+from gitkruise.kube.codec import decode, encode
+
+HEADERS: Final = {
+    "Cache-Control": "no-cache, private",
+    "X-Content-Type-Options": "nosniff",
+}
+RETRY_AFTER_S: Final = 1
+
+
+def send(
+    data: bytes, encoding: str = "json", *, status: int = 200, warnings: Sequence[str] = ()
+) -> web.Response:
+    """`data` (JSON) as the client wants it, with the server's warnings as RFC 7234 headers."""
+    if encoding == "yaml":
+        data = yaml.safe_dump(decode(data), sort_keys=False).encode()
+    response = web.Response(body=data, status=status, headers=HEADERS)
+    response.headers["Content-Type"] = f"application/{encoding}"
+    for warning in warnings:
+        quoted = warning.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+        response.headers.add("Warning", f'299 - "{quoted}"')
+    return response
+
+
+def json_reply(body: Any, *, status: int = 200) -> web.Response:
+    return send(encode(body), status=status)
+
+
+def text_reply(text: str) -> web.Response:
+    return web.Response(text=text, headers=HEADERS)
+
+
+def refusal(error: ApiError) -> web.Response:
+    """The Status of a failed request, with the headers its code asks for."""
+    response = json_reply(error.as_status(), status=error.status)
+    if isinstance(error, Unauthorized):
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, TooManyRequests) or error.details.retry_after_s:
+        response.headers["Retry-After"] = str(error.details.retry_after_s or RETRY_AFTER_S)
+    return response

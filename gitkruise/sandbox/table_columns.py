@@ -1,0 +1,243 @@
+"""The columns kube-apiserver prints for built-in kinds: definitions and one row function each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from gitkruise.sandbox import node_cells, pod_cells, workload_cells
+from gitkruise.sandbox.cells import Cell, age, since
+from gitkruise.wire.names import GroupKind, Obj, split_api_version
+from gitkruise.wire.paths import get
+
+__all__ = ["NAME", "Cell", "TableColumn", "printer_of"]
+
+Row: TypeAlias = Callable[[Obj, datetime], list[Cell]]
+Printer: TypeAlias = "tuple[Sequence[TableColumn], Row]"
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column definition of a meta/v1 Table; priority 1 shows under `-o wide` only."""
+
+    name: str
+    type: str = "string"
+    priority: int = 0
+    format: str = ""
+    description: str = ""
+
+    def as_obj(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        }
+
+
+NAME: Final = TableColumn(
+    "Name", format="name", description="Name must be unique within a namespace."
+)
+
+
+def printer_of(group: str, kind: str) -> Printer | None:
+    """Columns and row function of a built-in kind, or None for those without any of their own."""
+    return _PRINTERS.get(GroupKind(group, kind))
+
+
+def _columns(text: str) -> tuple[TableColumn, ...]:
+    """Columns from their names; `Name:integer` gives a type, a leading `+` makes one wide-only."""
+    out: list[TableColumn] = []
+    for word in text.split("|"):
+        name, _, kind = word.strip().lstrip("+").partition(":")
+        wide = int(word.strip().startswith("+"))
+        out.append(NAME if name == "Name" else TableColumn(name, kind or "string", wide))
+    return tuple(out)
+
+
+def _name(obj: Obj) -> Cell:
+    name: Cell = obj["metadata"].get("name")
+    return name
+
+
+def _namespace(obj: Obj, now: datetime) -> list[Cell]:
+    return [_name(obj), get(obj, "status", "phase", default=""), age(obj, now)]
+
+
+def _config_map(obj: Obj, now: datetime) -> list[Cell]:
+    count = len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+    return [_name(obj), count, age(obj, now)]
+
+
+def _secret(obj: Obj, now: datetime) -> list[Cell]:
+    return [_name(obj), obj.get("type", ""), len(obj.get("data") or ()), age(obj, now)]
+
+
+def _service_account(obj: Obj, now: datetime) -> list[Cell]:
+    return [_name(obj), len(obj.get("secrets") or ()), age(obj, now)]
+
+
+def _event(obj: Obj, now: datetime) -> list[Cell]:
+    first = obj.get("firstTimestamp") or obj.get("eventTime")
+    last = get(obj, "series", "lastObservedTime") or obj.get("lastTimestamp") or first
+    count = get(obj, "series", "count") or obj.get("count") or 1
+    about = obj.get("involvedObject") or obj.get("regarding") or {}
+    source = obj.get("source") or {}
+    shown = ", ".join(filter(None, (source.get("component"), source.get("host"))))
+    return [
+        since(last, now),
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        f"{about.get('kind', '').lower()}/{about.get('name', '')}",
+        about.get("fieldPath", ""),
+        shown or obj.get("reportingComponent", ""),
+        (obj.get("message") or obj.get("note") or "").strip(),
+        since(first, now),
+        count,
+        _name(obj),
+    ]
+
+
+_ACCESS: Final[Mapping[str, str]] = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _claim(obj: Obj, now: datetime) -> list[Cell]:
+    phase = get(obj, "status", "phase", default="")
+    if obj["metadata"].get("deletionTimestamp"):
+        phase = "Terminating"
+    bound = bool(get(obj, "spec", "volumeName"))
+    modes = get(obj, "status", "accessModes", default=()) if bound else ()
+    return [
+        _name(obj),
+        phase,
+        get(obj, "spec", "volumeName", default=""),
+        get(obj, "status", "capacity", "storage", default="") if bound else "",
+        ",".join(_ACCESS.get(mode, mode) for mode in modes),
+        get(obj, "spec", "storageClassName", default=""),
+        get(obj, "spec", "volumeAttributesClassName", default="<unset>"),
+        age(obj, now),
+        get(obj, "spec", "volumeMode", default="<unset>"),
+    ]
+
+
+def _controller_revision(obj: Obj, now: datetime) -> list[Cell]:
+    refs = obj["metadata"].get("ownerReferences") or ()
+    owner = next((ref for ref in refs if ref.get("controller")), None)
+    shown = "<none>"
+    if owner is not None:
+        group_kind = GroupKind(split_api_version(owner["apiVersion"])[0], owner["kind"])
+        shown = f"{str(group_kind).lower()}/{owner['name']}"
+    return [_name(obj), shown, obj.get("revision", 0), age(obj, now)]
+
+
+def _definition(obj: Obj, _: datetime) -> list[Cell]:
+    return [_name(obj), obj["metadata"].get("creationTimestamp")]
+
+
+def _budget(obj: Obj, now: datetime) -> list[Cell]:
+    spec = obj.get("spec") or {}
+    shown = [str(spec[key]) if key in spec else "N/A" for key in ("minAvailable", "maxUnavailable")]
+    return [
+        _name(obj),
+        *shown,
+        get(obj, "status", "disruptionsAllowed", default=0),
+        age(obj, now),
+    ]
+
+
+def _lease(obj: Obj, now: datetime) -> list[Cell]:
+    return [_name(obj), get(obj, "spec", "holderIdentity", default=""), age(obj, now)]
+
+
+_WORKLOAD: Final = "+Containers | +Images | +Selector"
+_PRINTERS: Final[Mapping[GroupKind, Printer]] = {
+    GroupKind("", "Pod"): (
+        _columns(
+            "Name | Ready | Status | Restarts | Age | +IP | +Node | +Nominated Node | +Readiness Gates"
+        ),
+        pod_cells.pod,
+    ),
+    GroupKind("", "Node"): (
+        _columns(
+            "Name | Status | Roles | Age | Version | +Internal-IP | +External-IP | +OS-Image"
+            " | +Kernel-Version | +Container-Runtime"
+        ),
+        node_cells.node,
+    ),
+    GroupKind("", "Service"): (
+        _columns("Name | Type | Cluster-IP | External-IP | Port(s) | Age | +Selector"),
+        node_cells.service,
+    ),
+    GroupKind("apps", "Deployment"): (
+        _columns(f"Name | Ready | Up-to-date:integer | Available:integer | Age | {_WORKLOAD}"),
+        workload_cells.deployment,
+    ),
+    GroupKind("apps", "ReplicaSet"): (
+        _columns(f"Name | Desired:integer | Current:integer | Ready:integer | Age | {_WORKLOAD}"),
+        workload_cells.replica_set,
+    ),
+    GroupKind("apps", "StatefulSet"): (
+        _columns("Name | Ready | Age | +Containers | +Images"),
+        workload_cells.stateful_set,
+    ),
+    GroupKind("apps", "DaemonSet"): (
+        _columns(
+            "Name | Desired:integer | Current:integer | Ready:integer | Up-to-date:integer"
+            f" | Available:integer | Node Selector | Age | {_WORKLOAD}"
+        ),
+        workload_cells.daemon_set,
+    ),
+    GroupKind("batch", "Job"): (
+        _columns(f"Name | Status | Completions | Duration | Age | {_WORKLOAD}"),
+        workload_cells.job,
+    ),
+    GroupKind("batch", "CronJob"): (
+        _columns(
+            "Name | Schedule | Timezone | Suspend | Active:integer | Last Schedule | Age"
+            f" | {_WORKLOAD}"
+        ),
+        workload_cells.cron_job,
+    ),
+    GroupKind("", "Namespace"): (_columns("Name | Status | Age"), _namespace),
+    GroupKind("", "ConfigMap"): (_columns("Name | Data | Age"), _config_map),
+    GroupKind("", "Secret"): (_columns("Name | Type | Data | Age"), _secret),
+    GroupKind("", "ServiceAccount"): (_columns("Name | Secrets | Age"), _service_account),
+    GroupKind("", "PersistentVolumeClaim"): (
+        _columns(
+            "Name | Status | Volume | Capacity | Access Modes | StorageClass"
+            " | VolumeAttributesClass | Age | +VolumeMode"
+        ),
+        _claim,
+    ),
+    GroupKind("apps", "ControllerRevision"): (
+        _columns("Name | Controller | Revision | Age"),
+        _controller_revision,
+    ),
+    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): (
+        _columns("Name | Created At:date"),
+        _definition,
+    ),
+    GroupKind("policy", "PodDisruptionBudget"): (
+        _columns("Name | Min Available | Max Unavailable | Allowed Disruptions:integer | Age"),
+        _budget,
+    ),
+    GroupKind("coordination.k8s.io", "Lease"): (_columns("Name | Holder | Age"), _lease),
+    **{
+        GroupKind(group, "Event"): (
+            _columns(
+                "Last Seen | Type | Reason | Object | +Subobject | +Source | Message | +First Seen"
+                " | +Count:integer | +Name"
+            ),
+            _event,
+        )
+        for group in ("", "events.k8s.io")
+    },
+}
