@@ -1,0 +1,362 @@
+"""Parse events made raw objects: iterative, bounded, strict about keys, tags and aliases."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from gitkruise.errors import Finding, Place
+from gitkruise.git.scalars import BadScalar, Scalar, ambiguity, resolve, shown
+from gitkruise.model.document import FieldPath, Mark, Spot, place_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one file; every one names itself in its error (GK9001 to GK9005)."""
+
+    file_bytes: int = 1 << 20
+    documents: int = 1_000
+    nesting: int = 100
+    alias_nodes: int = 50_000  # a document's aliases, expanded
+    map_keys: int = 10_000
+    items: int = 100_000
+    nodes: int = 100_000  # keys and values of the whole file
+    key_chars: int = 1_024
+    findings: int = 50
+
+
+class Stop(Exception):
+    """Reading on makes no sense; the findings say why."""
+
+
+_TAG: Final = "tag:yaml.org,2002:"
+_COLLECTION_TAGS: Final = {
+    _TAG + "map": yaml.MappingStartEvent,
+    _TAG + "seq": yaml.SequenceStartEvent,
+}
+_SCALAR_TAGS: Final[Mapping[str, tuple[type, ...]]] = {
+    _TAG + "str": (str,),
+    _TAG + "int": (int,),
+    _TAG + "float": (float, int),
+    _TAG + "bool": (bool,),
+    _TAG + "null": (type(None),),
+}
+_PLAIN_NAMES: Final = {"apiVersion", "kind", "name", "namespace", "generateName", "image"}
+_UNSEEN: Final = re.compile(  # control, bidi and zero-width characters
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
+)
+_MERGE: Final = object()  # stands for the key << in a frame
+_NO_KEY: Final = object()
+
+
+class _Frame:
+    """A collection being filled."""
+
+    __slots__ = ("anchor", "key", "key_spot", "keys", "path", "spot", "value", "weight")
+
+    def __init__(self, value: Any, anchor: str | None, path: FieldPath, weight: int) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.path = path
+        self.weight = weight  # of the document when this began
+        self.key: Any = _NO_KEY
+        self.key_spot: Spot | None = None
+        self.spot = Spot(1, 1, 1)
+        self.keys: dict[str, Spot] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The value of one document, its line, and the positions when they were asked for."""
+
+    value: Any
+    line: int
+    index: int
+    marks: Mapping[FieldPath, Mark]
+
+
+class Composer:
+    """Feed it events; `roots` and `findings` are what it made of them.
+
+    `marks_of` is the document whose positions are wanted; positions of others are not kept.
+    """
+
+    def __init__(
+        self, file: str, lines: list[str], limits: Limits, *, marks_of: int | None = None
+    ) -> None:
+        self.roots: list[Root] = []
+        self.findings: list[Finding] = []
+        self._file, self._lines, self._limits = file, lines, limits
+        self._marks_of = marks_of
+        self._nodes = 0
+        self._documents = 0
+        self._handlers: Mapping[type[yaml.Event], Callable[[Any], None]] = {
+            yaml.DocumentStartEvent: self._begin,
+            yaml.DocumentEndEvent: self._end,
+            yaml.MappingStartEvent: self._open,
+            yaml.SequenceStartEvent: self._open,
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceEndEvent: self._close,
+            yaml.ScalarEvent: self._scalar,
+            yaml.AliasEvent: self._alias,
+        }
+        self._reset()
+
+    def _reset(self) -> None:
+        self._stack: list[_Frame] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._open_anchors: set[str] = set()
+        self._weight = 0  # nodes of this document, aliases expanded
+        self._alias_weight = 0
+        self._root: Any = None
+        self._root_line = 0
+        self._marks: dict[FieldPath, Mark] | None = None
+
+    def feed(self, events: Iterable[yaml.Event]) -> None:
+        """Compose until the events end. Raises Stop after a finding that makes the rest useless."""
+        for event in events:
+            handler = self._handlers.get(type(event))
+            if handler is not None:
+                handler(event)
+
+    def report(
+        self, code: str, message: str, spot: Spot, *, label: str = "", severity: str = "error",
+        others: tuple[Place, ...] = (),
+    ) -> None:  # fmt: skip
+        """Keep a finding at `spot`; raises Stop when there are too many."""
+        place = place_at(self._file, self._lines, spot, label=label)
+        finding = Finding(code=code, message=message, places=(*others, place), severity=severity)
+        if severity == "warning" and len(self.findings) >= self._limits.findings // 2:
+            return
+        self.findings.append(finding)
+        if len(self.findings) >= self._limits.findings:
+            raise Stop
+
+    def _exceeds(self, code: str, limit: str, spot: Spot) -> Stop:
+        self.report(code, f"{self._file} is beyond a limit: {limit}", spot, label="here")
+        return Stop()
+
+    def _begin(self, event: yaml.DocumentStartEvent) -> None:
+        self._documents += 1
+        if self._documents > self._limits.documents:
+            limit = f"{self._limits.documents:,} documents a file"
+            raise self._exceeds("GK9004", limit, spot_of(event))
+        self._reset()
+        if self._marks_of == self._documents - 1:
+            self._marks = {}
+        if getattr(event, "tags", None):
+            self.report("GK1009", "the directive %TAG is not allowed", spot_of(event))
+
+    def _end(self, _: yaml.DocumentEndEvent) -> None:
+        if self._root is not None:
+            marks = self._marks if self._marks is not None else {}
+            self.roots.append(Root(self._root, self._root_line, self._documents - 1, marks))
+
+    def _open(self, event: yaml.CollectionStartEvent) -> None:
+        spot = spot_of(event)
+        is_map = isinstance(event, yaml.MappingStartEvent)
+        if self._awaiting_key() is not None:
+            self.report("GK1004", "a key must be text, not a list or a mapping", spot)
+            raise Stop
+        if len(self._stack) >= self._limits.nesting:
+            raise self._exceeds("GK9002", f"nesting > {self._limits.nesting} levels", spot)
+        if event.tag and not isinstance(event, _COLLECTION_TAGS.get(event.tag, ())):
+            self._tag_refused(event.tag, spot)
+        self._count(spot)
+        opened = _Frame({} if is_map else [], event.anchor, self._path(), self._weight)
+        opened.spot = spot
+        if event.anchor:
+            self._new_anchor(event.anchor, spot)
+            self._open_anchors.add(event.anchor)
+        self._stack.append(opened)
+
+    def _close(self, _: yaml.CollectionEndEvent) -> None:
+        frame = self._stack.pop()
+        if frame.anchor:
+            self._open_anchors.discard(frame.anchor)
+            self._anchors[frame.anchor] = (frame.value, self._weight - frame.weight + 1)
+        self._put(frame.value, frame.spot)
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        spot = spot_of(event)
+        self._count(spot)
+        value = self._value_of(event, spot)
+        if event.anchor:
+            self._new_anchor(event.anchor, spot)
+            self._anchors[event.anchor] = (value, 1)
+        frame = self._awaiting_key()
+        if frame is not None:
+            self._key(frame, _MERGE if _is_merge(event) else value, event.value, spot)
+        else:
+            self._put(value, spot)
+            self._warn_if_ambiguous(event, value, spot)
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        spot = spot_of(event)
+        self._count(spot)
+        name = event.anchor or ""
+        if name in self._open_anchors:
+            self.report("GK1011", f"the anchor &{shown(name)} contains itself", spot)
+            raise Stop
+        if name not in self._anchors:
+            self.report("GK1010", f"there is no anchor &{shown(name)} before this alias", spot)
+            raise Stop
+        value, weight = self._anchors[name]
+        self._weight += weight - 1
+        self._alias_weight += weight
+        if self._alias_weight > self._limits.alias_nodes:
+            limit = f"alias expansion > {self._limits.alias_nodes:,} nodes"
+            raise self._exceeds("GK9003", limit, spot)
+        frame = self._awaiting_key()
+        if frame is not None:
+            self._key(frame, value, "*" + name, spot)
+        else:
+            self._put(value, spot)
+
+    def _new_anchor(self, name: str, spot: Spot) -> None:
+        if name in self._anchors:
+            message = f"the anchor &{shown(name)} is defined again; the later one counts"
+            self.report("GK1012", message, spot, severity="warning")
+
+    def _count(self, spot: Spot) -> None:
+        self._nodes += 1
+        self._weight += 1
+        if self._nodes > self._limits.nodes:
+            raise self._exceeds("GK9001", f"{self._limits.nodes:,} keys and values a file", spot)
+
+    def _value_of(self, event: yaml.ScalarEvent, spot: Spot) -> Scalar:
+        text = event.value
+        if event.style in {"'", '"', "|", ">"} and not event.tag:
+            return text
+        try:
+            if event.tag:
+                return self._tagged(event.tag, text, spot)
+            return resolve(text)
+        except BadScalar as problem:
+            self.report(problem.code, str(problem), spot, label="quote it if you mean text")
+            return text
+
+    def _tagged(self, tag: str, text: str, spot: Spot) -> Scalar:
+        wanted = _SCALAR_TAGS.get(tag)
+        if wanted is None:
+            self._tag_refused(tag, spot)
+            return text
+        value = text if str in wanted else resolve(text)
+        if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+            name = tag.removeprefix(_TAG)
+            self.report("GK1008", f"{shown(text)} is not what its tag !!{name} says", spot)
+        return value
+
+    def _tag_refused(self, tag: str, spot: Spot) -> None:
+        name = "!!" + tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
+        self.report("GK1008", f"the tag {shown(name)} is not allowed", spot)
+
+    def _warn_if_ambiguous(self, event: yaml.ScalarEvent, value: Scalar, spot: Spot) -> None:
+        why = "" if isinstance(value, str) else ambiguity(event.value)
+        if why:
+            label = "quote it if you mean text"
+            self.report("GK1013", why, spot, label=label, severity="warning")
+
+    def _key(self, frame: _Frame, value: Any, text: str, spot: Spot) -> None:
+        if value is not _MERGE and not isinstance(value, str):
+            quoted = f'quote it: "{shown(text)}"'
+            self.report(
+                "GK1004", f"the key {shown(text)} is not text", spot, label=quoted,
+            )  # fmt: skip
+            value = text
+        if value is not _MERGE:
+            self._check_key(frame, value, spot)
+        frame.key, frame.key_spot = value, spot
+
+    def _check_key(self, frame: _Frame, key: str, spot: Spot) -> None:
+        if len(key) > self._limits.key_chars:
+            limit = f"{self._limits.key_chars:,} characters a key"
+            raise self._exceeds("GK9001", limit, spot)
+        self._check_visible(key, "a key", spot)
+        first = frame.keys.get(key)
+        if first is not None:
+            lines = f"first on line {first.line}, again on line {spot.line}"
+            place = place_at(self._file, self._lines, first, label="first")
+            message = f'duplicate key "{shown(key)}": {lines}'
+            self.report("GK1003", message, spot, label="again", others=(place,))
+        frame.keys[key] = spot
+        if len(frame.keys) > self._limits.map_keys:
+            raise self._exceeds("GK9001", f"{self._limits.map_keys:,} keys a mapping", spot)
+
+    def _check_visible(self, text: str, what: str, spot: Spot) -> None:
+        bad = None if text.isprintable() else _UNSEEN.search(text)
+        if bad is None:
+            return
+        if unicodedata.category(bad[0]) == "Cf":
+            name = unicodedata.name(bad[0], f"U+{ord(bad[0]):04X}").lower()
+            message = f"an invisible character ({name}) in {what}"
+            self.report("GK1014", message, spot, label="write it without")
+        else:
+            self.report("GK1002", f"a control character (U+{ord(bad[0]):04X}) in {what}", spot)
+
+    def _awaiting_key(self) -> _Frame | None:
+        """The open mapping, when what comes next is a key of it."""
+        frame = self._stack[-1] if self._stack else None
+        waits = frame is not None and isinstance(frame.value, dict) and frame.key is _NO_KEY
+        return frame if waits else None
+
+    def _path(self) -> FieldPath:
+        """Where the next value goes; only kept up while positions are wanted."""
+        if self._marks is None or not self._stack:
+            return ()
+        frame = self._stack[-1]
+        if isinstance(frame.value, list):
+            return (*frame.path, len(frame.value))
+        return (*frame.path, "<<" if frame.key is _MERGE else frame.key)
+
+    def _put(self, value: Any, spot: Spot) -> None:
+        frame = self._stack[-1] if self._stack else None
+        if self._marks is not None:
+            self._marks[self._path()] = Mark(spot, frame.key_spot if frame else None)
+        if frame is None:
+            self._root, self._root_line = value, spot.line
+        elif isinstance(frame.value, list):
+            if len(frame.value) >= self._limits.items:
+                raise self._exceeds("GK9001", f"{self._limits.items:,} items a list", spot)
+            frame.value.append(value)
+        elif frame.key is _MERGE:
+            self._merge(frame, value, spot)
+            frame.key, frame.key_spot = _NO_KEY, None
+        else:
+            if frame.key in _PLAIN_NAMES and isinstance(value, str):
+                self._check_visible(value, f"the {frame.key}", spot)
+            frame.value[frame.key] = value
+            frame.key, frame.key_spot = _NO_KEY, None
+
+    def _merge(self, frame: _Frame, value: Any, spot: Spot) -> None:
+        """`<<`: in document order, as kubectl; of several the first named wins."""
+        sources = value if isinstance(value, list) else [value]
+        if not all(isinstance(source, dict) for source in sources):
+            self.report("GK1005", "<< takes a mapping or a list of mappings", spot)
+            return
+        overridden = sorted({k for s in sources for k in s if k in frame.keys})
+        if overridden:
+            message = f'<< replaces "{shown(overridden[0])}" that is written above it'
+            self.report("GK1005", message, spot, label="put << first", severity="warning")
+        for source in reversed(sources):
+            frame.value.update(source)
+        if len(frame.value) > self._limits.map_keys:
+            raise self._exceeds("GK9001", f"{self._limits.map_keys:,} keys a mapping", spot)
+
+
+def spot_of(event: yaml.Event) -> Spot:
+    start, end = event.start_mark, event.end_mark
+    assert start is not None
+    assert end is not None
+    length = end.column - start.column if end.line == start.line else 1
+    return Spot(start.line + 1, start.column + 1, max(length, 1))
+
+
+def _is_merge(event: yaml.ScalarEvent) -> bool:
+    plain = not event.tag and event.style not in {"'", '"', "|", ">"}
+    return event.value == "<<" and (plain or event.tag == _TAG + "merge")

@@ -1,0 +1,110 @@
+"""What an unquoted YAML word means: kubectl's reading (sigs.k8s.io/yaml, YAML 1.1 as in Go)."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final, TypeAlias
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+
+_TRUE: Final = "y Y yes Yes YES true True TRUE on On ON"
+_FALSE: Final = "n N no No NO false False FALSE off Off OFF"
+_NULL: Final = "~ null Null NULL"
+_WORDS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(_TRUE.split(), True),
+    **dict.fromkeys(_FALSE.split(), False),
+    **dict.fromkeys(_NULL.split(), None),
+    "": None,
+}
+# Words that YAML 1.2 and most people read as text.
+_SURPRISING: Final = frozenset(
+    word for word in f"{_TRUE} {_FALSE}".split() if word.lower() not in {"true", "false"}
+)
+_NOT_A_NUMBER: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INTEGERS: Final[tuple[tuple[re.Pattern[str], int], ...]] = (
+    (re.compile(r"([-+]?)0[xX]([0-9a-fA-F]+)"), 16),
+    (re.compile(r"([-+]?)0[bB]([01]+)"), 2),
+    (re.compile(r"([-+]?)0[oO]?([0-7]+)"), 8),
+    (re.compile(r"([-+]?)(0|[1-9][0-9]*)"), 10),
+)
+_STARTS_A_NUMBER: Final = frozenset("+-.0123456789")
+_DIGITS_MAX: Final = 66  # sign and prefix aside, more than int64 has in any base
+
+
+class BadScalar(ValueError):
+    """A word that has no value in JSON. `code` is GK1006 or GK1007."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def resolve(text: str) -> Scalar:
+    """The value of the plain scalar `text`.
+
+    Integral floats become integers, as they do on their way through JSON to a cluster.
+    Raises BadScalar where JSON has no such number (kubectl fails there, or loses digits).
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _STARTS_A_NUMBER:
+        return text
+    if _NOT_A_NUMBER.fullmatch(text):
+        raise BadScalar("GK1006", f"{text} is not a number JSON can hold")
+    digits = text if text[0] == "." else text.replace("_", "")
+    if text[0] != ".":
+        integer = _integer(digits)
+        if integer is not None:
+            return integer
+    return number(digits) if _FLOAT.fullmatch(digits) else text
+
+
+def number(text: str) -> int | float:
+    """The value of a decimal `text`; integral values within int64 are integers."""
+    if text.lstrip("+-").isdigit():
+        return _within(text, 10)
+    value = float(text)
+    if math.isinf(value):
+        raise BadScalar("GK1006", f"{shown(text)} is too large for a number")
+    return int(value) if value.is_integer() and INT64_MIN <= value <= INT64_MAX else value
+
+
+def _integer(digits: str) -> int | None:
+    for pattern, base in _INTEGERS:
+        found = pattern.fullmatch(digits)
+        if found:
+            return _within(found[1] + found[2], base)
+    return None
+
+
+def _within(digits: str, base: int) -> int:
+    if len(digits.lstrip("+-0")) <= _DIGITS_MAX:
+        value = int(digits, base)
+        if INT64_MIN <= value <= INT64_MAX:
+            return value
+    raise BadScalar("GK1007", f"{shown(digits)} is outside the range of a 64-bit integer")
+
+
+def shown(text: str) -> str:
+    """`text`, cut to a length a message can hold."""
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def ambiguity(text: str) -> str:
+    """Why people may read the plain `text` otherwise than kubectl does; "" when they do not."""
+    if text in _SURPRISING:
+        return f"the plain word {text} is read as {str(_WORDS[text]).lower()}"
+    if not text or text[0] not in _STARTS_A_NUMBER:
+        return ""
+    value = resolve(text)
+    if isinstance(value, str):
+        return ""
+    digits = text.lstrip("+-")
+    if "_" in text or (digits[:1] == "0" and digits[:2].isdigit() and digits.strip("01234567")):
+        return f"{shown(text)} is read as the number {value}"
+    return ""
