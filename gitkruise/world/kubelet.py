@@ -168,12 +168,11 @@ class Kubelet:
         self._report(world, run, turn)
 
     def _act(self, world: World, run: PodRun, turn: Turn) -> None:
-        if not run.starting and (problem := missing_volume(world, turn.pod)):
-            if not run.lacks and not any(c.up for c in run.runtime.containers.values()):
+        if not run.runtime.containers and (problem := missing_volume(world, turn.pod)):
+            if not run.lacks:
                 turn.say("FailedMount", problem, type_=WARNING)
-                run.lacks = True
-            if not run.runtime.containers:
-                return
+            run.lacks = True
+            return
         actions = pod_actions(turn.pod, run.runtime)
         if actions.kill_pod:
             for spec in every(turn.pod):

@@ -1,24 +1,51 @@
-"""Run a model cluster with its controllers on virtual time until nothing is left to do."""
+"""Run a model cluster with its controllers on virtual time until nothing is left to do.
+
+At one instant: every controller whose objects changed plans and acts, then the parts (scheduler,
+kubelet) do what is due, until nobody has anything more to do; then time jumps to the next due
+instant. Same World, same inputs, same Trace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from gitkruise.model.plan import Applied, Create, Delete, Outcome, Patch, Plan, Refused, Stale
 from gitkruise.model.settings import Gates
-from gitkruise.model.trace import Trace
+from gitkruise.model.trace import HELD, Line, Trace
+from gitkruise.model.workload import Workload
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.world.execute import Send, execute
 
 if TYPE_CHECKING:
     from gitkruise.world.cluster import World
+    from gitkruise.world.state import Record
+
+ROUNDS_MAX: Final = 10_000  # planning rounds at one instant; more is a hot loop
+RETRY_FIRST_S, RETRY_MAX_S = 1.0, 300.0
+_PODS: Final = GroupKind("", "Pod")
 
 
 class Part(Protocol):
-    """Something of the cluster that acts by itself: kubelet, scheduler."""
+    """Something of the cluster that acts by itself: kubelet, scheduler, faults."""
 
     def run(self, world: World, now: datetime) -> datetime | None:
         """Do everything due at `now`; the next due instant, None to wait for a change."""
         ...
+
+
+class NeverQuietError(AssertionError):
+    """Controllers and parts keep answering each other at one instant: a hot loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """One object a controller looks after."""
+
+    workload: Workload[Any]
+    key: ObjectKey
 
 
 class Simulation:
@@ -28,24 +55,176 @@ class Simulation:
         self,
         world: World,
         parts: Sequence[Part],
-        workloads: Sequence[Any],
+        workloads: Sequence[Workload[Any]],
         gates: Gates,
         start: datetime,
     ) -> None:
-        self.world, self.now = world, start
+        self.world, self.parts, self.gates, self.now = world, parts, gates, start
+        self.send: Send | None = None  # stands between controllers and the World (faults)
+        self.events = True
+        self._workloads = {workload.kind: workload for workload in workloads}
+        self._seen = world.version
+        self._dirty: dict[ObjectKey, None] = {}
+        self._wakes: dict[ObjectKey, datetime] = {}
+        self._failures: dict[ObjectKey, int] = {}
+        self._held: dict[ObjectKey, dict[str, str]] = {}
+        self._lines: list[Line] = []
+        for kind in self._workloads:
+            self.wake(key for key in map(_key_in(kind), world.objects(kind)))
+
+    def wake(self, keys: Iterable[ObjectKey]) -> None:
+        """Let the controllers of `keys` look at them at the present instant."""
+        self._dirty.update(dict.fromkeys(keys))
 
     def run_until(self, until: datetime) -> Trace:
-        """Let everything happen that is due up to `until`; stops early when all is quiet."""
-        raise AssertionError(until)
+        """Let everything happen that is due up to `until`; stops early when all is quiet.
+
+        Raises NeverQuietError when one instant does not end.
+        """
+        start, self._lines = self.now, []
+        due: datetime | None = self.now
+        while due is not None and due <= until:
+            self.now = max(due, self.now)
+            due = self._instant()
+        if due is not None:
+            self.now = max(until, self.now)
+        return Trace(start=start, end=self.now, lines=tuple(self._lines), quiet=due is None)
+
+    def _instant(self) -> datetime | None:
+        """Everything due now; the next instant at which something is due."""
+        for _ in range(ROUNDS_MAX):
+            self._wake_due()
+            self._take_records()
+            while self._dirty:
+                key = min(self._dirty)
+                del self._dirty[key]
+                self._round(key)
+                self._take_records()
+            version = self.world.version
+            due = [part.run(self.world, self.now) for part in self.parts]
+            if self.world.version == version and all(d is None or d > self.now for d in due):
+                return min(filter(None, [*due, *self._wakes.values()]), default=None)
+        raise NeverQuietError(f"no end of changes at {self.now}")
+
+    def _wake_due(self) -> None:
+        for key in [key for key, at in self._wakes.items() if at <= self.now]:
+            del self._wakes[key]
+            self._dirty[key] = None
+
+    def _take_records(self) -> None:
+        """Wake who owns what changed, and note what happened to pods."""
+        records = self.world.records_since(self._seen)
+        self._seen = self.world.version
+        for record in records:
+            if record.key.group_kind in self._workloads:
+                self._dirty[record.key] = None
+            if record.key.group_kind == _PODS:
+                self._lines += _pod_lines(record, self.now)
+            self._dirty.update(dict.fromkeys(self._owners(record)))
+
+    def _owners(self, record: Record) -> Iterable[ObjectKey]:
+        refs = {
+            (ref["apiVersion"], ref["kind"], ref["name"])
+            for obj in (record.before, record.after)
+            if obj is not None
+            for ref in obj["metadata"].get("ownerReferences") or ()
+        }
+        for api_version, kind, name in sorted(refs):
+            owner = GroupKind(split_api_version(api_version)[0], kind)
+            if owner in self._workloads:
+                yield ObjectKey(owner.group, kind, record.key.namespace, name)
+
+    def _round(self, key: ObjectKey) -> None:
+        """Observe, decide and act once for one object."""
+        workload = self._workloads[key.group_kind]
+        snapshot = workload.observe(self.world, key, self.now)
+        self._wakes.pop(key, None)
+        if snapshot is None:
+            self._held.pop(key, None)
+            return
+        plan = workload.decide(snapshot, self.gates)
+        outcomes = execute(
+            plan, self.world, workload, key, self.now, send=self.send, events=self.events
+        )
+        self._note(key, plan, outcomes)
+        self._plan_return(key, plan, outcomes)
+
+    def _plan_return(self, key: ObjectKey, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+        times = [plan.wake_at] if plan.wake_at else []
+        if any(isinstance(o, Stale | Refused) for o in outcomes) or plan.problem:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            pause = min(RETRY_FIRST_S * 2 ** min(failures - 1, 20), RETRY_MAX_S)
+            times.append(self.now + timedelta(seconds=pause))
+        else:
+            self._failures.pop(key, None)
+        if times:
+            self._wakes[key] = max(min(times), self.now + timedelta(milliseconds=1))
+
+    def _note(self, key: ObjectKey, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+        """Lines for what was done, and for pods whose reason to be left alone is new."""
+        who = str(key)
+        for outcome in outcomes:
+            what, name = _words(outcome)
+            why = "" if isinstance(outcome, Applied) else _trouble(outcome)
+            self._lines.append(Line(at=self.now, what=what, object=name, why=why, workload=who))
+        held = {h.pod: f"{h.why} {h.detail}".strip() for h in plan.held}
+        known = self._held.get(key, {})
+        for pod, why in held.items():
+            if known.get(pod) != why:
+                self._lines.append(Line(at=self.now, what=HELD, object=pod, why=why, workload=who))
+        self._held[key] = held
+
+    def held(self, key: ObjectKey) -> dict[str, str]:
+        """Pods of `key` that its last round left alone, and why."""
+        return dict(self._held.get(key, {}))
 
 
 def run_until(
     world: World,
     parts: Sequence[Part],
-    workloads: Sequence[Any],
+    workloads: Sequence[Workload[Any]],
     gates: Gates,
     start: datetime,
     until: datetime,
 ) -> Trace:
     """One run of a fresh Simulation."""
     return Simulation(world, parts, workloads, gates, start).run_until(until)
+
+
+def _key_in(kind: GroupKind) -> Any:
+    def key(obj: Obj) -> ObjectKey:
+        meta = obj["metadata"]
+        return ObjectKey(kind.group, kind.kind, meta.get("namespace") or "", meta["name"])
+
+    return key
+
+
+def _words(outcome: Outcome) -> tuple[str, str]:
+    match outcome.action:
+        case Create(obj=obj):
+            return f"Create{obj['kind']}", str(obj["metadata"].get("name") or "")
+        case Patch(key=key):
+            return f"Patch{key.kind}", key.name
+        case Delete(key=key):
+            return f"Delete{key.kind}", key.name
+
+
+def _trouble(outcome: Outcome) -> str:
+    word = type(outcome).__name__
+    return f"{word}: {outcome.error}" if isinstance(outcome, Stale | Refused) else word
+
+
+def _pod_lines(record: Record, now: datetime) -> list[Line]:
+    """`gone` pods, and pods whose Ready condition moved."""
+    name = record.key.name
+    if record.after is None:
+        return [Line(at=now, what="gone", object=name)]
+    before, after = _is_ready(record.before), _is_ready(record.after)
+    if before == after:
+        return []
+    return [Line(at=now, what="ready" if after else "unready", object=name)]
+
+
+def _is_ready(pod: Obj | None) -> bool:
+    conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Ready" and c.get("status") == "True" for c in conditions)
