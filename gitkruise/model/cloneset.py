@@ -8,7 +8,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
-from gitkruise.errors import Problem
 from gitkruise.model import labels as wire
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.paths import get
@@ -104,7 +103,6 @@ class CloneSetFacts:
     history_limit: int
     progress_deadline_s: int | None  # None: off
     status: Obj
-    problems: tuple[Problem, ...] = ()
 
     @property
     def name(self) -> str:

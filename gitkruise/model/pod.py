@@ -180,6 +180,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     conditions: tuple[Condition, ...] = ()
     ready: bool = False  # condition Ready is True, whatever the phase
     ready_since: datetime | None = None  # its last transition
+    in_place: bool | None = None  # condition InPlaceUpdateReady; None without it
+    in_place_settled: bool = False  # it is True and says nothing more
     gates: tuple[str, ...] = ()  # readiness gates
     containers: tuple[Container, ...] = ()
     statuses: tuple[ContainerStatus, ...] = ()
@@ -221,8 +223,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             self.ready_since is None or self.ready_since + timedelta(seconds=min_ready_s) >= now
         ):
             return False
-        gate = self.condition(wire.INPLACE_READY)
-        return gate is None or gate.true
+        return self.in_place is not False
 
     def available(self, now: datetime, *, min_ready_s: int = 0) -> bool:
         """Update-ready and in no lifecycle step (OpenKruise's availability)."""
@@ -252,7 +253,12 @@ def _facts(pod: _Pod) -> PodFacts:
     labels, annotations = meta.labels or _EMPTY, meta.annotations or _EMPTY
     owners, statuses = meta.owner_references or (), status.container_statuses or ()
     conditions = status.conditions or ()
-    ready = next((c for c in conditions if c.type == wire.POD_READY), None)
+    ready = gate = None
+    for condition in conditions:
+        if condition.type == wire.POD_READY:
+            ready = condition
+        elif condition.type == wire.INPLACE_READY:
+            gate = condition
     return PodFacts(
         name=meta.name,
         namespace=meta.namespace,
@@ -270,6 +276,8 @@ def _facts(pod: _Pod) -> PodFacts:
         conditions=conditions,
         ready=ready is not None and ready.true,
         ready_since=ready.last_transition_time if ready else None,
+        in_place=gate.true if gate else None,
+        in_place_settled=gate is not None and gate.true and not gate.reason and not gate.message,
         gates=tuple([g.condition_type for g in spec.readiness_gates or ()]),
         containers=spec.containers,
         statuses=statuses,

@@ -1,0 +1,153 @@
+"""Amounts: what percentages come to, and how many pods may be touched at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gitkruise.errors import Problem
+from gitkruise.model.cloneset import CloneSetFacts, UpdateStrategy
+from gitkruise.model.plan import Hold
+from gitkruise.model.pod import PodFacts
+from gitkruise.wire.intstr import (
+    on_delete_unavailable_count,
+    partition_count,
+    resolve,
+    resolve_decimal,
+    scale_unavailable_count,
+    surge_count,
+    unavailable_count,
+)
+
+_FIELDS: Final = ("partition", "max_unavailable", "max_surge")
+_WIRE: Final = {
+    "partition": "partition",
+    "max_unavailable": "maxUnavailable",
+    "max_surge": "maxSurge",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """The numbers of a CloneSet's spec, resolved against its replicas."""
+
+    replicas: int
+    partition: int = 0  # pods that stay on the current revision
+    surge: int = 0
+    unavailable: int = 0  # while updating and deleting
+    scale_unavailable: int = 2**31 - 1  # while scaling out
+
+
+def resolve_amounts(owner: CloneSetFacts) -> Amounts:
+    """Behaviour of section "inputs" of the diff: partition up, surge up (0 while paused),
+    maxUnavailable up without surge and down with it. Never raises: see `bad_amounts`.
+    """
+    update, replicas = owner.update, owner.replicas
+    scale = scale_unavailable_count(owner.scale.max_unavailable, replicas)
+    if not update.rolling:
+        unavailable = on_delete_unavailable_count(replicas)
+        return Amounts(replicas=replicas, unavailable=unavailable, scale_unavailable=scale)
+    surge = surge_count(update.max_surge, replicas, paused=update.paused)
+    return Amounts(
+        replicas=replicas,
+        partition=partition_count(update.partition, replicas),
+        surge=surge,
+        unavailable=unavailable_count(update.max_unavailable, replicas, surge=surge),
+        scale_unavailable=scale,
+    )
+
+
+def bad_amounts(update: UpdateStrategy) -> tuple[Problem, ...]:
+    """Amounts that mean nothing. A planner that read them as 0 would update everything."""
+    found = []
+    for name in _FIELDS:
+        value = getattr(update, name)
+        if isinstance(value, str) and not _readable(name, value):
+            path = ("spec", "updateStrategy", _WIRE[name])
+            text = f'Invalid value: "{value}": must be an integer or a percentage such as "25%"'
+            found.append(Problem(path, "FieldValueInvalid", text))
+    return tuple(found)
+
+
+def _readable(name: str, value: str) -> bool:
+    """Partition takes decimals; the others whole percentages only, as OpenKruise reads them."""
+    try:
+        if name == "partition":
+            resolve_decimal(value, 100, round_up=True)
+        else:
+            resolve(value, 100, round_up=True)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateQuota:
+    """How far one round of updates may go.
+
+    `pods` to move at most; `down` unavailable pods of all; `target_down` those of them already
+    on the target revision; `unavailable` how many may be (0 or less: none).
+    """
+
+    pods: int
+    unavailable: int
+    down: int = 0
+    target_down: int = 0
+
+
+def choose_updates(
+    waiting: Sequence[PodFacts], available: frozenset[str], quota: UpdateQuota
+) -> tuple[list[PodFacts], list[tuple[PodFacts, Hold]]]:
+    """Split `waiting`, in update order, into pods to update now and pods held back, with why.
+
+    The first refusal holds every later pod too: skipping ahead would let a pod overtake the
+    order the user asked for. Pods already down cost no availability.
+    Source: CloneSet's update limit.
+    """
+    chosen: list[PodFacts] = []
+    held: list[tuple[PodFacts, Hold]] = []
+    down, stop = quota.down, None
+    for at, pod in enumerate(waiting):
+        if at >= quota.pods:
+            held.append((pod, Hold.PARTITION))
+            continue
+        up = pod.name in available
+        stop = stop or _refusal(len(chosen), down, quota, up=up)
+        if stop:
+            held.append((pod, stop))
+        else:
+            chosen.append(pod)
+            down += up
+    return chosen, held
+
+
+def _refusal(chosen: int, down: int, quota: UpdateQuota, *, up: bool) -> Hold | None:
+    if quota.unavailable <= 0:
+        return Hold.SURGE
+    if quota.target_down + chosen >= quota.unavailable:
+        return Hold.NEW_NOT_READY if quota.target_down else Hold.BUDGET
+    if up and down >= quota.unavailable:
+        return Hold.BUDGET
+    return None
+
+
+def choose_deletions(
+    wanted: Sequence[PodFacts], available: frozenset[str], limit: int
+) -> tuple[list[PodFacts], list[PodFacts], int]:
+    """(to delete, to wait, limit left): unavailable pods are free, available ones cost one.
+
+    OpenKruise frees only pods that are not ready, so that with a large minReadySeconds pods that
+    are ready and not yet available use up the budget and cannot be deleted themselves.
+    """
+    chosen: list[PodFacts] = []
+    waiting: list[PodFacts] = []
+    for pod in wanted:
+        if pod.name not in available:
+            chosen.append(pod)
+        elif limit > 0:
+            limit -= 1
+            chosen.append(pod)
+        else:
+            waiting.append(pod)
+    return chosen, waiting, limit

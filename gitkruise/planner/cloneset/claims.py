@@ -1,0 +1,117 @@
+"""Ownership: which pods are ours, and volume claims whose pod is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gitkruise.model.cloneset import CloneSetFacts
+from gitkruise.model.plan import Action, Event, Patch, Step
+from gitkruise.model.pod import PodFacts
+from gitkruise.planner.cloneset.pods import claim_delete, instance_id
+from gitkruise.wire.names import Obj, ObjectKey, controller_of
+from gitkruise.wire.request import STRATEGIC_PATCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """Active pods we control, and the writes that settle the rest."""
+
+    pods: tuple[PodFacts, ...]
+    releases: tuple[Patch, ...] = ()
+    adoptions: tuple[Patch, ...] = ()
+
+
+def claim_pods(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Owned:
+    """Keep, release or adopt the active ones of `pods`, all of which refer to the owner's uid.
+
+    A pod we control that the selector no longer matches is released. Pods without any reference
+    to us are never adopted, so they are not among `pods`. Nothing changes while the owner is
+    being deleted. Source: CloneSet's claim of pods.
+    """
+    kept: list[PodFacts] = []
+    releases: list[Patch] = []
+    adoptions: list[Patch] = []
+    for pod in pods:
+        if not pod.active:
+            continue
+        matches = owner.selector.matches(pod.labels)
+        if pod.controller_uid == owner.uid:
+            if matches:
+                kept.append(pod)
+            elif owner.deleting is None:
+                releases.append(_owner_patch(pod, {"$patch": "delete", "uid": owner.uid}))
+        elif not pod.controller_uid and matches and owner.deleting is None:
+            adoptions.append(_owner_patch(pod, owner.owner_reference))
+    return Owned(pods=tuple(kept), releases=tuple(releases), adoptions=tuple(adoptions))
+
+
+def _owner_patch(pod: PodFacts, reference: Obj) -> Patch:
+    body: dict[str, Any] = {"metadata": {"ownerReferences": [reference]}}
+    return Patch(
+        key=pod.key,
+        version="v1",
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        steps=(Step(body=body, content_type=STRATEGIC_PATCH),),
+    )
+
+
+def live_claims(claims: Sequence[Obj]) -> tuple[Obj, ...]:
+    return tuple(c for c in claims if not c["metadata"].get("deletionTimestamp"))
+
+
+def clean_claims(
+    owner: CloneSetFacts, pods: Sequence[PodFacts], claims: Sequence[Obj]
+) -> tuple[tuple[Obj, ...], tuple[Action, ...]]:
+    """(claims to go on with, writes): without reuse a claim goes where its pod went.
+
+    `pods` include finished and terminating ones. A claim whose pod is terminating or finished is
+    handed to that pod; one whose pod is gone is deleted. Claims without an instance id were not
+    made by us and stay (OpenKruise deletes them).
+    """
+    live = live_claims(claims)
+    if owner.scale.reuse_claims or owner.deleting is not None:
+        return live, ()
+    active = {p.instance_id for p in pods if p.active} - {""}
+    gone = {p.instance_id: p for p in pods if not p.active and p.instance_id}
+    kept: list[Obj] = []
+    writes: list[Action] = []
+    for claim in live:
+        name = instance_id(claim)
+        if not name or name in active:
+            kept.append(claim)
+        elif name in gone:
+            writes.append(_hand_over(owner, claim, gone[name]))
+        else:
+            writes.append(claim_delete(claim))
+    return tuple(kept), tuple(writes)
+
+
+def _hand_over(owner: CloneSetFacts, claim: Obj, pod: PodFacts) -> Patch:
+    """The claim dies with its pod: our reference is replaced by the pod's."""
+    meta = claim["metadata"]
+    other = controller_of(claim)
+    ours = other is None or other.get("uid") == owner.uid
+    references: list[Obj] = [
+        {"$patch": "delete", "uid": owner.uid},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": pod.name,
+            "uid": pod.uid,
+            "blockOwnerDeletion": True,
+            **({"controller": True} if ours else {}),
+        },
+    ]
+    return Patch(
+        key=ObjectKey("", "PersistentVolumeClaim", meta.get("namespace") or "", meta["name"]),
+        version="v1",
+        uid=meta.get("uid") or "",
+        resource_version=meta.get("resourceVersion") or "",
+        steps=(
+            Step(body={"metadata": {"ownerReferences": references}}, content_type=STRATEGIC_PATCH),
+        ),
+        failed=Event("Warning", "FailedUpdate", f"could not hand claim {meta['name']} to its pod"),
+    )

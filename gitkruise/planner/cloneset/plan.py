@@ -1,0 +1,179 @@
+"""One planning round of a CloneSet: history, count, scale, update, as one straight line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from gitkruise.model import conditions as rule
+from gitkruise.model.cloneset import CloneSetFacts
+from gitkruise.model.plan import Action, Create, Event, Hold, Patch, Plan, Step
+from gitkruise.model.pod import PodFacts
+from gitkruise.model.settings import Gates
+from gitkruise.model.snapshot import CloneSetSnapshot
+from gitkruise.planner.cloneset.budget import bad_amounts, resolve_amounts
+from gitkruise.planner.cloneset.claims import claim_pods, clean_claims
+from gitkruise.planner.cloneset.count import judge
+from gitkruise.planner.cloneset.pods import instance_id
+from gitkruise.planner.cloneset.refresh import plan_refresh
+from gitkruise.planner.cloneset.round import Findings, Round, earliest
+from gitkruise.planner.cloneset.scale import plan_scale
+from gitkruise.planner.cloneset.status import (
+    FAILED_SCALE,
+    FAILED_UPDATE,
+    count_status,
+    differs,
+    next_status,
+)
+from gitkruise.planner.cloneset.update import held_by_scaling, plan_update
+from gitkruise.planner.revisions import next_revisions, truncate
+from gitkruise.wire.names import Obj
+
+_TICK = timedelta(milliseconds=1)  # minReadySeconds must have passed strictly
+
+
+def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
+    """What to do next for one CloneSet. Pure: the same snapshot gives the same plan.
+
+    Scaling and updating never share a round; what was started is finished in every round.
+    Raises wire.normal_form.Malformed for a pod template that is none.
+    """
+    owner = snapshot.owner
+    owned = claim_pods(owner, snapshot.pods)
+    claims, claim_writes = clean_claims(owner, snapshot.pods, snapshot.claims)
+    history = next_revisions(owner, snapshot.revisions, snapshot.other_revisions)
+    this = Round(
+        owner=owner,
+        amounts=resolve_amounts(owner),
+        history=history,
+        fleet=judge(
+            owned.pods,
+            update_revision=history.update.name,
+            named=owner.scale.pods_to_delete,
+            min_ready_s=owner.min_ready_s,
+            now=snapshot.now,
+        ),
+        claims=claims,
+        gates=gates,
+        now=snapshot.now,
+    )
+    out = Findings(actions=[*owned.releases, *owned.adoptions, *claim_writes])
+    if owner.deleting is None:
+        if history.action is not None:
+            out.actions.insert(0, history.action)
+        _decide(this, snapshot, out, adopting=bool(owned.adoptions))
+        out.actions += _housekeeping(this, snapshot)
+    _hold_inactive(snapshot.pods, out)
+    return _conclude(this, out)
+
+
+def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting: bool) -> None:
+    """Scale, refresh, update. A spec with an amount nobody can read moves no pod at all."""
+    problems = bad_amounts(this.owner.update)
+    out.trouble += [f"{p.field}: {p.message}" for p in problems]
+    scaling = Findings()
+    if not problems and not adopting:
+        scaling = plan_scale(
+            this, taken=_taken(snapshot, this.claims), seed=snapshot.seed, nodes=snapshot.nodes
+        )
+        out.add(scaling)
+    out.add(plan_refresh(this, skip=out.busy))
+    if problems or adopting:
+        return
+    if (scaling.actions and not _stuck_scaling(this.owner)) or this.history.creating:
+        out.add(held_by_scaling(this, this.fleet.pods))
+    else:
+        out.add(plan_update(this, skip=out.busy))
+
+
+def _stuck_scaling(owner: CloneSetFacts) -> bool:
+    """The last round's scaling failed: updates must not wait for it to succeed."""
+    failed = rule.find(owner.status.get("conditions") or (), FAILED_SCALE)
+    return failed is not None and failed.get("status") == "True"
+
+
+def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> frozenset[str]:
+    """Instance ids a new pod must not get: of pods that are still there in any shape, and of
+    claims that are going."""
+    going = {instance_id(c) for c in snapshot.claims} - {instance_id(c) for c in claims}
+    inactive = {p.instance_id for p in snapshot.pods if not p.active}
+    prefix = f"{snapshot.owner.name}-"
+    names = {p.name.removeprefix(prefix) for p in snapshot.pods}
+    return frozenset(going | inactive | names)
+
+
+def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
+    """Forget deleted names of podsToDelete, and revisions beyond the history limit."""
+    actions: list[Action] = []
+    named = this.owner.scale.pods_to_delete
+    alive = {p.name for p in this.fleet.pods}
+    kept = [name for name in named if name in alive]
+    if len(kept) < len(named):
+        body: dict[str, Any] = {"spec": {"scaleStrategy": {"podsToDelete": kept}}}
+        actions.append(
+            Patch(
+                key=this.owner.key,
+                version=this.owner.served,
+                uid=this.owner.uid,
+                resource_version=this.owner.resource_version,
+                steps=(Step(body=body),),
+            )
+        )
+    shorts = {p.short_revision for p in snapshot.pods}
+    actions += truncate(this.owner, this.history, lambda revision: revision.short in shorts)
+    return actions
+
+
+def _hold_inactive(pods: Sequence[PodFacts], out: Findings) -> None:
+    for pod in pods:
+        if pod.deleting is not None:
+            out.hold(pod, Hold.TERMINATING)
+
+
+def _conclude(this: Round, out: Findings) -> Plan:
+    """Fold what the phases found into a plan; status only when there is news.
+
+    While the update revision is still to be created the status keeps silent: it would report
+    the old revision as what this generation asked for.
+    """
+    status, deadline = _status(this, out.trouble)
+    failed = rule.find(status.get("conditions") or (), FAILED_UPDATE)
+    events = list(out.events)
+    before = rule.find(this.owner.status.get("conditions") or (), FAILED_UPDATE) or {}
+    if failed and failed["status"] == "True" and failed.get("message") != before.get("message"):
+        events.append(Event("Warning", FAILED_UPDATE, failed["message"]))
+    acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
+    held = [h for _, h in sorted(out.held.items()) if h.pod not in acted]
+    silent = this.history.creating or not differs(this.owner.status, status)
+    wakes = [*out.wake, *_min_ready(this), *([deadline] if deadline else [])]
+    return Plan(
+        actions=tuple(out.actions),
+        held=tuple(held),
+        events=tuple(events),
+        status=None if silent else status,
+        wake_at=earliest(wake for wake in wakes if wake > this.now),
+    )
+
+
+def _status(this: Round, trouble: Sequence[str]) -> tuple[Obj, datetime | None]:
+    counters = count_status(
+        this.fleet.pods,
+        this.amounts,
+        update_revision=this.history.update.name,
+        min_ready_s=this.owner.min_ready_s,
+        now=this.now,
+    )
+    return next_status(this.owner, this.history, counters, trouble=trouble, now=this.now)
+
+
+def _min_ready(this: Round) -> list[datetime]:
+    """When ready pods become available by minReadySeconds."""
+    if not this.owner.min_ready_s:
+        return []
+    span = timedelta(seconds=this.owner.min_ready_s) + _TICK
+    return [
+        pod.ready_since + span
+        for pod in this.fleet.pods
+        if pod.name not in this.fleet.available and pod.ready and pod.ready_since
+    ]

@@ -1,0 +1,154 @@
+"""Refresh: what every pod gets each round, whatever the rollout: finish what was started."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+
+from gitkruise.model import labels as wire
+from gitkruise.model.plan import Hold
+from gitkruise.model.pod import PodFacts, State
+from gitkruise.planner.batches import batch_done, next_batch
+from gitkruise.planner.cloneset.pods import PodChange, patch_of
+from gitkruise.planner.cloneset.round import Findings, Round
+from gitkruise.planner.inplace import UpdateSpec
+from gitkruise.planner.inplace_state import (
+    InPlaceState,
+    has_grace,
+    read_grace,
+    read_state,
+    state_text,
+)
+from gitkruise.planner.lifecycle import awaited, enter, next_state
+from gitkruise.planner.readiness import in_place_condition, kruise_condition
+from gitkruise.wire.times import format_duration
+
+
+def plan_refresh(this: Round, skip: set[str]) -> Findings:
+    """One patch at most for each pod not in `skip`. A pod that cannot be read is trouble of its
+    own and stops nobody else.
+
+    Source: CloneSet's in-place refresh, lifecycle refresh and label fix. OpenKruise ends the
+    round after the first failure or change; here only the pods concerned sit it out.
+    """
+    out = Findings()
+    for pod in this.fleet.pods:
+        if pod.name in skip or _settled(pod):
+            continue
+        change = PodChange()
+        try:
+            _refresh(this, pod, change, out)
+        except ValueError as error:
+            out.trouble.append(f"pod {pod.name}: {error}")
+            out.hold(pod, Hold.UPDATING, str(error))
+            continue
+        if change:
+            out.act(pod, patch_of(pod, change, this.now))
+    return out
+
+
+def _settled(pod: PodFacts) -> bool:
+    """Nothing to finish: Normal, in service, and no update recorded (or one long since done)."""
+    if pod.state not in {State.NORMAL, State.NONE} or wire.TEMPLATE_HASH not in pod.labels:
+        return False
+    for gate in pod.gates:
+        if gate == wire.INPLACE_READY and not pod.in_place_settled:
+            return False
+        if gate == wire.KRUISE_READY and pod.condition(gate) is None:
+            return False
+    return not has_grace(pod)
+
+
+def _refresh(this: Round, pod: PodFacts, change: PodChange, out: Findings) -> None:
+    completed = _refresh_in_place(this, pod, change, out)
+    condition = kruise_condition(pod, (), this.now)
+    if condition is not None:
+        change.conditions.append(condition)
+    if wire.TEMPLATE_HASH not in pod.labels and pod.revision:
+        change.merge({"labels": {wire.TEMPLATE_HASH: pod.short_revision}})
+    on_update = pod.name in this.fleet.updated
+    lifecycle = this.owner.lifecycle
+    state = next_state(pod, lifecycle, on_update=on_update, completed=completed)
+    if state is not None:
+        hook = lifecycle.in_place_update if lifecycle else None
+        change.enter(pod, enter(state, hook, this.now), this.now)
+    elif not change:
+        _hold(this, pod, out)
+
+
+def _hold(this: Round, pod: PodFacts, out: Findings) -> None:
+    hook = awaited(pod, this.owner.lifecycle)
+    if hook:
+        out.hold(pod, Hold.HOOK, hook)
+
+
+def _refresh_in_place(this: Round, pod: PodFacts, change: PodChange, out: Findings) -> bool:
+    """Drive the pod's in-place update; True when there is none or it is complete."""
+    grace = read_grace(pod)
+    state = read_state(pod)
+    if grace is not None:
+        _finish_grace(this, pod, (grace, state), change, out)
+        return False
+    if state is not None and not _advance(this, pod, state, change, out):
+        return False
+    if wire.INPLACE_READY in pod.gates and not pod.in_place_settled:
+        change.conditions.append(in_place_condition(ready=True, now=this.now))
+    return True
+
+
+def _finish_grace(
+    this: Round,
+    pod: PodFacts,
+    stored: tuple[UpdateSpec, InPlaceState | None],
+    change: PodChange,
+    out: Findings,
+) -> None:
+    """At the end of its grace period the stored update is written, even if a newer one exists."""
+    grace, state = stored
+    if state is None:
+        raise ValueError(f"annotation {wire.INPLACE_STATE} is missing during a grace period")
+    over = {wire.INPLACE_GRACE: None, wire.INPLACE_GRACE_LEGACY: None}
+    if not pod.on_revision(grace.revision):
+        change.merge({"annotations": _present(pod, over)})
+        return
+    end = state.started + timedelta(seconds=grace.grace_s)
+    if this.now < end:
+        out.wake.append(_whole_second(this.now, end))
+        out.hold(pod, Hold.GRACE, f"{format_duration(end - this.now) or '0s'} left")
+        out.busy.add(pod.name)
+        return
+    batch = next_batch(pod, grace, state, this.now)
+    change.apply(batch)
+    change.merge(
+        {"annotations": {wire.INPLACE_STATE: state_text(batch.state), **_present(pod, over)}}
+    )
+
+
+def _present(pod: PodFacts, names: dict[str, None]) -> dict[str, None]:
+    return {name: None for name in names if name in pod.annotations}
+
+
+def _whole_second(now: datetime, end: datetime) -> datetime:
+    return now + timedelta(seconds=math.ceil((end - now).total_seconds()))
+
+
+def _advance(
+    this: Round, pod: PodFacts, state: InPlaceState, change: PodChange, out: Findings
+) -> bool:
+    """True when the update is complete; starts its next batch when the last one is done."""
+    vertical = this.gates.in_place_workload_vertical_scaling
+    missing = batch_done(pod, state, vertical=vertical)
+    if missing:
+        out.hold(pod, Hold.UPDATING, f"waits for {missing}")
+        return False
+    if not state.more:
+        return True
+    ready = {s.name for s in pod.statuses if s.ready}
+    unready = [name for name in state.required_ready or () if name not in ready]
+    if unready:
+        out.hold(pod, Hold.UPDATING, f"waits for container {unready[0]} to be ready")
+        return False
+    batch = next_batch(pod, state.next_spec(), state, this.now)
+    change.apply(batch)
+    change.merge({"annotations": {wire.INPLACE_STATE: state_text(batch.state)}})
+    return False

@@ -1,0 +1,186 @@
+"""Scale: as many pods as asked for, the named ones deleted, the right ones of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gitkruise.model.plan import Event, Hold
+from gitkruise.model.pod import PodFacts, State
+from gitkruise.model.revision import Revision
+from gitkruise.planner.cloneset.budget import choose_deletions
+from gitkruise.planner.cloneset.count import Diff, Rules, diff, tally
+from gitkruise.planner.cloneset.create import creations, instance_ids
+from gitkruise.planner.cloneset.pods import PodChange, delete_of, instance_id, patch_of
+from gitkruise.planner.cloneset.round import Findings, Round
+from gitkruise.planner.lifecycle import enter, hooked
+from gitkruise.planner.order import (
+    deletion_order,
+    same_node_ranks,
+    spread_ranks,
+    topology_keys,
+)
+from gitkruise.planner.revisions import template_of
+
+Nodes = Mapping[str, Mapping[str, str]]
+
+
+def scale_predicate(this: Round) -> frozenset[str]:
+    """Pods that count as updated while scaling."""
+    if not this.gates.preparing_update_as_update:
+        return this.fleet.updated
+    preparing = [p.name for p in this.fleet.pods if p.state == State.PREPARING_UPDATE]
+    return this.fleet.updated.union(preparing)
+
+
+def count(this: Round, updated: frozenset[str]) -> Diff:
+    """The numbers of this round, with `updated` as the predicate for new pods."""
+    rules = Rules(
+        same_revision=this.history.current.name == this.history.update.name,
+        partition_rollback=this.gates.clone_set_partition_rollback,
+        exclude_preparing_delete=this.owner.scale.exclude_preparing_delete,
+    )
+    return diff(this.amounts, *tally(this.fleet, updated), rules)
+
+
+def plan_scale(this: Round, *, taken: frozenset[str], seed: int, nodes: Nodes) -> Findings:
+    """What scaling does this round; no actions: nothing to scale, updates may go on.
+
+    `taken` are instance ids and pod names that finished and terminating pods still hold.
+    Source: CloneSet's Scale, in its order.
+    """
+    fleet = this.fleet
+    preparing = [p for p in fleet.pods if p.state == State.PREPARING_DELETE]
+    specified = [p for p in fleet.pods if p.name in fleet.specified]
+    doomed = {p.name for p in (*preparing, *specified)}
+    cancelled = _cancel(this, preparing, len(doomed))
+    if cancelled.actions:
+        return cancelled
+    updated = scale_predicate(this)
+    numbers = count(this, updated)
+    if numbers.up > 0:
+        return _create(this, numbers, taken=taken, seed=seed)
+    out = Findings()
+    _delete(this, preparing, out)
+    waiting = [p for p in specified if p.state != State.PREPARING_DELETE]
+    chosen, later, limit = choose_deletions(waiting, fleet.available, numbers.delete_ready_limit)
+    _wait(later, out)
+    if not out.actions:
+        _delete(this, chosen, out)
+    if not out.actions and numbers.down > 0 and not doomed:
+        surplus = _choose(this, numbers, updated, nodes)
+        chosen, later, _ = choose_deletions(surplus, fleet.available, limit)
+        _delete(this, chosen, out)
+        _wait(later, out)
+    return out
+
+
+def _wait(pods: Sequence[PodFacts], out: Findings) -> None:
+    for pod in pods:
+        out.hold(pod, Hold.DELETE_BUDGET)
+
+
+def _cancel(this: Round, preparing: Sequence[PodFacts], doomed: int) -> Findings:
+    """Replicas grew back: pods preparing to be deleted return, but for the named ones.
+
+    Not where a hook takes pods out of service, because nobody would put them back.
+    """
+    out = Findings()
+    lifecycle = this.owner.lifecycle
+    hooks = (lifecycle.pre_delete, lifecycle.in_place_update) if lifecycle else ()
+    if any(hook and hook.mark_not_ready for hook in hooks):
+        return out
+    missing = this.amounts.replicas - len(this.fleet.pods) + doomed
+    for pod in preparing:
+        if missing <= 0:
+            break
+        if pod.name in this.fleet.specified:
+            continue
+        change = PodChange()
+        change.enter(pod, enter(State.PREPARING_NORMAL, None, this.now), this.now)
+        out.act(pod, patch_of(pod, change, this.now))
+        missing -= 1
+    return out
+
+
+def _create(this: Round, numbers: Diff, *, taken: frozenset[str], seed: int) -> Findings:
+    """Create what is missing: first the current revision's share, then the update revision's.
+
+    Ids of claims that lost their pod are used again, unless a pod still carries their id.
+    """
+    out = Findings()
+    owner = this.owner
+    if numbers.up > numbers.up_limit and owner.status.get("observedGeneration") != owner.generation:
+        text = (
+            f"scaling out is limited to {numbers.up_limit} of {numbers.up} pods by maxUnavailable"
+        )
+        out.events.append(Event("Warning", "ScaleUpLimited", text))
+    total = numbers.up_limit
+    if not total:
+        return out
+    claims = {instance_id(c) for c in this.claims} - {""}
+    held = {p.instance_id for p in this.fleet.pods} | taken
+    ids = instance_ids(seed, total, taken=held, free=claims)
+    from_current = min(total, numbers.up_old)
+    wanted = [
+        (name, this.history.current if at < from_current else this.history.update)
+        for at, name in enumerate(ids)
+    ]
+    usable = [(name, revision) for name, revision in wanted if _usable(revision, out)]
+    out.actions += creations(
+        owner,
+        usable,
+        existing_claims={c["metadata"]["name"] for c in this.claims},
+        first_wave=1 if this.history.creating else 0,
+        now=this.now,
+        gates=this.gates,
+    )
+    return out
+
+
+def _usable(revision: Revision, out: Findings) -> bool:
+    try:
+        template_of(revision.data)
+    except ValueError as error:
+        text = f"ControllerRevision {revision.name}: {error}"
+        if text not in out.trouble:
+            out.trouble.append(text)
+        return False
+    return True
+
+
+def _delete(this: Round, pods: Sequence[PodFacts], out: Findings) -> None:
+    """Delete each pod, or bring it to PreparingDelete while its hook blocks."""
+    lifecycle = this.owner.lifecycle
+    hook = lifecycle.pre_delete if lifecycle else None
+    for pod in pods:
+        blockers = hooked(hook, pod)
+        if not blockers:
+            out.act(pod, delete_of(pod, this.claims))
+        elif pod.state == State.PREPARING_DELETE:
+            out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
+        else:
+            change = PodChange()
+            change.enter(pod, enter(State.PREPARING_DELETE, hook, this.now), this.now)
+            out.act(pod, patch_of(pod, change, this.now))
+
+
+def _choose(this: Round, numbers: Diff, updated: frozenset[str], nodes: Nodes) -> list[PodFacts]:
+    """Surplus pods: the current revision's share first, each share in deletion order.
+
+    Revision goes before health across the shares: recorded behaviour of OpenKruise.
+    """
+    old = [p for p in this.fleet.pods if p.name not in updated]
+    new = [p for p in this.fleet.pods if p.name in updated]
+    from_old = min(numbers.down, numbers.down_old)
+    return [
+        *_first(this, old, from_old, nodes),
+        *_first(this, new, numbers.down - from_old, nodes),
+    ]
+
+
+def _first(this: Round, group: Sequence[PodFacts], size: int, nodes: Nodes) -> list[PodFacts]:
+    if size <= 0:
+        return []
+    keys = topology_keys(template_of(this.history.update.data))
+    ranks = spread_ranks(group, keys, nodes) if keys else same_node_ranks(group)
+    return deletion_order(group, available=this.fleet.available, ranks=ranks)[:size]

@@ -1,0 +1,203 @@
+"""Status of a CloneSet: what was observed, never what is intended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.model import conditions as rule
+from gitkruise.model.cloneset import CloneSetFacts
+from gitkruise.model.pod import PodFacts
+from gitkruise.planner.cloneset.budget import Amounts
+from gitkruise.planner.revisions import History
+from gitkruise.wire.names import Obj
+from gitkruise.wire.times import parse_time
+
+PROGRESSING: Final = "Progressing"
+FAILED_UPDATE: Final = "FailedUpdate"
+FAILED_SCALE: Final = "FailedScale"
+_EXCEEDED: Final = "ProgressDeadlineExceeded"
+_COUNTERS: Final = (
+    "replicas",
+    "readyReplicas",
+    "availableReplicas",
+    "updatedReplicas",
+    "updatedReadyReplicas",
+    "updatedAvailableReplicas",
+    "expectedUpdatedReplicas",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """The seven numbers of the status, by their wire meaning."""
+
+    replicas: int = 0
+    ready: int = 0
+    available: int = 0
+    updated: int = 0
+    updated_ready: int = 0
+    updated_available: int = 0
+    expected_updated: int = 0
+
+    def as_obj(self) -> dict[str, int]:
+        values = (
+            self.replicas,
+            self.ready,
+            self.available,
+            self.updated,
+            self.updated_ready,
+            self.updated_available,
+            self.expected_updated,
+        )
+        return dict(zip(_COUNTERS, values, strict=True))
+
+
+def count_status(
+    pods: Sequence[PodFacts],
+    amounts: Amounts,
+    *,
+    update_revision: str,
+    min_ready_s: int,
+    now: datetime,
+) -> Counters:
+    """Counters over the owned active pods."""
+    ready = [p for p in pods if p.update_ready(now)]
+    available = [p for p in ready if p.available(now, min_ready_s=min_ready_s)]
+    updated = [p for p in pods if p.on_revision(update_revision)]
+    return Counters(
+        replicas=len(pods),
+        ready=len(ready),
+        available=len(available),
+        updated=len(updated),
+        updated_ready=sum(p.on_revision(update_revision) for p in ready),
+        updated_available=sum(p.on_revision(update_revision) for p in available),
+        expected_updated=amounts.replicas - amounts.partition,
+    )
+
+
+def next_status(
+    owner: CloneSetFacts,
+    history: History,
+    counters: Counters,
+    *,
+    trouble: Sequence[str],
+    now: datetime,
+) -> tuple[Obj, datetime | None]:
+    """(the whole new status, when its deadline needs another look).
+
+    currentRevision becomes the update revision once every pod carries it, ready or not.
+    """
+    done = counters.updated == counters.replicas == owner.replicas
+    current = history.update if done else history.current
+    status: dict[str, Any] = {
+        "observedGeneration": owner.generation,
+        **counters.as_obj(),
+        "updateRevision": history.update.name,
+        "currentRevision": current.name,
+        "collisionCount": history.collision_count,
+        "labelSelector": str(owner.selector),
+    }
+    conditions = tuple(owner.status.get("conditions") or ())
+    conditions = _failed_update(conditions, trouble, now)
+    conditions, wake = progressing(owner, status, conditions, now)
+    if conditions:
+        status["conditions"] = [dict(c) for c in conditions]
+    return status, wake
+
+
+def _failed_update(
+    conditions: Sequence[Obj], trouble: Sequence[str], now: datetime
+) -> tuple[Obj, ...]:
+    """True with what is wrong, and False again when it is not (OpenKruise never clears it)."""
+    if trouble:
+        more = f" (and {len(trouble) - 1} more)" if len(trouble) > 1 else ""
+        made = rule.condition(FAILED_UPDATE, "True", message=trouble[0] + more)
+        return rule.put(conditions, made, now)
+    old = rule.find(conditions, FAILED_UPDATE)
+    if old is None or old.get("status") == "False":
+        return tuple(conditions)
+    return rule.put(conditions, rule.condition(FAILED_UPDATE, "False"), now)
+
+
+def progressing(
+    owner: CloneSetFacts, status: Mapping[str, Any], conditions: Sequence[Obj], now: datetime
+) -> tuple[tuple[Obj, ...], datetime | None]:
+    """Conditions with Progressing brought up to date, and when the deadline would pass.
+
+    The clock of the deadline starts anew whenever something moved: a new revision, generation or
+    partition, a resumed pause, a pod more that is updated, ready or available. In OpenKruise
+    nothing renews it, so that a rollout that follows a quiet day has failed at once.
+    """
+    if owner.progress_deadline_s is None:
+        return rule.drop(conditions, PROGRESSING), None
+    settled = _settled_reason(owner, status)
+    if settled is not None:
+        reason, message = settled
+        made = rule.condition(PROGRESSING, "True", reason=reason, message=message)
+        return rule.put(conditions, made, now), None
+    old = rule.find(conditions, PROGRESSING)
+    moved = old is None or _moved(owner.status, status, old)
+    since = now if moved or old is None else _since(old, now)
+    deadline = since + timedelta(seconds=owner.progress_deadline_s)
+    exceeded = not moved and old is not None and old.get("reason") == _EXCEEDED
+    if exceeded or deadline < now:
+        text = f"CloneSet revision {status['updateRevision']} has timed out progressing"
+        made = rule.condition(PROGRESSING, "False", reason=_EXCEEDED, message=text)
+        return rule.put(conditions, made, now), None
+    made = rule.condition(
+        PROGRESSING, "True", reason="CloneSetUpdated", message="CloneSet is progressing"
+    )
+    return rule.put(conditions, made, now, renew=moved), deadline + timedelta(seconds=1)
+
+
+def _settled_reason(owner: CloneSetFacts, status: Mapping[str, Any]) -> tuple[str, str] | None:
+    replicas, available = owner.replicas, status["updatedAvailableReplicas"]
+    complete = (
+        status["currentRevision"] == status["updateRevision"]
+        and status["replicas"] == status["updatedReplicas"] == available == replicas
+    )
+    if complete:
+        return "CloneSetAvailable", "CloneSet is available"
+    if owner.update.paused:
+        return "CloneSetPaused", "CloneSet is paused"
+    expected = status["expectedUpdatedReplicas"]
+    if expected < replicas and expected <= available:
+        return "ProgressPartitionAvailable", "CloneSet has been paused due to partition ready"
+    return None
+
+
+def _since(condition: Obj, now: datetime) -> datetime:
+    return parse_time(condition.get("lastUpdateTime")) or now
+
+
+def _moved(before: Obj, after: Mapping[str, Any], condition: Obj) -> bool:
+    """Progress since the last status: the goal changed, or more pods got there.
+
+    An exceeded deadline stays so until the goal changes or pods move again.
+    """
+    if condition.get("reason") not in {"CloneSetUpdated", _EXCEEDED}:
+        return True
+    goals = ("updateRevision", "observedGeneration", "expectedUpdatedReplicas")
+    if any(before.get(name, 0) != after[name] for name in goals):
+        return True
+    gains = (
+        "updatedReplicas",
+        "updatedReadyReplicas",
+        "updatedAvailableReplicas",
+        "availableReplicas",
+    )
+    return any(after[name] > (before.get(name) or 0) for name in gains) or (
+        after["replicas"] != (before.get("replicas") or 0)
+    )
+
+
+def differs(old: Obj, new: Mapping[str, Any]) -> bool:
+    """Whether `new` is worth writing: anything but absent against 0, empty or null differs."""
+    for name in {*old, *new}:
+        left, right = old.get(name), new.get(name)
+        if left != right and (left or right):
+            return True
+    return "collisionCount" in new and "collisionCount" not in old

@@ -1,0 +1,207 @@
+"""Update: which pods move to another revision this round, how, and why the others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.model import labels as wire
+from gitkruise.model.cloneset import Policy
+from gitkruise.model.plan import Event, Hold
+from gitkruise.model.pod import PodFacts, State
+from gitkruise.model.revision import Revision
+from gitkruise.planner.batches import needs_unready, next_batch
+from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates
+from gitkruise.planner.cloneset.pods import PodChange, patch_of
+from gitkruise.planner.cloneset.round import Findings, Round
+from gitkruise.planner.cloneset.scale import count
+from gitkruise.planner.inplace import Impossible, UpdateSpec, in_place_spec
+from gitkruise.planner.inplace_state import InPlaceState, grace_text, has_grace, state_text
+from gitkruise.planner.lifecycle import enter, hooked
+from gitkruise.planner.order import update_order
+from gitkruise.planner.readiness import in_place_condition
+
+_FRESH: Final = frozenset({State.NONE, State.PREPARING_NORMAL, State.NORMAL})
+_KNOWN: Final = frozenset(State)
+
+
+def plan_update(this: Round, skip: set[str]) -> Findings:
+    """Move pods towards the partition; pods in `skip` are busy with something else this round.
+
+    Source: CloneSet's Update: candidates, order, quota, then each pod by its lifecycle state.
+    """
+    out = Findings()
+    fleet = this.fleet
+    numbers = count(this, fleet.updated)
+    forward = numbers.update >= 0
+    movable = [p for p in fleet.pods if (p.name in fleet.updated) != forward]
+    waiting = [p for p in movable if p.name not in skip and _candidate(p, out)]
+    blocked = _blocked(this)
+    if blocked or numbers.update == 0:
+        for pod in waiting:
+            out.hold(pod, blocked or Hold.PARTITION)
+        return out
+    target = this.history.update if forward else this.history.current
+    ordered = update_order(waiting, fleet.pods, this.owner.update)
+    down = [p for p in fleet.pods if p.name not in fleet.available]
+    quota = UpdateQuota(
+        pods=abs(numbers.update),
+        unavailable=numbers.update_unavailable,
+        down=len(down),
+        target_down=sum(p.on_revision(target.name) for p in down),
+    )
+    chosen, held = choose_updates(ordered, fleet.available, quota)
+    for pod, why in held:
+        out.hold(pod, why)
+    specs: dict[str, UpdateSpec | Impossible] = {}
+    for pod in chosen:
+        _update(this, pod, target, specs, out)
+    return out
+
+
+def _blocked(this: Round) -> Hold | None:
+    if this.owner.update.on_delete:
+        return Hold.ON_DELETE
+    return Hold.PAUSED if this.owner.update.paused else None
+
+
+def _candidate(pod: PodFacts, out: Findings) -> bool:
+    """Pods on their way out, and pods in their grace period, are nobody's candidates."""
+    if pod.state == State.PREPARING_DELETE:
+        out.hold(pod, Hold.HOOK, "being deleted")
+        return False
+    if pod.state != State.UPDATED and has_grace(pod):
+        out.hold(pod, Hold.GRACE)
+        return False
+    return True
+
+
+def _update(
+    this: Round,
+    pod: PodFacts,
+    target: Revision,
+    specs: dict[str, UpdateSpec | Impossible],
+    out: Findings,
+) -> None:
+    policy = this.owner.update.policy
+    if policy is Policy.RECREATE:
+        _recreate(this, pod, out)
+        return
+    if pod.revision not in specs:
+        specs[pod.revision] = in_place_spec(
+            this.history.of(pod.revision),
+            target,
+            policy=policy,
+            gates=this.gates,
+            grace_s=this.owner.update.grace_s,
+        )
+    spec = specs[pod.revision]
+    if isinstance(spec, UpdateSpec):
+        _update_in_place(this, pod, target, spec, out)
+    elif policy is Policy.IN_PLACE_ONLY:
+        out.trouble.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
+        out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
+    else:
+        _recreate(this, pod, out)
+
+
+def _recreate(this: Round, pod: PodFacts, out: Findings) -> None:
+    """Mark the pod; the next round's scaling deletes it within its budget."""
+    if pod.specified_delete:
+        out.hold(pod, Hold.DELETE_BUDGET)
+        return
+    change = PodChange(metadata={"labels": {wire.SPECIFIED_DELETE: "true"}})
+    out.act(
+        pod,
+        patch_of(
+            pod,
+            change,
+            this.now,
+            done=Event(
+                "Normal", "SuccessfulUpdatePodReCreate", f"pod {pod.name} will be recreated"
+            ),
+            failed=Event(
+                "Warning", "FailedUpdatePodReCreate", f"could not mark pod {pod.name} for deletion"
+            ),
+        ),
+    )
+
+
+def _update_in_place(
+    this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec, out: Findings
+) -> None:
+    """By lifecycle state: prepare, wait for the hook, or write the update."""
+    lifecycle = this.owner.lifecycle
+    hook = lifecycle.in_place_update if lifecycle else None
+    blockers = hooked(hook, pod)
+    change = PodChange()
+    if pod.state == State.UPDATED and hook is not None:
+        change.enter(pod, enter(State.PREPARING_UPDATE, hook, this.now, readd=True), this.now)
+        out.act(pod, patch_of(pod, change, this.now))
+    elif pod.state in _FRESH and blockers:
+        change.enter(pod, enter(State.PREPARING_UPDATE, hook, this.now), this.now)
+        out.act(pod, patch_of(pod, change, this.now))
+    elif pod.state == State.PREPARING_UPDATE and blockers:
+        out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
+    elif pod.state in _KNOWN:
+        _write(this, pod, target, spec, out)
+    else:
+        text = f"pod {pod.name} is in lifecycle state {pod.state!r}, which is none of OpenKruise's"
+        out.trouble.append(text)
+        out.hold(pod, Hold.HOOK, text)
+
+
+def _write(this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec, out: Findings) -> None:
+    """The in-place patch: out of service first, then revision, state and (after grace) images."""
+    change = PodChange()
+    vertical = this.gates.in_place_workload_vertical_scaling
+    if needs_unready(pod, spec, vertical=vertical) and pod.in_place is not False:
+        change.conditions.append(in_place_condition(ready=False, now=this.now))
+    change.enter(pod, enter(State.UPDATING, None, this.now), this.now)
+    shown = target.short if this.gates.clone_set_short_hash else target.name
+    change.merge({"labels": {wire.REVISION_HASH: shown, wire.TEMPLATE_HASH: target.short}})
+    change.merge({"annotations": _annotations(pod, spec, change, this.now)})
+    if spec.grace_s > 0:
+        out.wake.append(this.now + timedelta(seconds=spec.grace_s))
+    text = f"pod {pod.name} to revision {target.name}"
+    out.act(
+        pod,
+        patch_of(
+            pod,
+            change,
+            this.now,
+            done=Event("Normal", "SuccessfulUpdatePodInPlace", f"updated {text} in place"),
+            failed=Event("Warning", "FailedUpdatePodInPlace", f"could not update {text}"),
+        ),
+    )
+
+
+def _annotations(
+    pod: PodFacts, spec: UpdateSpec, change: PodChange, now: datetime
+) -> dict[str, str | None]:
+    state = InPlaceState(
+        revision=spec.revision,
+        started=now,
+        env_from_metadata=spec.env_from_metadata,
+        update_images=bool(spec.images),
+        update_resources=bool(spec.resources),
+    )
+    gone = [wire.INPLACE_STATE_LEGACY]
+    if spec.grace_s > 0:
+        made = {wire.INPLACE_STATE: state_text(state), wire.INPLACE_GRACE: grace_text(spec)}
+    else:
+        batch = next_batch(pod, spec, state, now)
+        change.apply(batch)
+        made = {wire.INPLACE_STATE: state_text(batch.state)}
+        gone += [wire.INPLACE_GRACE, wire.INPLACE_GRACE_LEGACY]
+    return {**dict.fromkeys(name for name in gone if name in pod.annotations), **made}
+
+
+def held_by_scaling(this: Round, pods: Sequence[PodFacts]) -> Findings:
+    """Reasons for pods that would be updated, in a round that scales."""
+    out = Findings()
+    for pod in pods:
+        if pod.name not in this.fleet.updated:
+            out.hold(pod, _blocked(this) or Hold.SCALE_FIRST)
+    return out

@@ -1,0 +1,23 @@
+"""The workloads we drive: how each is observed and decided."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gitkruise.model.cloneset import CLONESET as CLONESET_KIND
+from gitkruise.model.pod import POD
+from gitkruise.model.snapshot import CloneSetSnapshot
+from gitkruise.model.workload import Workload
+from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
+from gitkruise.planner.cloneset.plan import plan_cloneset
+from gitkruise.planner.revisions import REVISION
+
+CLONESET: Final = Workload[CloneSetSnapshot](
+    kind=CLONESET_KIND,
+    version="v1beta1",
+    owns=(POD, CLAIM, REVISION),
+    observe=observe_cloneset,
+    decide=plan_cloneset,
+)
+
+WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET,)
