@@ -1,4 +1,4 @@
-"""The data files that travel with gitkruise: schemas, discovery documents, CRDs, the example repository."""
+"""The data files that travel with gitkruise: schemas, discovery documents, CRDs, examples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_json(*parts: str) -> Any:
 
 
 def recorded_crds() -> tuple[dict[str, Any], ...]:
-    """The CustomResourceDefinitions as recorded (OpenKruise's) and authored (gitkruise.io), by file name."""
+    """The CRDs as recorded (OpenKruise's) and authored (gitkruise.io), in order of file names."""
     return tuple(
         json.loads(path.read_bytes())
         for path in sorted((data_dir("schemas") / "crds").glob("*.json"))

@@ -1,4 +1,4 @@
-"""A pattern's automaton: all states advance together, so a match costs text × states, never more."""
+"""A pattern's automaton: its states advance together, so a match costs text × states at most."""
 
 from __future__ import annotations
 
@@ -103,6 +103,10 @@ class Pattern:
         return seen
 
 
+def _is_word(char: str) -> bool:
+    return char in _WORD
+
+
 def _holds(kind: str, text: str, at: int) -> bool:
     before, after = text[at - 1 : at] if at else "", text[at : at + 1]
     match kind:
@@ -114,9 +118,9 @@ def _holds(kind: str, text: str, at: int) -> bool:
             return before in ("", "\n")
         case "$m":
             return after in ("", "\n")
-        case "b":
-            return (before in _WORD) != (after in _WORD)
-    return (before in _WORD) == (after in _WORD)
+        case _:
+            edge = _is_word(before) != _is_word(after)
+            return edge == (kind == "b")
 
 
 def compile_pattern(source: str) -> Pattern:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from gitkruise.errors import Problem, invalid_object
 from gitkruise.wire.crds import kinds_of
 from gitkruise.wire.kinds import Column, Kind, ScalePaths
 from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.nodes import Lookup
 from gitkruise.wire.request import ResourceRef
 
 __all__ = ["Catalog", "Column", "Kind", "ScalePaths"]
 
 
 class Catalog:
-    """An immutable set of Kinds, in the order of discovery (core first; preferred versions first)."""
+    """An immutable set of Kinds in the order of discovery: core first, preferred versions first."""
 
-    __slots__ = ("_by_kind", "_by_ref", "_kinds", "_words", "object_meta")
+    __slots__ = ("_by_kind", "_by_ref", "_kinds", "_words", "core")
 
-    def __init__(self, kinds: Iterable[Kind], object_meta: Callable[[], Mapping[str, Any]]) -> None:
-        """`object_meta` gives the raw, self-contained schema of metadata, for CRDs applied later."""
+    def __init__(self, kinds: Iterable[Kind], core: Lookup) -> None:
+        """`core` gives core/v1 components: metadata and templates of CRDs."""
         self._kinds = tuple(kinds)
-        self.object_meta = object_meta
+        self.core = core
         self._by_ref = {kind.ref: kind for kind in self._kinds}
         self._by_kind = {(k.group, k.version, k.kind): k for k in self._kinds}
         self._words = _word_index(self._kinds)
@@ -48,7 +48,7 @@ class Catalog:
         return found and self._by_kind.get((group, found.storage_version, kind), found)
 
     def find(self, word: str) -> Kind | None:
-        """The kind a user means: `clone`, `CloneSet`, `clonesets`, `clonesets.apps.kruise.io`, `deploy.v1.apps`.
+        """The kind a user means: `clone`, `CloneSet`, `clonesets.apps.kruise.io`, `deploy.v1.apps`.
 
         Case does not matter. Full names win over short names, and earlier groups over later ones
         (so `events` is core's), as kubectl resolves them.
@@ -64,7 +64,7 @@ class Catalog:
 
         Raises InvalidObject when names or schema cannot be served.
         """
-        added = kinds_of(crd, self.object_meta())
+        added = kinds_of(crd, self.core)
         taken = self._conflict(added)
         if taken:
             path = ("spec", "names", "kind")
@@ -76,13 +76,13 @@ class Catalog:
                 [problem],
             )
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
-        return Catalog((*self._without(group, plural), *added), self.object_meta)
+        return Catalog((*self._without(group, plural), *added), self.core)
 
     def without_crd(self, name: str) -> Catalog:
-        """The catalog without the kinds of the CRD called `name` (`<plural>.<group>`); same if there is none."""
+        """The catalog without the kinds of CRD `name` (`<plural>.<group>`)."""
         plural, _, group = name.partition(".")
         kept = self._without(group, plural)
-        return self if len(kept) == len(self._kinds) else Catalog(kept, self.object_meta)
+        return self if len(kept) == len(self._kinds) else Catalog(kept, self.core)
 
     def _without(self, group: str, plural: str) -> tuple[Kind, ...]:
         return tuple(

@@ -1,28 +1,32 @@
-"""CustomResourceDefinitions read as Kinds, with the checks that keep a bad one from being served."""
+"""CustomResourceDefinitions as Kinds, with the checks that keep a bad one from being served."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import Problem, invalid_object
 from gitkruise.wire.kinds import Column, Kind, ScalePaths
 from gitkruise.wire.names import Obj
-from gitkruise.wire.nodes import Components, Node, crd_node
+from gitkruise.wire.nodes import Components, Lookup, Node, crd_schema
 from gitkruise.wire.patterns import BadPattern
+from gitkruise.wire.templates import typed_templates
 
 MAX_SCHEMA_NODES: Final = 50_000
-_REQUIRED: Final = (
-    ("spec", "group"), ("spec", "names", "plural"), ("spec", "names", "kind"), ("spec", "scope"), ("spec", "versions"),
+_REQUIRED: Final[tuple[tuple[str, ...], ...]] = (
+    ("spec", "group"), ("spec", "names", "plural"), ("spec", "names", "kind"), ("spec", "scope"),
+    ("spec", "versions"),
 )  # fmt: skip
+Steps: TypeAlias = tuple[str | int, ...]
+
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _STAGES: Final = {"alpha": 0, "beta": 1, None: 2}
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Sort key of API versions, most preferred first: v2, v1, v1beta2, v1alpha1, then others by name."""
+    """Sort key of API versions, most preferred first: v2, v1, v1beta2, v1alpha1, others by name."""
     found = _VERSION.fullmatch(version)
     if not found:
         return (1, 0, 0, version)
@@ -30,16 +34,17 @@ def version_order(version: str) -> tuple[int, int, int, str]:
     return (-_STAGES[stage], -int(major), -int(minor or 0), "")
 
 
-def kinds_of(crd: Obj, object_meta: Mapping[str, Any]) -> tuple[Kind, ...]:
+def kinds_of(crd: Obj, core: Lookup) -> tuple[Kind, ...]:
     """One Kind for each served version, preferred version first.
 
-    `object_meta` is the raw, self-contained schema of metadata. Raises InvalidObject (422) with every
+    `core` gives core/v1 components, for metadata and templates. Raises InvalidObject with every
     problem: missing names, a name that is not `<plural>.<group>`, not exactly one storage version,
     a pattern no linear-time matcher can run, a schema too large.
     """
     problems = list(_problems(crd))
+    kinds: list[Kind] = []
     if not problems:
-        kinds = [_kind(crd, version, object_meta) for version in crd["spec"]["versions"]]
+        kinds = [_kind(crd, version, core) for version in crd["spec"]["versions"]]
         problems = [p for i, kind in enumerate(kinds) for p in _schema_problems(kind, i)]
     if problems:
         name = str((crd.get("metadata") or {}).get("name") or "")
@@ -69,8 +74,8 @@ def _problems(crd: Obj) -> Iterator[Problem]:
         yield Problem(("spec", "versions"), "FieldValueInvalid", message)
     for index, version in enumerate(spec["versions"]):
         if not _lookup(version, ("schema", "openAPIV3Schema")):
-            path = ("spec", "versions", index, "schema", "openAPIV3Schema")
-            yield Problem(path, "FieldValueRequired", "Required value: schemas are required")
+            at = ("spec", "versions", index, "schema", "openAPIV3Schema")
+            yield Problem(at, "FieldValueRequired", "Required value: schemas are required")
 
 
 def _lookup(value: Any, path: Sequence[str]) -> Any:
@@ -79,18 +84,17 @@ def _lookup(value: Any, path: Sequence[str]) -> Any:
     return value
 
 
-def _kind(crd: Obj, version: Mapping[str, Any], object_meta: Mapping[str, Any]) -> Kind:
+def _kind(crd: Obj, version: Mapping[str, Any], core: Lookup) -> Kind:
     spec = crd["spec"]
     names = spec["names"]
     kind = names["kind"]
     subresources = version.get("subresources") or {}
 
-    @cache
-    def load() -> Node:
-        return crd_node(
-            version["schema"]["openAPIV3Schema"], object_meta, Components({}.__getitem__)
-        )
-
+    components = Components(core)
+    raw = crd_schema(version["schema"]["openAPIV3Schema"])
+    typed = typed_templates(spec["group"], kind, raw, core)
+    load = cache(lambda: Node(raw, components))
+    load_strict = load if typed is raw else cache(lambda: Node(typed, components))
     return Kind(
         group=spec["group"],
         version=version["name"],
@@ -107,7 +111,7 @@ def _kind(crd: Obj, version: Mapping[str, Any], object_meta: Mapping[str, Any]) 
         scale=scale_of(version),
         crd=True,
         load_schema=load,
-        load_strict=load,
+        load_strict=load_strict,
     )
 
 
@@ -144,26 +148,41 @@ def _path(text: str) -> tuple[str, ...]:
 
 def _schema_problems(kind: Kind, index: int) -> Iterator[Problem]:
     """Compiles every field once, so that a bad pattern is told now and not at the first object."""
-    at = ("spec", "versions", index, "schema", "openAPIV3Schema")
-    stack: list[tuple[tuple[str | int, ...], Node]] = []
-    count = 0
+    at: Steps = ("spec", "versions", index, "schema", "openAPIV3Schema")
     try:
-        stack.append((at, kind.schema))
-        while stack:
-            path, node = stack.pop()
-            count += 1
-            if count > MAX_SCHEMA_NODES:
-                yield Problem(
-                    at,
-                    "FieldValueTooMany",
-                    f"Too many: must have at most {MAX_SCHEMA_NODES} fields",
-                )
-                return
-            stack += [((*path, "properties", key), child) for key, child in node.children()]
-            stack += [((*path, "items"), node.items)] if node.items else []
-            stack += [((*path, "additionalProperties"), node.additional)] if node.additional else []
+        count = sum(1 for _ in _fields(kind.schema, at))
+        if count > MAX_SCHEMA_NODES:
+            message = f"Too many: {count}: must have at most {MAX_SCHEMA_NODES} fields"
+            yield Problem(at, "FieldValueTooMany", message)
     except BadPattern as bad:
         message = f"Invalid value: must be a valid regular expression, but isn't: {bad}"
-        yield Problem((*(stack[-1][0] if stack else at), "pattern"), "FieldValueInvalid", message)
-    except KeyError as bad:
-        yield Problem(at, "FieldValueForbidden", f"Forbidden: $ref is not supported: {bad}")
+        yield Problem(at, "FieldValueInvalid", message)
+    except _Reference as bad:
+        message = "Forbidden: $ref is not supported"
+        yield Problem(bad.at, "FieldValueForbidden", message)
+
+
+class _Reference(Exception):
+    """A field of a CRD refers to another schema."""
+
+    def __init__(self, at: Steps) -> None:
+        super().__init__(at)
+        self.at = at
+
+
+def _fields(root: Node, at: Steps) -> Iterator[Node]:
+    """Every field below a CRD's root but metadata, at most one more than is allowed."""
+    fields = (
+        ((*at, "properties", key), child) for key, child in root.children() if key != "metadata"
+    )
+    stack: list[tuple[Steps, Node]] = list(fields)
+    count = 0
+    while stack and count <= MAX_SCHEMA_NODES:
+        path, node = stack.pop()
+        if node.component:
+            raise _Reference(path)
+        count += 1
+        yield node
+        stack += [((*path, "properties", key), child) for key, child in node.children()]
+        stack += [((*path, "items"), node.items)] if node.items else []
+        stack += [((*path, "additionalProperties"), node.additional)] if node.additional else []

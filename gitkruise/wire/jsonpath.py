@@ -1,4 +1,4 @@
-"""The JSONPath of printer columns: `.a.b`, `[0]`, `[*]`, `['key']`, `[?(@.type=="Ready")]`, `..`-free."""
+"""The JSONPath of printer columns: `.a.b`, `[0]`, `[*]`, `['key']`, `[?(@.type=="Ready")]`."""
 
 from __future__ import annotations
 

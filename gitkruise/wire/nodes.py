@@ -1,13 +1,14 @@
-"""Compiled schemas: one Node a field, made from OpenAPI v3 documents and CRD schemas when first asked for."""
+"""Compiled schemas: one Node a field, made from OpenAPI v3 and CRD schemas when first asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gitkruise.wire.automaton import Pattern, compile_pattern
 
-Raw = Mapping[str, Any]
+Raw: TypeAlias = Mapping[str, Any]
+Lookup: TypeAlias = Callable[[str], Raw]  # component name -> raw schema; KeyError if there is none
 
 MISSING: Final = object()
 REF_PREFIX: Final = "#/components/schemas/"
@@ -27,12 +28,12 @@ class Components:
 
     __slots__ = ("_lookup", "_nodes")
 
-    def __init__(self, lookup: Callable[[str], Raw]) -> None:
+    def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
         self._nodes: dict[tuple[str, str], Node] = {}
 
     def node(self, name: str, around: Raw) -> Node:
-        """Node of component `name` with the keywords a reference adds (a default, list keys, ..)."""
+        """Node of component `name` with what a reference adds (a default, list keys)."""
         key = (name, repr(around) if around else "")
         found = self._nodes.get(key)
         if found is None:
@@ -62,10 +63,11 @@ class Node:
     """
 
     __slots__ = (
-        "_children", "_components", "_items", "_properties", "_values", "additional_allowed", "all_of", "any_of",
-        "component", "default", "embedded_resource", "enum", "exclusive_maximum", "exclusive_minimum", "format",
-        "int_or_string", "limits", "list_keys", "list_type", "map_type", "merge_key", "merge_strategy", "nullable",
-        "one_of", "pattern", "preserve_unknown", "raw", "required", "type", "types", "unless",
+        "_children", "_components", "_items", "_properties", "_values", "additional_allowed",
+        "all_of", "any_of", "component", "default", "embedded_resource", "enum",
+        "exclusive_maximum", "exclusive_minimum", "format", "int_or_string", "limits", "list_keys",
+        "list_type", "map_type", "merge_key", "merge_strategy", "nullable", "one_of", "pattern",
+        "preserve_unknown", "raw", "required", "type", "types", "unless",
     )  # fmt: skip
 
     def __init__(self, raw: Raw, components: Components, component: str = "") -> None:
@@ -187,24 +189,24 @@ class Node:
 
 
 def resolve(raw: Raw, components: Components) -> Node:
-    """The Node of a raw schema; `$ref` and `allOf: [$ref]` wrappers (with their default) are seen through.
+    """The Node of a raw schema; `$ref` and `allOf: [$ref]` with a default are seen through.
 
     Raises KeyError when a component is named that the document does not have.
     """
     wrapped = raw.get("allOf") or ()
-    target = raw.get("$ref") or (wrapped[0].get("$ref") if len(wrapped) == 1 else None)
-    if not target:
+    target: str = raw.get("$ref") or "".join(part.get("$ref", "") for part in wrapped[:1])
+    if not target or len(wrapped) > 1:
         return Node(raw, components)
     around = {key: value for key, value in raw.items() if key not in ("$ref", "allOf")}
     return components.node(target.removeprefix(REF_PREFIX), around)
 
 
-def crd_node(raw: Raw, object_meta: Raw, components: Components) -> Node:
-    """The Node of a CRD version's openAPIV3Schema: apiVersion, kind and metadata typed as the server does."""
+def crd_schema(raw: Raw) -> Raw:
+    """A CRD version's openAPIV3Schema with apiVersion, kind and metadata typed."""
     properties = {
         **(raw.get("properties") or {}),
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
-        "metadata": object_meta,
+        "metadata": {"$ref": REF_PREFIX + OBJECT_META},
     }
-    return Node({**raw, "type": "object", "properties": properties}, components)
+    return {**raw, "type": "object", "properties": properties}

@@ -1,7 +1,8 @@
-"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386): applying them, and making them from two values."""
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386): applying and making them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -97,7 +98,7 @@ def _index(items: Sequence[Any], token: str, *, end: int, pointer: str) -> int:
     """A list index below `end`; `-` is the place after the last element."""
     if token == "-":  # noqa: S105  the pointer's word for the end of a list
         at = len(items)
-    elif token.isascii() and token.isdigit() and (token == "0" or token[0] != "0"):  # noqa: S105  an index
+    elif re.fullmatch(r"0|[1-9][0-9]*", token):
         at = int(token)
     else:
         raise _refused(f"{pointer}: {token!r} is not an index of a list")
@@ -208,7 +209,8 @@ def _test(obj: Any, operation: Operation) -> Any:
 
 
 _OPERATIONS: Final[Mapping[str, Callable[[Any, Operation], Any]]] = {
-    "add": _add, "remove": _remove, "replace": _replace, "move": _move, "copy": _copy, "test": _test,
+    "add": _add, "remove": _remove, "replace": _replace,
+    "move": _move, "copy": _copy, "test": _test,
 }  # fmt: skip
 
 
@@ -232,8 +234,6 @@ def json_diff(before: Any, after: Any) -> list[dict[str, Any]]:
 
 
 def _differences(before: Any, after: Any, at: tuple[str | int, ...]) -> Iterator[dict[str, Any]]:
-    if same(before, after):
-        return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted(before.keys() - after.keys()):
             yield {"op": "remove", "path": pointer_to((*at, key))}
@@ -243,22 +243,28 @@ def _differences(before: Any, after: Any, at: tuple[str | int, ...]) -> Iterator
             else:
                 yield {"op": "add", "path": pointer_to((*at, key)), "value": value}
     elif isinstance(before, list | tuple) and isinstance(after, list | tuple):
-        shared = min(len(before), len(after))
-        for index in range(shared):
-            yield from _differences(before[index], after[index], (*at, index))
-        for index in reversed(range(shared, len(before))):
-            yield {"op": "remove", "path": pointer_to((*at, index))}
-        for index in range(shared, len(after)):
-            yield {"op": "add", "path": pointer_to((*at, index)), "value": after[index]}
-    else:
+        yield from _list_differences(before, after, at)
+    elif not same(before, after):
         yield {"op": "replace", "path": pointer_to(at), "value": after}
+
+
+def _list_differences(
+    before: Sequence[Any], after: Sequence[Any], at: tuple[str | int, ...]
+) -> Iterator[dict[str, Any]]:
+    shared = min(len(before), len(after))
+    for index in range(shared):
+        yield from _differences(before[index], after[index], (*at, index))
+    for index in reversed(range(shared, len(before))):
+        yield {"op": "remove", "path": pointer_to((*at, index))}
+    for index in range(shared, len(after)):
+        yield {"op": "add", "path": pointer_to((*at, index)), "value": after[index]}
 
 
 # JSON merge patch ----------------------------------------------------------------------------
 
 
 def merge_patch(obj: Any, patch: Any) -> Any:
-    """`obj` after a merge patch; the same object when the patch changes nothing. Raises BadRequest if too deep."""
+    """`obj` after a merge patch; the same object when nothing changes. BadRequest if too deep."""
     return _merged(obj, patch, 0)
 
 

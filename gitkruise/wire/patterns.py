@@ -23,10 +23,11 @@ _SPACE: Final[Ranges] = ((9, 10), (12, 13), (32, 32))
 _WORD: Final[Ranges] = ((48, 57), (65, 90), (95, 95), (97, 122))
 _ALPHA: Final[Ranges] = ((65, 90), (97, 122))
 _POSIX: Final[dict[str, Ranges]] = {
-    "alnum": ((48, 57), *_ALPHA), "alpha": _ALPHA, "ascii": ((0, 127),), "blank": ((9, 9), (32, 32)),
-    "cntrl": ((0, 31), (127, 127)), "digit": _DIGIT, "graph": ((33, 126),), "lower": ((97, 122),),
-    "print": ((32, 126),), "punct": ((33, 47), (58, 64), (91, 96), (123, 126)), "space": ((9, 13), (32, 32)),
-    "upper": ((65, 90),), "word": _WORD, "xdigit": ((48, 57), (65, 70), (97, 102)),
+    "alnum": (*_DIGIT, *_ALPHA), "alpha": _ALPHA, "ascii": ((0, 127),), "blank": ((9, 9), (32, 32)),
+    "cntrl": ((0, 31), (127, 127)), "digit": _DIGIT, "graph": ((33, 126),),
+    "lower": ((97, 122),), "print": ((32, 126),), "space": ((9, 13), (32, 32)),
+    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)), "upper": ((65, 90),), "word": _WORD,
+    "xdigit": (*_DIGIT, (65, 70), (97, 102)),
 }  # fmt: skip
 _CONTROL: Final = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7}
 
@@ -95,7 +96,8 @@ def folded(ranges: Ranges) -> Ranges:
 
 
 _CLASSES: Final[dict[str, Ranges]] = {
-    "d": _DIGIT, "s": _SPACE, "w": _WORD, "D": negated(_DIGIT), "S": negated(_SPACE), "W": negated(_WORD),
+    "d": _DIGIT, "s": _SPACE, "w": _WORD,
+    "D": negated(_DIGIT), "S": negated(_SPACE), "W": negated(_WORD),
 }  # fmt: skip
 _ASSERTS: Final = {"A": "^", "z": "$", "b": "b", "B": "B"}
 
@@ -186,7 +188,8 @@ class _Parser:
                 return Assert(char + "m" if "m" in self.flags else char)
             case "*" | "+" | "?":
                 raise BadPattern("nothing to repeat")
-        return self.literal(ord(char))
+            case _:
+                return self.literal(ord(char))
 
     def literal(self, code: int) -> Chars:
         return self.chars(((code, code),))

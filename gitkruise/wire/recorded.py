@@ -11,30 +11,11 @@ from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.crds import columns_of, scale_of
 from gitkruise.wire.kinds import Kind, ScalePaths
 from gitkruise.wire.names import GroupKind
-from gitkruise.wire.nodes import OBJECT_META, REF_PREFIX, Components, Node, Raw
-from gitkruise.wire.paths import get, put
+from gitkruise.wire.nodes import Components, Node, Raw
+from gitkruise.wire.templates import typed_templates
 
 LoadDocument = Callable[[str, str], Mapping[str, Raw]]  # (group, version) -> components by name
 
-_CORE: Final = "io.k8s.api.core.v1."
-_TEMPLATE: Final = {"$ref": REF_PREFIX + _CORE + "PodTemplateSpec"}
-_CLAIMS: Final = {
-    "type": "array",
-    "items": {"$ref": REF_PREFIX + _CORE + "PersistentVolumeClaim"},
-}
-_VOLUMES: Final = {"type": "array", "items": {"$ref": REF_PREFIX + _CORE + "Volume"}}
-_WORKLOAD: Final = {("spec", "template"): _TEMPLATE, ("spec", "volumeClaimTemplates"): _CLAIMS}
-# Fields a CRD leaves open that hold core/v1 types: kind -> path of property names -> schema.
-_TYPED: Final[Mapping[str, Mapping[tuple[str, ...], Raw]]] = {
-    "CloneSet": _WORKLOAD,
-    "StatefulSet": _WORKLOAD,
-    "DaemonSet": {("spec", "template"): _TEMPLATE},
-    "BroadcastJob": {("spec", "template"): _TEMPLATE},
-    "SidecarSet": {("spec", "volumes"): _VOLUMES},
-}
-# Lists whose elements are a core container and some fields of Kruise's own.
-_CONTAINERS: Final = {"SidecarSet": (("spec", "containers"), ("spec", "initContainers"))}
-_KRUISE: Final = "apps.kruise.io"
 _BUILTIN_SCALE: Final = ScalePaths(
     replicas=("spec", "replicas"),
     status_replicas=("status", "replicas"),
@@ -52,8 +33,8 @@ def recorded_catalog(
     """The catalog of what was recorded.
 
     `core` is the APIResourceList of `/api/v1`, `aggregated` the APIGroupDiscoveryList of `/apis`;
-    `crds` add printer columns, scale paths and storage versions; `served` are the group versions with
-    an OpenAPI document, which `load` gives (called at most once each, on first use of a schema).
+    `crds` add printer columns and scale paths; `served` are the group versions with an OpenAPI
+    document, which `load` gives (called at most once each, on first use of a schema).
     """
     wanted = frozenset(served)
     documents = _Documents(load)
@@ -66,28 +47,7 @@ def recorded_catalog(
             stored = preferred.setdefault(group_kind, version)  # the preferred version comes first
             place = _Place(group, version, stored, definitions.get(group_kind))
             kinds.append(_kind(place, resource, documents))
-    return Catalog(kinds, documents.object_meta)
-
-
-def typed_templates(kind: str, raw: Raw, container: Raw) -> Raw:
-    """The raw schema of a Kruise kind with what its CRD leaves open referring to core/v1 types.
-
-    `container` is the raw schema of a core container: a SidecarSet's containers are one with some
-    fields more. The same schema when there is nothing to type.
-    """
-    for path, schema in _TYPED.get(kind, {}).items():
-        raw = put(raw, _property_path(path), schema)
-    for path in _CONTAINERS.get(kind, ()):
-        at = (*_property_path(path), "items")
-        own = get(raw, *at)
-        raw = put(
-            raw, at, {**container, "properties": {**container["properties"], **own["properties"]}}
-        )
-    return raw
-
-
-def _property_path(path: Sequence[str]) -> tuple[str, ...]:
-    return tuple(step for name in path for step in ("properties", name))
+    return Catalog(kinds, documents.core)
 
 
 class _Documents:
@@ -114,26 +74,9 @@ class _Documents:
                 return name
         raise KeyError(f"{kind} of {group}/{version} is not in its OpenAPI document")
 
-    def object_meta(self) -> Raw:
-        """The schema of metadata with every reference written out."""
-        return _inlined({"$ref": REF_PREFIX + OBJECT_META}, self._load("", "v1"))
-
-
-def _inlined(raw: Any, document: Mapping[str, Raw]) -> Any:
-    if isinstance(raw, list):
-        return [_inlined(item, document) for item in raw]
-    if not isinstance(raw, Mapping):
-        return raw
-    wrapped = raw.get("allOf") or ()
-    target = raw.get("$ref") or (wrapped[0].get("$ref") if len(wrapped) == 1 else None)
-    around = {
-        key: _inlined(value, document) for key, value in raw.items() if key not in ("$ref", "allOf")
-    }
-    if not target:
-        return {**around, **({"allOf": _inlined(wrapped, document)} if wrapped else {})}
-    name = target.removeprefix(REF_PREFIX)
-    opaque = {"x-kubernetes-preserve-unknown-fields": True} if name.endswith(".FieldsV1") else {}
-    return {**_inlined(document[name], document), **opaque, **around}
+    def core(self, name: str) -> Raw:
+        """A component of core/v1."""
+        return self._load("", "v1")[name]
 
 
 def _core_resources(listed: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -213,8 +156,5 @@ def _served_node(documents: _Documents, group: str, version: str, kind: str) -> 
 
 def _strict_node(documents: _Documents, group: str, version: str, kind: str) -> Node:
     served = _served_node(documents, group, version, kind)
-    if group != _KRUISE:
-        return served
-    container = documents.component(("", "v1"), _CORE + "Container")
-    typed = typed_templates(kind, served.raw, container)
+    typed = typed_templates(group, kind, served.raw, documents.core)
     return served if typed is served.raw else Node(typed, documents.components((group, version)))

@@ -1,4 +1,4 @@
-"""What the API server does to an object by its schema: unknown fields, pruning, defaults, validation.
+"""What an API server does to an object by its schema: unknown fields, pruning, defaults, checks.
 
 All functions share what they do not change and never touch their input. They follow
 apiextensions-apiserver's structural schemas for custom resources; for built-in kinds the same
@@ -13,11 +13,11 @@ from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import BadRequest, Problem
 from gitkruise.wire.gojson import RawJSON
-from gitkruise.wire.nodes import MISSING, Components, Node, crd_node, resolve
+from gitkruise.wire.nodes import MISSING, Components, Node, resolve
 from gitkruise.wire.validation import validate
 
 __all__ = [
-    "MISSING", "Components", "Node", "crd_node", "prune", "resolve", "strict_decoding_error",
+    "MISSING", "Components", "Node", "prune", "resolve", "strict_decoding_error",
     "unknown_fields", "validate", "with_defaults",
 ]  # fmt: skip
 
@@ -61,7 +61,7 @@ def _prune(node: Node, value: Any, depth: int) -> Any:
 
 
 def unknown_fields(node: Node, value: Any) -> list[Problem]:
-    """What `prune` would drop, in document order, each with the nearest known name if one is near."""
+    """What `prune` would drop, in document order, each with the nearest known name if any is."""
     found: list[Problem] = []
     _unknown(node, value, (), found)
     return found

@@ -1,4 +1,4 @@
-"""Label and field selectors: parsed from their string and object forms, printed as Kubernetes prints them."""
+"""Label and field selectors: parsed from strings and objects, printed as Kubernetes prints them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ MAX_LENGTH: Final = 65_536  # characters of a selector; a URL cannot carry more 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 _TOKEN: Final = re.compile(r"\s*(==|!=|[=!,()<>]|[^\s=!,()<>]+)")
+_ALPHANUMERIC: Final = (
+    "alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_KEY_RULE: Final = f"name part must consist of {_ALPHANUMERIC}, at most 63 characters"
+_VALUE_RULE: Final = (
+    f"a valid label must be an empty string or consist of {_ALPHANUMERIC}, at most 63 characters"
+)
 
 
 class Op(Enum):
@@ -78,7 +86,7 @@ def _compare(value: str, op: Op, bound: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All requirements must hold; none at all match everything. `str()` is canonical: sorted by key.
+    """All requirements must hold; none match everything. `str()` is canonical: sorted by key.
 
     `nothing` is the selector of a missing (null) LabelSelector, which matches no object.
     """
@@ -107,8 +115,8 @@ def _requirement(key: str, op: Op, values: Iterable[str]) -> Requirement:
     for value in listed:
         _check_value(key, value)
     if op in (Op.GREATER, Op.LESS) and not re.fullmatch(r"-?\d+", listed[0], re.ASCII):
-        raise BadRequest(f'values[0][{key}]: Invalid value: "{listed[0]}": for \'Gt\', \'Lt\' operators, '
-                         "the value must be an integer")  # fmt: skip
+        sentence = "for 'Gt', 'Lt' operators, the value must be an integer"
+        raise BadRequest(f'values[0][{key}]: Invalid value: "{listed[0]}": {sentence}')
     return Requirement(key, op, listed)
 
 
@@ -116,20 +124,13 @@ def _check_key(key: str) -> None:
     prefix, slash, name = key.rpartition("/")
     bad_prefix = slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix))
     if bad_prefix or not _NAME.fullmatch(name):
-        raise BadRequest(
-            f'unable to parse requirement: <nil>: Invalid value: "{key}": name part must consist of '
-            "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-            "character, optionally after a DNS subdomain prefix and '/'"
-        )
+        raise BadRequest(f'unable to parse requirement: <nil>: Invalid value: "{key}": {_KEY_RULE}')
 
 
 def _check_value(key: str, value: str) -> None:
     if value and not _NAME.fullmatch(value):
-        raise BadRequest(
-            f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": a valid label '
-            "must be an empty string or at most 63 alphanumeric characters, '-', '_' or '.', and must "
-            "start and end with an alphanumeric character"
-        )
+        where = f'values[0][{key}]: Invalid value: "{value}"'
+        raise BadRequest(f"unable to parse requirement: {where}: {_VALUE_RULE}")
 
 
 class _Tokens:
@@ -198,7 +199,7 @@ def _parse_set(tokens: _Tokens) -> list[str]:
 
 
 def label_selector(obj: Obj | None) -> Selector:
-    """A LabelSelector object (matchLabels, matchExpressions). Null matches nothing, `{}` everything.
+    """A LabelSelector object: matchLabels and matchExpressions; null matches nothing, `{}` all.
 
     Raises BadRequest on an operator or values that do not fit.
     """
@@ -246,7 +247,8 @@ _FIELDS: Final[Mapping[GroupKind, frozenset[str]]] = {
     GroupKind("apps", "ReplicaSet"): frozenset({"status.replicas"}),
     GroupKind("batch", "Job"): frozenset({"status.successful"}),
     GroupKind("", "Event"): frozenset({
-        *(f"involvedObject.{field}" for field in _INVOLVED), "reason", "reportingComponent", "source", "type",
+        *(f"involvedObject.{field}" for field in _INVOLVED),
+        "reason", "reportingComponent", "source", "type",
     }),
 }  # fmt: skip
 _SPECIAL: Final[Mapping[str, Callable[[Obj], Any]]] = {
@@ -300,13 +302,13 @@ class FieldSelector:
         for term in self.terms:
             if term.field not in known:
                 raise BadRequest(
-                    f'Unable to find "{group_kind}" that match label selector "", field selector "{self}": '
-                    f"field label not supported: {term.field}"
+                    f'Unable to find "{group_kind}" that match label selector "", '
+                    f'field selector "{self}": field label not supported: {term.field}'
                 )
         return self
 
     def required(self, field: str) -> str | None:
-        """The value `field` must have, if an equality asks for one (lets a list look up by name)."""
+        """The value `field` must have, if an equality asks for one (so a list looks up by name)."""
         return next((t.value for t in self.terms if t.field == field and t.equal), None)
 
     def __str__(self) -> str:

@@ -6,7 +6,8 @@ goes before elements it has no known order with, and `$patch: delete` on a map l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,18 +45,15 @@ def _map(original: Obj, patch: Obj, node: Node | None, depth: int) -> Obj:
     if directive is not None:
         raise BadRequest(f"unknown patch type: {directive!r} in map")
     out = _retained(dict(original), patch)
-    ordered = {key.removeprefix(SET_ORDER) for key in patch if key.startswith(SET_ORDER)}
+    names = (key.removeprefix(SET_ORDER) for key in patch if key.startswith(SET_ORDER))
+    ordered = [name for name in names if patch.get(name, ()) is not None]
     for name in ordered:
-        merged = _ordered_list(out, patch, name, node, depth)
-        if merged is not None:
-            out[name] = merged
+        _ordered_entry(out, patch, name, node, depth)
     for key, value in patch.items():
         if key.startswith(DELETE_FROM):
             _delete_from(out, key.removeprefix(DELETE_FROM), value)
-        elif key != RETAIN_KEYS and not key.startswith(SET_ORDER) and key not in ordered:
+        elif not key.startswith((RETAIN_KEYS, SET_ORDER)) and key not in ordered:
             _entry(out, key, value, node, depth)
-        elif key in ordered and value is None:
-            out.pop(key, None)
     return out
 
 
@@ -117,11 +115,8 @@ def _delete_from(out: dict[str, Any], name: str, values: Any) -> None:
         raise BadRequest(f"{DELETE_FROM}{name} needs a list")
     old = out.get(name)
     if isinstance(old, list | tuple):
-        out[name] = [item for item in old if not _contains(values, item)]
-
-
-def _contains(values: Sequence[Any], wanted: Any) -> bool:
-    return any(same(value, wanted) for value in values)
+        gone = {_token(value) for value in values}
+        out[name] = [item for item in old if _token(item) not in gone]
 
 
 # Lists ---------------------------------------------------------------------------------------
@@ -133,28 +128,33 @@ class _Identity:
 
     key: str
 
-    def of(self, item: Any) -> Any:
+    def value(self, item: Any) -> Any:
         if not self.key:
             return item
         if not isinstance(item, Mapping) or item.get(self.key) is None:
             raise BadRequest(f"map: {item} does not contain declared merge key: {self.key}")
         return item[self.key]
 
-    def place(self, items: Sequence[Any], wanted: Any) -> int:
-        """Index of the element with the identity `wanted`, or -1."""
-        for index, item in enumerate(items):
-            known = item.get(self.key) if self.key and isinstance(item, Mapping) else item
-            if same(known, wanted):
-                return index
-        return -1
+    def token(self, item: Any) -> Hashable:
+        """The identity as something to look up; in order lists a bare key may stand for it."""
+        bare = self.key and not isinstance(item, Mapping)
+        return _token(item if bare else self.value(item))
 
-    def split(self, items: Sequence[Any], order: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """(elements that `order` names, in its order; the others as they stand)."""
-        named = [
-            (place, item) for item in items if (place := self.place(order, self.of(item))) >= 0
-        ]
-        others = [item for item in items if self.place(order, self.of(item)) < 0]
-        return [item for _, item in sorted(named, key=lambda pair: pair[0])], others
+    def places(self, items: Sequence[Any]) -> dict[Hashable, int]:
+        """Token -> index of its first element."""
+        out: dict[Hashable, int] = {}
+        for index, item in enumerate(items):
+            out.setdefault(self.token(item), index)
+        return out
+
+
+def _token(value: Any) -> Hashable:
+    """A hashable stand-in, equal for equal JSON values: true is not 1, 1 is 1.0."""
+    if isinstance(value, Mapping):
+        return frozenset((key, _token(item)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_token(item) for item in value)
+    return (isinstance(value, bool), value)
 
 
 def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None, depth: int) -> Any:
@@ -162,39 +162,31 @@ def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None, dept
         return _plain(patch)
     if not any(isinstance(item, Mapping) for item in (*original, *patch)):
         identity = _Identity("")
-        merged = [*original, *(item for item in patch if not _contains(original, item))]
-        return _in_order(_unique(merged), patch, original, identity)
+        places = identity.places((*original, *patch))
+        merged = [(*original, *patch)[index] for index in places.values()]
+        return _in_order(merged, patch, original, identity)
     if not node.merge_key:
         raise BadRequest("cannot merge lists without merge key")
     identity = _Identity(node.merge_key)
     kept, plain, replaced = _specials(original, patch, identity)
     if replaced:
         return _plain(plain)
-    return _in_order(
-        _merged_elements(kept, plain, identity, node.items, depth), plain, kept, identity
-    )
-
-
-def _unique(items: Sequence[Any]) -> list[Any]:
-    out: list[Any] = []
-    for item in items:
-        if not _contains(out, item):
-            out.append(item)
-    return out
+    merged = _merged_elements(kept, plain, identity, node.items, depth)
+    return _in_order(merged, plain, kept, identity)
 
 
 def _specials(
     original: Sequence[Any], patch: Sequence[Any], identity: _Identity
 ) -> tuple[list[Any], list[Any], bool]:
-    """Apply the `$patch` elements: (what stays, plain patch elements, whether the list is replaced)."""
+    """Apply the `$patch` elements: (what stays, plain elements, whether the list is replaced)."""
     kept, plain, replaced = list(original), [], False
     for item in patch:
         directive = item.get(PATCH) if isinstance(item, Mapping) else None
         if directive is None:
             plain.append(item)
         elif directive == "delete":
-            gone = identity.of(item)
-            kept = [old for old in kept if not same(identity.of(old), gone)]
+            gone = identity.token(item)
+            kept = [old for old in kept if identity.token(old) != gone]
         elif directive == "replace":
             replaced = True
             rest = {key: value for key, value in item.items() if key != PATCH}
@@ -214,9 +206,10 @@ def _merged_elements(
     depth: int,
 ) -> list[Any]:
     out = list(original)
+    places = identity.places(out)
     for item in patch:
-        at = identity.place(out, identity.of(item))
-        if at < 0:
+        at = places.setdefault(identity.token(item), len(out))
+        if at == len(out):
             out.append(_plain(item))
         else:
             out[at] = _map(out[at], item, node, depth + 1)
@@ -231,51 +224,47 @@ def _in_order(
     An element only the server has goes first when it stood before the next ordered one, and
     waits otherwise, which puts it behind elements that are new.
     """
-    ours, others = identity.split(merged, order)
-    _, others = identity.split(others, ()) if not original else (None, others)
-    others.sort(key=lambda item: identity.place(original, identity.of(item)))
+    wanted, before = identity.places(order), identity.places(original)
+    ours = [item for item in merged if identity.token(item) in wanted]
+    ours.sort(key=lambda item: wanted[identity.token(item)])
+    others = deque(item for item in merged if identity.token(item) not in wanted)
     out: list[Any] = []
     for item in ours:
-        place = identity.place(original, identity.of(item))
-        while others and -1 < identity.place(original, identity.of(others[0])) < place:
-            out.append(others.pop(0))
+        place = before.get(identity.token(item), -1)
+        while others and before.get(identity.token(others[0]), place) < place:
+            out.append(others.popleft())
         out.append(item)
-    return out + others
+    return [*out, *others]
 
 
-def _ordered_list(
-    out: Mapping[str, Any], patch: Obj, name: str, node: Node | None, depth: int
-) -> list[Any] | None:
-    """The list `name` merged and put in the order of its `$setElementOrder`; None when there is none."""
+def _ordered_entry(
+    out: dict[str, Any], patch: Obj, name: str, node: Node | None, depth: int
+) -> None:
+    """Merge the list `name` and put it in the order of its `$setElementOrder`."""
     order, old, new = patch[SET_ORDER + name], out.get(name), patch.get(name)
-    if not isinstance(order, list | tuple):
-        raise BadRequest(f"{SET_ORDER}{name} needs a list")
-    for found in (old, new):
-        if found is not None and not isinstance(found, list | tuple):
-            raise BadRequest(f"{name} is not a list, but has {SET_ORDER}{name}")
+    for found in (order, old or (), new or ()):
+        if not isinstance(found, list | tuple):
+            raise BadRequest(f"{SET_ORDER}{name} and what it orders must be lists")
     child = node.child(name) if node else None
     identity = _Identity(child.merge_key if child else "")
     _check_order(new or (), order, identity, name)
-    if old is None and new is None:
-        return None
-    if old is None:
-        merged = _plain(new)
-    elif new is None:
-        merged = old
-    else:
-        merged = _list(old, new, child, depth + 1)
-    return _in_order(merged, order, old or (), identity)
+    if old is not None and new is not None:
+        out[name] = _list(old, new, child, depth + 1)
+    elif new is not None:
+        out[name] = _plain(new)
+    if name in out:
+        out[name] = _in_order(out[name], order, old or (), identity)
 
 
 def _check_order(
     patch: Sequence[Any], order: Sequence[Any], identity: _Identity, name: str
 ) -> None:
     """Every plain element of the patch stands in the order list, in the same order."""
-    last = -1
+    places, last = identity.places(order), -1
     for item in patch:
         if isinstance(item, Mapping) and PATCH in item:
             continue
-        place = identity.place(order, identity.of(item))
+        place = places.get(identity.token(item), -1)
         if place <= last:
             raise BadRequest(
                 f"the order in the patch list of {name} does not match {SET_ORDER}{name}"
@@ -303,39 +292,35 @@ def strategic_diff(before: Obj, after: Obj, node: Node | None) -> dict[str, Any]
         if isinstance(old, Mapping) and isinstance(value, Mapping):
             inner = strategic_diff(old, value, child)
             patch |= {key: inner} if inner else {}
-        elif _is_list(old) and _is_list(value) and child and "merge" in child.merge_strategy:
-            patch |= _list_diff(key, old, value, child)
+        elif _merges(old, value, child):
+            assert child is not None
+            patch |= _list_diff(key, old or (), value, child)
         else:
             patch[key] = value
     return dict(sorted(patch.items()))
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
+def _merges(old: Any, new: Any, node: Node | None) -> bool:
+    lists = isinstance(old, list | tuple) and isinstance(new, list | tuple)
+    return lists and node is not None and "merge" in node.merge_strategy
 
 
 def _list_diff(name: str, old: Sequence[Any], new: Sequence[Any], node: Node) -> dict[str, Any]:
     identity = _Identity(node.merge_key)
+    before, after = identity.places(old), identity.places(new)
+    gone = [item for item in old if identity.token(item) not in after]
     if not any(isinstance(item, Mapping) for item in (*old, *new)):
         parts = {
-            name: [item for item in new if not _contains(old, item)],
-            DELETE_FROM + name: [item for item in old if not _contains(new, item)],
+            name: [item for item in new if identity.token(item) not in before],
+            DELETE_FROM + name: gone,
             SET_ORDER + name: list(new),
         }
         return {key: value for key, value in parts.items() if value}
     changed: list[Any] = []
     for item in new:
-        key = identity.of(item)
-        at = identity.place(old, key)
-        inner = item if at < 0 else strategic_diff(old[at], item, node.items)
-        changed += [{**inner, identity.key: key}] if inner else []
-    gone = [
-        {PATCH: "delete", identity.key: identity.of(item)}
-        for item in old
-        if identity.place(new, identity.of(item)) < 0
-    ]
-    parts = {
-        name: changed + gone,
-        SET_ORDER + name: [{identity.key: identity.of(item)} for item in new],
-    }
-    return {key: value for key, value in parts.items() if value}
+        at = before.get(identity.token(item))
+        inner = item if at is None else strategic_diff(old[at], item, node.items)
+        changed += [{**inner, identity.key: identity.value(item)}] if inner else []
+    changed += [{PATCH: "delete", identity.key: identity.value(item)} for item in gone]
+    order = [{identity.key: identity.value(item)} for item in new]
+    return {key: value for key, value in ((name, changed), (SET_ORDER + name, order)) if value}

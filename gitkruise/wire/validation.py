@@ -31,26 +31,21 @@ _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d
 _INT_RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
+_TYPE_WORDS: Final[Mapping[type, str]] = {
+    type(None): "null", bool: "boolean", int: "integer", str: "string",
+    list: "array", tuple: "array",
+}  # fmt: skip
+
+
 def json_type(value: Any) -> str:
-    """The JSON Schema word for the type of a decoded value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case list() | tuple():
-            return "array"
-    return "object"  # mappings, and RawJSON, which is always an object
+    """The JSON Schema word for the type of a decoded value; a whole float is an integer."""
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    return _TYPE_WORDS.get(type(value), "object")  # mappings, and RawJSON, which is always one
 
 
 def validate(node: Node, value: Any) -> list[Problem]:
-    """Every way in which `value` breaks its schema, in document order; unknown fields are not looked at.
+    """Every way in which `value` breaks its schema, in document order; unknown fields do not count.
 
     Wording and cause reasons are kube-openapi's for custom resources; built-in kinds are checked
     by the same rules (types, required, enum), which is what decoding and validation refuse there.
@@ -137,7 +132,7 @@ def _duplicates(node: Node, items: Node, value: list[Any], at: Steps) -> Iterato
 
 
 def list_identity(node: Node, items: Node, item: Any) -> Any:
-    """What makes an element of a "set" or "map" list unique: itself, or its keys with defaults; None if unknown."""
+    """What makes an element of a "set" or "map" list unique: itself, or its keys with defaults."""
     if node.list_type == "set":
         return item
     if not isinstance(item, Mapping):
@@ -189,9 +184,8 @@ def _combined(node: Node, value: Any, at: Steps) -> Iterator[Problem]:
             at, INVALID, _combination(at, value, "must validate at least one schema (anyOf)")
         )
     if node.one_of and sum(not validate(branch, value) for branch in node.one_of) != 1:
-        yield Problem(
-            at, INVALID, _combination(at, value, "must validate one and only one schema (oneOf)")
-        )
+        sentence = "must validate one and only one schema (oneOf)"
+        yield Problem(at, INVALID, _combination(at, value, sentence))
     if node.unless is not None and not validate(node.unless, value):
         yield Problem(at, INVALID, _combination(at, value, "must not validate the schema (not)"))
 
