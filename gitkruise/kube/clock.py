@@ -29,6 +29,10 @@ class Clock(Protocol):
         """Wait; 0 or less only lets others run."""
         ...
 
+    def timeout(self, seconds: float | None) -> asyncio.Timeout:
+        """An `asyncio.timeout` in this clock's seconds; None never ends."""
+        ...
+
     def seed(self) -> int:
         """63 bits to derive names from; fresh entropy on a real clock."""
         ...
@@ -52,6 +56,9 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(seconds, 0.0) / self._speed)
+
+    def timeout(self, seconds: float | None) -> asyncio.Timeout:
+        return asyncio.timeout(None if seconds is None else max(seconds, 0.0) / self._speed)
 
     def seed(self) -> int:
         return secrets.randbits(63)
@@ -78,6 +85,9 @@ class ManualClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(seconds, 0.0))
+
+    def timeout(self, seconds: float | None) -> asyncio.Timeout:
+        return asyncio.timeout(None if seconds is None else max(seconds, 0.0))
 
     def seed(self) -> int:
         self._seed += 1

@@ -199,6 +199,10 @@ class Store:
         if not left:
             self._doubts.pop(owner, None)
 
+    def absolve(self, owner: ObjectKey) -> None:
+        """Forget the doubts of an owner that is gone."""
+        self._doubts.pop(owner, None)
+
     def fresh(self, owner: ObjectKey) -> bool:
         """No write of ours for `owner` is still unaccounted for."""
         return owner not in self._doubts

@@ -1,0 +1,111 @@
+"""A set of controllers over one cluster: their informers, store, executor, events and runners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gitkruise.controller.events import Recorder
+from gitkruise.controller.executor import Executor
+from gitkruise.controller.runner import WORKERS, Runner, Tools
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.discovery import require
+from gitkruise.kube.informer import Informer
+from gitkruise.kube.store import Store
+from gitkruise.kube.transport import Transport
+from gitkruise.kube.watch import Feed
+from gitkruise.model.settings import Gates
+from gitkruise.model.workload import Workload
+from gitkruise.wire.catalog import Catalog
+from gitkruise.wire.names import GroupKind
+
+LAST_EVENTS_S: Final = 2.0  # how long stopping waits for events still to be written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How controllers run. `namespace` "" follows all; `may_write` fences writes (kube.lease)."""
+
+    gates: Gates = field(default_factory=Gates)
+    namespace: str = ""
+    workers: int = WORKERS
+    may_write: Callable[[], None] = lambda: None
+
+
+class Controllers:
+    """Everything between a Transport and its planners.
+
+    `catalog` must be what the cluster serves. Raises ClusterFailed GK4201 for kinds it does not.
+    """
+
+    def __init__(
+        self,
+        workloads: Sequence[Workload[Any]],
+        transport: Transport,
+        catalog: Catalog,
+        clock: Clock,
+        options: Options | None = None,
+    ) -> None:
+        options = options or Options()
+        self.store = Store()
+        self.recorder = Recorder(transport, clock)
+        self._clock = clock
+        self.informers = [
+            Informer(feed, transport, self.store, clock)
+            for feed in feeds(workloads, catalog, options.namespace)
+        ]
+        tools = Tools(
+            store=self.store,
+            executor=Executor(
+                transport, self.store, catalog, self.recorder, may_write=options.may_write
+            ),
+            recorder=self.recorder,
+            clock=clock,
+            gates=options.gates,
+        )
+        self.runners = [Runner(w, tools, workers=options.workers) for w in workloads]
+
+    @property
+    def idle(self) -> bool:
+        """Everything is listed, and no round runs or is due now."""
+        return all(i.synced.is_set() for i in self.informers) and all(
+            runner.idle for runner in self.runners
+        )
+
+    def stop(self) -> None:
+        """Let running rounds finish; then `run` returns."""
+        for runner in self.runners:
+            runner.stop()
+
+    async def run(self) -> None:
+        """Until `stop` or cancellation."""
+        async with asyncio.TaskGroup() as background:
+            tasks = [background.create_task(informer.run()) for informer in self.informers]
+            tasks.append(background.create_task(self.recorder.run()))
+            async with asyncio.TaskGroup() as rounds:
+                for runner in self.runners:
+                    rounds.create_task(runner.run())
+            try:
+                async with self._clock.timeout(LAST_EVENTS_S):
+                    await self.recorder.flush()
+            except TimeoutError:
+                self.recorder.dropped += 1
+            for task in tasks:
+                task.cancel()
+
+
+def feeds(workloads: Sequence[Workload[Any]], catalog: Catalog, namespace: str) -> list[Feed]:
+    """One feed a kind, in the version its workload speaks or the cluster prefers."""
+    versions: dict[GroupKind, str] = {}
+    for workload in workloads:
+        for kind in workload.owns:
+            found = catalog.preferred(*kind)
+            versions.setdefault(kind, found.version if found else "v1")
+    versions |= {workload.kind: workload.version for workload in workloads}
+    kinds = require(catalog, versions.items())
+    return [
+        Feed(ref=kind.ref, kind=kind.kind, namespace=namespace if kind.namespaced else "")
+        for kind in kinds
+    ]

@@ -1,0 +1,200 @@
+"""Runs controllers: informers fill the store, changes wake keys, each key gets its rounds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Generic, TypeVar
+
+from gitkruise.controller.backoff import CAP_S, Backoff
+from gitkruise.controller.events import Recorder, Subject
+from gitkruise.controller.executor import Executor
+from gitkruise.controller.workqueue import WorkQueue
+from gitkruise.errors import GitkruiseError, Retry
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.store import Change, Seen, Store
+from gitkruise.model.plan import Event, Outcome, Plan, Refused, Stale
+from gitkruise.model.settings import Gates
+from gitkruise.model.workload import Workload
+from gitkruise.wire.names import ObjectKey
+
+S = TypeVar("S")
+WORKERS: Final = 8
+GATHER: Final = timedelta(milliseconds=10)  # changes of owned objects are planned together
+SOONEST: Final = timedelta(milliseconds=10)
+LONGEST_SLEEP_S: Final = 30.0  # so that a stepped wall clock is noticed
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What all runners of a process share."""
+
+    store: Store
+    executor: Executor
+    recorder: Recorder
+    clock: Clock
+    gates: Gates
+
+
+class Runner(Generic[S]):
+    """Drives one workload: observe, decide, act, per key and never twice at once for a key.
+
+    No round starts before every kind it reads has been listed, nor while a write of ours is
+    unaccounted for (the executor reads what is in doubt first). A round that raises something
+    else than a GitkruiseError is a bug in it: the key is parked for five minutes with an event,
+    the others go on.
+    """
+
+    def __init__(self, workload: Workload[S], tools: Tools, *, workers: int = WORKERS) -> None:
+        self.workload, self.store = workload, tools.store
+        self.rounds = 0
+        self.component = f"{workload.kind.kind.lower()}-controller"
+        self._executor, self._clock, self._gates = tools.executor, tools.clock, tools.gates
+        self._recorder, self._workers = tools.recorder, workers
+        self._queue: WorkQueue[ObjectKey] = WorkQueue()
+        self._backoff: Backoff[ObjectKey] = Backoff(seed=tools.clock.seed())
+        self._parked: dict[ObjectKey, datetime] = {}
+        self._news, self._stopping = asyncio.Event(), False
+        self._kinds = frozenset({workload.kind, *workload.owns})
+        self._unsubscribe = self.store.subscribe(self._changed, self._kinds)
+        for seen in self.store.all_seen(workload.kind):
+            self._wake(seen.key, tools.clock.now())
+
+    @property
+    def idle(self) -> bool:
+        """No round runs and none is due now."""
+        at = self._queue.next_at()
+        return not self._queue.running and (at is None or at > self._clock.now())
+
+    def stop(self) -> None:
+        """Start no more rounds; `run` returns when those that run are over."""
+        self._stopping = True
+        self._news.set()
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as rounds:
+                while not self._stopping:
+                    key = self._next()
+                    if key is None:
+                        await self._wait()
+                    else:
+                        rounds.create_task(self._round(key))
+        finally:
+            self._unsubscribe()
+
+    # Waking ---------------------------------------------------------------------------------
+
+    def _changed(self, change: Change) -> None:
+        now = self._clock.now()
+        if change.key.group_kind == self.workload.kind:
+            self._wake(change.key, now)
+        for owner in _owners(change):
+            key = self.store.key_of_uid(owner)
+            if key is not None and key.group_kind == self.workload.kind:
+                self._wake(key, now + GATHER)
+
+    def _wake(self, key: ObjectKey, at: datetime) -> None:
+        self._queue.add(key, max(at, self._parked.get(key, at)))
+        self._news.set()
+
+    def _next(self) -> ObjectKey | None:
+        if self._queue.running >= self._workers or not self.store.synced(self._kinds):
+            return None
+        return self._queue.pop(self._clock.now())
+
+    async def _wait(self) -> None:
+        """Until something is due, changes, or ends."""
+        self._news.clear()
+        at = self._queue.next_at()
+        pause = LONGEST_SLEEP_S
+        if at is not None and self._queue.running < self._workers:
+            pause = min((at - self._clock.now()).total_seconds(), pause)
+        try:
+            async with self._clock.timeout(pause):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    # One round ------------------------------------------------------------------------------
+
+    async def _round(self, key: ObjectKey) -> None:
+        self.rounds += 1
+        try:
+            at = await self._reconcile(key)
+        except GitkruiseError as error:
+            log.info("%s: %s", key, error)
+            at = self._backoff.next(key, self._clock.now(), error.retry)
+        except Exception as error:  # a bug in this key's round must not stop the others
+            log.exception("the round of %s crashed; parked for %d s", key, CAP_S)
+            at = self._park(key, error)
+        else:
+            self._parked.pop(key, None)
+        self._queue.done(key)
+        if at is not None:
+            self._queue.add(key, at)
+        self._news.set()
+
+    async def _reconcile(self, key: ObjectKey) -> datetime | None:
+        """When to look again, or None to wait for a change."""
+        await self._executor.settle(key)
+        assert self.store.fresh(key)
+        now, seen = self._clock.now(), self.store.seen(key)
+        snapshot = self.workload.observe(self.store, key, now)
+        if seen is None or snapshot is None:
+            self._forget(key)
+            return None
+        plan = self.workload.decide(snapshot, self._gates)
+        outcomes = await self._executor.run(plan, self._subject(seen), self.component)
+        return self._verdict(key, plan, outcomes)
+
+    def _verdict(self, key: ObjectKey, plan: Plan, outcomes: Sequence[Outcome]) -> datetime | None:
+        now = self._clock.now()
+        errors = [o.error for o in outcomes if isinstance(o, Refused)]
+        if plan.problem is not None:
+            errors.append(plan.problem)
+        wishes = [] if plan.wake_at is None else [max(plan.wake_at, now + SOONEST)]
+        if errors:
+            log.info("%s: %s", key, errors[0])
+            urgent = min((e.retry for e in errors), key=list(Retry).index, default=Retry.BACKOFF)
+            wishes.append(self._backoff.next(key, now, urgent))
+        elif any(isinstance(outcome, Stale) for outcome in outcomes):
+            wishes.append(self._backoff.next(key, now, Retry.REPLAN))
+        else:
+            self._backoff.forget(key)
+        return min(wishes, default=None)
+
+    def _park(self, key: ObjectKey, error: Exception) -> datetime:
+        until = self._clock.now() + timedelta(seconds=CAP_S)
+        self._parked[key] = until
+        seen = self.store.seen(key)
+        if seen is not None:
+            text = f"a round of this controller crashed: {type(error).__name__}: {error}"
+            event = Event("Warning", "InternalError", text)
+            self._recorder.record(self._subject(seen), event, self.component)
+        return until
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._queue.drop(key)
+        self._backoff.forget(key)
+        self._parked.pop(key, None)
+        self.store.absolve(key)
+
+    def _subject(self, seen: Seen) -> Subject:
+        return Subject(
+            key=seen.key,
+            version=self.workload.version,
+            uid=seen.uid,
+            resource_version=str(seen.version),
+        )
+
+
+def _owners(change: Change) -> frozenset[str]:
+    """Uids that own the object now or did before the change."""
+    before = change.before.owners if change.before else ()
+    after = change.after.owners if change.after else ()
+    return frozenset((*before, *after))
