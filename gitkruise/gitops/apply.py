@@ -1,0 +1,249 @@
+"""Sending a unit's objects to a cluster: server-side apply, its refusals as findings, deletes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gitkruise.errors import (
+    ApiError,
+    ApplyConflict,
+    ClusterFailed,
+    Conflict,
+    Finding,
+    Forbidden,
+    NotFound,
+    Retry,
+    StatusDetails,
+)
+from gitkruise.gitops.check import parse_field
+from gitkruise.kube.transport import Transport
+from gitkruise.model.change import Desired
+from gitkruise.model.config import Unit
+from gitkruise.planner.sync.marks import COMMIT, DIGEST, MANAGER, PATH, annotation, marked
+from gitkruise.wire.catalog import Catalog
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import APPLY_PATCH, ApiRequest
+
+_NAMESPACE: Final = GroupKind("", "Namespace")
+_CONFLICTING: Final = re.compile(r'conflict with "([^"]+)"')
+# Tools whose fields git may take over without asking: people moved on to git from them.
+_KNOWN_TOOLS: Final = (
+    "kubectl", "helm", "argocd", "kustomize-controller", "flux", "before-first-apply",
+    "configsync", "kluctl", "gitkruise", "Go-http-client",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What became of one object: the stored object, or why it was refused."""
+
+    desired: Desired
+    reply: Obj | None = None
+    finding: Finding | None = None
+    retry: bool = False  # the same request may go through later
+
+
+class Applier:
+    """Applies objects of one unit at one commit. `label` is the unit's label value."""
+
+    def __init__(self, transport: Transport, unit: Unit, label: str, commit: str) -> None:
+        self._transport, self._unit, self._label, self._commit = transport, unit, label, commit
+        self._slots = asyncio.Semaphore(unit.spec.apply.concurrency)
+
+    async def send(
+        self,
+        objects: Sequence[Desired],
+        live: dict[ObjectKey, Obj],
+        catalog: Catalog,
+        *,
+        dry_run: bool = False,
+    ) -> list[Sent]:
+        """Apply `objects`, up to the unit's concurrency at once; one Sent each, in order.
+
+        Raises ClusterFailed when the cluster does not answer at all.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            sent = [
+                tasks.create_task(self._one(d, live.get(d.key), catalog, dry_run=dry_run))
+                for d in objects
+            ]
+        return [task.result() for task in sent]
+
+    async def _one(self, d: Desired, live: Obj | None, catalog: Catalog, *, dry_run: bool) -> Sent:
+        kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
+        if kind is None:
+            return Sent(desired=d, finding=_not_served(d, catalog), retry=True)
+        request = ApiRequest(
+            verb="patch",
+            resource=kind.ref,
+            namespace=d.key.namespace,
+            name=d.key.name,
+            body=self._body(d, live),
+            content_type=APPLY_PATCH,
+            params={
+                "fieldManager": MANAGER,
+                "force": str(self._unit.spec.apply.conflicts == "force").lower(),
+                **({"dryRun": "All"} if dry_run else {}),
+            },
+        )
+        async with self._slots:
+            return await self._attempt(d, request)
+
+    def _body(self, d: Desired, live: Obj | None) -> Obj:
+        """Content that did not change keeps its commit and place: no write for a new HEAD."""
+        same = live is not None and annotation(live, DIGEST) == d.digest
+        commit = annotation(live, COMMIT) if live is not None and same else self._commit
+        path = annotation(live, PATH) if live is not None and same else str(d.document)
+        return marked(
+            d, unit=self._unit.id, label=self._label, commit=commit or self._commit, path=path
+        )
+
+    async def _attempt(self, d: Desired, request: ApiRequest) -> Sent:
+        try:
+            reply = await self._transport.send(request)
+        except ApplyConflict as error:
+            if self._may_take(error):
+                forced = {**request.params, "force": "true"}
+                return await self._attempt(d, _with_params(request, forced))
+            return Sent(desired=d, finding=_conflict(d, error))
+        except ApiError as error:
+            return Sent(desired=d, finding=refusal(d, error), retry=error.retry is not Retry.NEVER)
+        return Sent(desired=d, reply=reply.body)
+
+    def _may_take(self, error: ApplyConflict) -> bool:
+        managers = _managers(error.details)
+        return (
+            self._unit.spec.apply.conflicts == "owned"
+            and bool(managers)
+            and all(m.startswith(_KNOWN_TOOLS) for m in managers)
+        )
+
+
+def _with_params(request: ApiRequest, params: dict[str, str]) -> ApiRequest:
+    return ApiRequest(
+        verb=request.verb,
+        resource=request.resource,
+        namespace=request.namespace,
+        name=request.name,
+        body=request.body,
+        content_type=request.content_type,
+        params=params,
+    )
+
+
+def _managers(details: StatusDetails) -> set[str]:
+    return {match.group(1) for c in details.causes if (match := _CONFLICTING.search(c.message))}
+
+
+def _conflict(d: Desired, error: ApplyConflict) -> Finding:
+    fields = ", ".join(c.field for c in error.details.causes[:5])
+    owners = ", ".join(sorted(_managers(error.details))) or "another manager"
+    places = tuple(
+        d.document.place(parse_field(c.field.lstrip(".")), label="owned by someone else")
+        for c in error.details.causes[:1]
+    )
+    return Finding(
+        code="GK2401",
+        message=f"{d.key}: {owners} owns {fields}",
+        places=places,
+        notes=(
+            ("unchanged", f"the live {d.key}"),
+            ("next", "take the field out of git, or set apply.conflicts: force on the unit"),
+        ),
+        object=str(d.key),
+    )
+
+
+def _not_served(d: Desired, catalog: Catalog) -> Finding:
+    others = sorted(
+        {k.version for k in catalog.kinds() if k.group == d.key.group and k.kind == d.key.kind}
+    )
+    found = f"it serves {', '.join(others)}" if others else "its CRD is not installed"
+    ours = d.key.group.endswith("kruise.io")
+    return Finding(
+        code="GK4201",
+        message=f"this cluster does not know kind {d.key.kind} ({d.obj['apiVersion']}): {found}",
+        places=(d.document.place(("kind",)),),
+        notes=(
+            ("unchanged", "nothing of this commit is applied while one of its kinds is unknown"),
+            ("next", "gitkruise install --crds" if ours else "install the CRD, or add it to git"),
+        ),
+        object=str(d.key),
+    )
+
+
+def refusal(d: Desired, error: ApiError) -> Finding:
+    """The server's refusal of one object, at the line that caused it as far as that is known."""
+    if error.retry is Retry.BACKOFF:
+        return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
+    if isinstance(error, Forbidden):
+        return Finding(
+            code="GK4301",
+            message=f"not allowed: {error.message}",
+            places=(d.document.place(("kind",)),),
+            notes=(("unchanged", f"the live {d.key}"),),
+            object=str(d.key),
+        )
+    if isinstance(error, NotFound):
+        return Finding(
+            code="GK4202",
+            message=f"{d.key}: {error.message}",
+            places=(d.document.place(("metadata", "namespace")),),
+            notes=(("next", "add the Namespace to git, or set target.createNamespace: true"),),
+            object=str(d.key),
+        )
+    causes = error.details.causes
+    place = d.document.place(parse_field(causes[0].field) if causes else ("spec",))
+    return Finding(
+        code="GK2102",
+        message=error.message,
+        places=(place,),
+        notes=(("why", "the cluster refuses it"), ("unchanged", f"the live {d.key}")),
+        object=str(d.key),
+    )
+
+
+async def delete(
+    transport: Transport, key: ObjectKey, live: Obj, catalog: Catalog, propagation: str
+) -> None:
+    """Delete what we looked at and nothing that took its name since. Raises ApiError."""
+    kind = catalog.stored(key.group_kind)
+    if kind is None:
+        raise ClusterFailed(Finding(code="GK4201", message=f"{key}: its kind is not served"))
+    body = {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "propagationPolicy": propagation,
+        "preconditions": {
+            "uid": get(live, "metadata", "uid"),
+            "resourceVersion": get(live, "metadata", "resourceVersion"),
+        },
+    }
+    request = ApiRequest(
+        verb="delete", resource=kind.ref, namespace=key.namespace, name=key.name, body=body
+    )
+    try:
+        await transport.send(request)
+    except (NotFound, Conflict):
+        return  # gone, or changed since: the next round looks again
+
+
+async def ensure_namespace(transport: Transport, name: str, catalog: Catalog) -> None:
+    """Create a namespace that a unit asks for by target.createNamespace. Raises ApiError."""
+    kind = catalog.stored(_NAMESPACE)
+    assert kind is not None, "every cluster serves namespaces"
+    await transport.send(
+        ApiRequest(
+            verb="patch",
+            resource=kind.ref,
+            name=name,
+            body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+            content_type=APPLY_PATCH,
+            params={"fieldManager": MANAGER, "force": "false"},
+        )
+    )

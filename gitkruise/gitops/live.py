@@ -1,0 +1,126 @@
+"""What is live: the kinds git names, watched by the unit label, and the pods of its workloads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.data import load_catalog
+from gitkruise.kube.discovery import listed, served_catalog
+from gitkruise.kube.informer import Informer
+from gitkruise.kube.store import Store
+from gitkruise.kube.transport import Transport
+from gitkruise.kube.watch import Feed
+from gitkruise.model.pod import POD
+from gitkruise.planner.sync.marks import UNIT
+from gitkruise.wire.catalog import Catalog, Kind
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.request import ApiRequest
+
+REVISION: Final = GroupKind("apps", "ControllerRevision")
+CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
+# Served under several names or never applied: scanning them for our label finds nothing new.
+_NOT_OURS: Final = frozenset(
+    {GroupKind("", "Event"), GroupKind("events.k8s.io", "Event"), POD, REVISION,
+     GroupKind("", "Endpoints"), GroupKind("discovery.k8s.io", "EndpointSlice"),
+     GroupKind("coordination.k8s.io", "Lease"), GroupKind("", "Node")}
+)  # fmt: skip
+
+
+class LiveView:
+    """A Store that follows what somebody wants to see; `run` keeps it going.
+
+    Objects are followed by the unit label, so a cluster full of other people's objects costs
+    nothing; pods and revisions are followed whole, in the namespaces that hold workloads.
+    """
+
+    def __init__(self, transport: Transport, clock: Clock) -> None:
+        self.transport = transport
+        self.store = Store(keep_managed_fields=False)
+        self.catalog: Catalog = load_catalog()
+        self._clock = clock
+        self._informers: dict[Feed, Informer] = {}
+        self._new: asyncio.Queue[Informer] = asyncio.Queue()
+
+    async def discover(self) -> None:
+        """Learn which kinds this cluster serves. Raises ApiError."""
+        self.catalog = await served_catalog(self.transport, load_catalog())
+
+    async def run(self) -> None:
+        """Follow everything wanted, now and later; ends by cancellation."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                informer = await self._new.get()
+                tasks.create_task(informer.run())
+
+    def want(self, kinds: Iterable[GroupKind]) -> list[Informer]:
+        """Follow labelled objects of `kinds`; kinds the cluster does not serve are left out."""
+        served = [self.catalog.stored(kind) for kind in kinds]
+        return [self._follow(_feed(kind, selector=UNIT)) for kind in served if kind is not None]
+
+    def want_workloads(self, namespaces: Iterable[str]) -> list[Informer]:
+        """Follow the pods and revisions of `namespaces`."""
+        kinds = [k for gk in (POD, REVISION) if (k := self.catalog.stored(gk)) is not None]
+        return [
+            self._follow(_feed(kind, namespace=namespace))
+            for namespace in sorted(namespaces)
+            for kind in kinds
+        ]
+
+    async def ready(self, informers: Iterable[Informer]) -> None:
+        """Wait until each has delivered a complete list."""
+        for informer in informers:
+            await informer.synced.wait()
+
+    def problem(self) -> str:
+        """Why something is not being followed at the moment, or ""."""
+        return next((str(i.error) for i in self._informers.values() if i.error), "")
+
+    def _follow(self, feed: Feed) -> Informer:
+        informer = self._informers.get(feed)
+        if informer is None:
+            informer = Informer(feed, self.transport, self.store, self._clock)
+            self._informers[feed] = informer
+            self._new.put_nowait(informer)
+        return informer
+
+    async def scan(self, label: str) -> list[ObjectKey]:
+        """Every object in the cluster with the unit label `label`, kind by kind.
+
+        The label is the inventory, so it survives the loss of any list. Raises ApiError.
+        """
+        found: list[ObjectKey] = []
+        kinds = {
+            k.group_kind: self.catalog.stored(k.group_kind)
+            for k in self.catalog.kinds()
+            if "list" in k.verbs and k.group_kind not in _NOT_OURS
+        }
+        for kind in kinds.values():
+            if kind is not None:
+                found += [_key(kind, obj) for obj in await self._labelled(kind, label)]
+        return found
+
+    async def _labelled(self, kind: Kind, label: str) -> list[Obj]:
+        request = ApiRequest(
+            verb="list", resource=kind.ref, params={"labelSelector": f"{UNIT}={label}"}
+        )
+        reply = await self.transport.send(request)
+        return list(reply.body.get("items") or ())
+
+    async def everything(self, kind: GroupKind, namespace: str) -> list[Obj]:
+        """All objects of a kind, live. Raises ApiError."""
+        served = self.catalog.stored(kind)
+        if served is None:
+            return []
+        return await listed(self.transport, served.ref, namespace=namespace)
+
+
+def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:
+    return Feed(ref=kind.ref, kind=kind.kind, namespace=namespace, label_selector=selector)
+
+
+def _key(kind: Kind, obj: Obj) -> ObjectKey:
+    meta = obj["metadata"]
+    return ObjectKey(kind.group, kind.kind, meta.get("namespace") or "", meta["name"])

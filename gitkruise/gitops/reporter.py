@@ -1,0 +1,171 @@
+"""What is known of one unit, kept as a record and offered to git and to whoever listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from gitkruise.errors import Finding
+from gitkruise.gitops.intake import Intake
+from gitkruise.gitops.observe import Observation, drift_records, object_records, unit_state
+from gitkruise.kube.clock import Clock
+from gitkruise.model.change import Desired, SyncPlan
+from gitkruise.model.config import Unit
+from gitkruise.model.document import Commit
+from gitkruise.model.record import RolloutStep, UnitRecord
+from gitkruise.model.states import State
+from gitkruise.planner.sync.differ import owned_differences
+from gitkruise.planner.sync.steps import begin_step, observe_step
+from gitkruise.planner.sync.summary import summarize
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+
+CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
+Sink = Callable[[UnitRecord], None]
+
+
+class Reporter:
+    """Folds what happened into the unit's record; each new record goes to every sink."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        cluster: str,
+        source: str,
+        clock: Clock,
+        *,
+        sinks: list[Sink],
+        drift_shown: bool,
+    ) -> None:
+        self.unit = unit
+        self._clock, self._sinks, self._drift_shown = clock, sinks, drift_shown
+        self._steps: dict[ObjectKey, tuple[RolloutStep, ...]] = {}
+        self._begun: dict[ObjectKey, tuple[Commit, str]] = {}
+        self._problems: tuple[Finding, ...] = ()
+        self._source_problem: Finding | None = None
+        self._rejected: Intake | None = None
+        self.record = UnitRecord(
+            unit=unit.id,
+            cluster=cluster,
+            source=source,
+            state=State.UNKNOWN,
+            message="not looked at yet",
+            since=clock.now(),
+        )
+
+    def resume(self, record: UnitRecord, steps: dict[ObjectKey, tuple[RolloutStep, ...]]) -> None:
+        """Go on from what the status branch tells of an earlier run."""
+        self.record, self._steps = record, dict(steps)
+
+    # What happened --------------------------------------------------------------------------
+
+    def accepted(self, intake: Intake, before: Intake | None) -> None:
+        """A commit was read and found good; it is being applied from now on."""
+        self._rejected, self._problems = None, intake.findings
+        overtaken = tuple((commit, intake.commit.id) for commit in intake.overtaken)
+        if before is not None and self.record.state in {State.ROLLING, State.WAITING}:
+            unfinished = before.causal
+            if unfinished.id != intake.causal.id:
+                overtaken = (*overtaken, (unfinished, intake.commit.id))
+        self._offer(replace(self.record, superseded=overtaken))
+
+    def rejected(self, intake: Intake) -> None:
+        """A commit cannot be taken; what was live stays."""
+        self._rejected = intake
+        errors = [f for f in intake.findings if f.severity == "error"]
+        self._change(
+            replace(
+                self.record,
+                attempted=intake.causal,
+                findings=intake.findings,
+                superseded=(),
+            ),
+            State.REJECTED,
+            f"{errors[0].code}: {errors[0].message}",
+        )
+
+    def problem(self, findings: tuple[Finding, ...]) -> None:
+        """Something went wrong in a round; shown until a round goes well."""
+        if findings != self._problems:
+            self._problems = findings
+            self._offer(replace(self.record, findings=self._findings()))
+
+    def source_problem(self, finding: Finding | None) -> None:
+        """The repository cannot be read or was rewritten; None when all is well again."""
+        self._source_problem = finding
+        if finding is not None:
+            self._change(
+                replace(self.record, findings=self._findings()),
+                State.REJECTED if finding.code == "GK3204" else self.record.state,
+                f"{finding.code}: {finding.message}",
+            )
+        elif self.record.findings != self._findings():
+            self._offer(replace(self.record, findings=self._findings()))
+
+    def nothing_yet(self) -> None:
+        """There is no commit that could be applied so far."""
+
+    def applied(self, intake: Intake, desired: Desired, before: Obj | None) -> None:
+        """One object was sent and stored; a rollout gets a step for the commit."""
+        if desired.key.group_kind != CLONESET:
+            return
+        if before is None:
+            text = f"created, {desired.obj['spec'].get('replicas', 1)} pods"
+        else:
+            text = summarize(owned_differences(desired.obj, before, None), desired.obj)
+        self._begun[desired.key] = (intake.causal, text or "metadata")
+
+    def observed(self, intake: Intake, seen: Observation, plan: SyncPlan | None) -> None:
+        """A round looked at everything."""
+        assert intake.desired is not None
+        if plan is not None and plan.quiet:
+            self._problems = tuple(f for f in self._problems if f.severity != "error")
+        drift = plan.drift if plan is not None and self._drift_shown else ()
+        blocked = plan.blocked if plan is not None else ()
+        objects = object_records(intake.desired, seen, frozenset(c.key for c in drift))
+        findings = (*self._findings(), *(b for b in blocked if b not in self._problems))
+        state, message = unit_state(objects, plan, findings)
+        done = plan is None or not (plan.apply or plan.waiting)
+        self._follow_steps(seen)
+        record = replace(
+            self.record,
+            attempted=(self._rejected or intake).causal,
+            applied=intake.causal if done else self.record.applied,
+            causal=intake.causal,
+            objects=objects,
+            rollouts=seen.rollouts,
+            steps=tuple(sorted(self._steps.items())),
+            drift=drift_records(drift),
+            findings=findings,
+        )
+        self._change(record, state, message)
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _findings(self) -> tuple[Finding, ...]:
+        rejected = self._rejected.findings if self._rejected else ()
+        source = (self._source_problem,) if self._source_problem else ()
+        return tuple(dict.fromkeys((*rejected, *source, *self._problems)))
+
+    def _follow_steps(self, seen: Observation) -> None:
+        now = self._clock.now()
+        for rollout in seen.rollouts:
+            steps = self._steps.get(rollout.key, ())
+            begun = self._begun.get(rollout.key)
+            if begun is not None and rollout.generation_seen:
+                del self._begun[rollout.key]
+                steps = begin_step(steps, begun[0], begun[1], rollout, now)
+            if rollout.key not in self._begun:
+                steps = observe_step(steps, rollout, now)
+            self._steps[rollout.key] = steps
+
+    def _change(self, record: UnitRecord, state: State, message: str) -> None:
+        since = self.record.since if state is self.record.state else self._clock.now()
+        self._offer(replace(record, state=state, message=message, since=since))
+
+    def _offer(self, record: UnitRecord) -> None:
+        if record == self.record:
+            return
+        self.record = record
+        for sink in self._sinks:
+            sink(record)

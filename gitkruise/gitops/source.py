@@ -1,0 +1,129 @@
+"""Following one branch of one repository: each new commit once, rewritten history refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import timedelta
+
+from gitkruise.errors import Finding, Reported, SourceFailed
+from gitkruise.git.repo import Repository
+from gitkruise.git.watching import ref_changes
+from gitkruise.kube.clock import Clock
+from gitkruise.model.config import GitSource, duration
+
+log = logging.getLogger(__name__)
+_LONGEST_PAUSE = timedelta(minutes=5)
+
+
+def ref_of(source: GitSource) -> str:
+    """The ref a source follows: commit, full name, tag, branch, in this order; else HEAD."""
+    ref = source.spec.ref
+    if ref.commit or ref.name:
+        return ref.commit or ref.name
+    if ref.tag:
+        return f"refs/tags/{ref.tag}"
+    return f"refs/heads/{ref.branch}" if ref.branch else "HEAD"
+
+
+class SourceFollower:
+    """Calls `on_commit` with each new tip and `on_problem` with what keeps us from seeing one.
+
+    A local repository is watched (and looked at every interval all the same); others are asked
+    every interval, with jitter, and with growing pauses while they do not answer.
+    """
+
+    def __init__(
+        self,
+        source: GitSource,
+        repository: Repository,
+        clock: Clock,
+        *,
+        on_commit: Callable[[str], None],
+        on_problem: Callable[[Finding | None], None],
+    ) -> None:
+        self.source, self.repository, self._clock = source, repository, clock
+        self._on_commit, self._on_problem = on_commit, on_problem
+        self.last = ""  # the newest commit handed on, or applied before a restart
+        self._told = ""
+        self._failures = 0
+        self._problem: Finding | None = None
+        self._look = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            if self.repository.local:
+                tasks.create_task(self._watch())
+            while True:
+                await self.check()
+                await self._pause()
+
+    def look_now(self) -> None:
+        """Look before the interval is over."""
+        self._look.set()
+
+    async def _watch(self) -> None:
+        async with aclosing(ref_changes(self.repository)) as changes:
+            async for _ in changes:
+                self._look.set()
+
+    async def _pause(self) -> None:
+        interval = duration(self.source.spec.interval)
+        pause = min(interval * 2**self._failures, max(_LONGEST_PAUSE, interval))
+        jitter = 0.9 + (self._clock.seed() % 1000) / 5000
+        try:
+            async with asyncio.timeout(pause.total_seconds() * jitter):
+                await self._look.wait()
+        except TimeoutError:
+            pass
+        self._look.clear()
+
+    async def check(self) -> None:
+        """Look once."""
+        try:
+            tip = await asyncio.to_thread(self.repository.fetch, ref_of(self.source))
+            problem = await self._rewritten(tip) if tip != self.last else None
+        except Reported as error:
+            self._failures = min(self._failures + 1, 10)
+            self._tell(error.findings[0])
+            return
+        self._failures = 0
+        self._tell(problem)
+        if problem is None and tip != self._told:
+            self.last = self._told = tip
+            self._on_commit(tip)
+
+    def _tell(self, problem: Finding | None) -> None:
+        if problem == self._problem:
+            return
+        self._problem = problem
+        if problem is not None:
+            log.warning("%s: %s", self.source.name, problem)
+        self._on_problem(problem)
+
+    async def _rewritten(self, tip: str) -> Finding | None:
+        """GK3204 when the commit we stand on is no longer in the branch's history."""
+        if not self.last or self.source.spec.allow_force_push:
+            return None
+        try:
+            if await asyncio.to_thread(self.repository.is_ancestor, self.last, tip):
+                return None
+        except SourceFailed:
+            log.info("%s is not in the repository any more", self.last)
+        branch = self.source.spec.ref.branch or "HEAD"
+        return Finding(
+            code="GK3204",
+            message=f"branch {branch} was rewritten: {self.last[:7]}, the commit now live, "
+            "is no longer in its history",
+            notes=(
+                ("live", self.last),
+                ("remote", tip),
+                ("policy", "allowForcePush is off, so sync is stopped"),
+                ("unchanged", f"the cluster stays on {self.last[:7]}"),
+                ("next", f"put {self.last[:7]} back into the branch's history"),
+                ("or", f"accept rewrites: allowForcePush: true on GitSource {self.source.name}"),
+            ),
+        )
