@@ -153,7 +153,7 @@ def creations(
                 claims=new_claims(owner, instance, existing_claims),
                 wave=first_wave + wave,
                 done=Event("Normal", "SuccessfulCreate", f"created pod {name}"),
-                failed=Event("Warning", "FailedCreate", f"could not create pod {name}"),
+                failed=Event("Warning", "FailedCreate", f"could not create pod {name}: "),
             )
         )
     return made

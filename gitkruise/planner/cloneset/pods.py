@@ -104,7 +104,7 @@ def delete_of(pod: PodFacts, claims: Sequence[Obj]) -> Delete:
         resource_version=pod.resource_version,
         then=tuple(claim_delete(c) for c in claims if owns_claim(pod, c)),
         done=Event("Normal", "SuccessfulDelete", f"deleted pod {pod.name}"),
-        failed=Event("Warning", "FailedDelete", f"could not delete pod {pod.name}"),
+        failed=Event("Warning", "FailedDelete", f"could not delete pod {pod.name}: "),
     )
 
 
@@ -125,5 +125,5 @@ def claim_delete(claim: Obj) -> Delete:
         version="v1",
         uid=meta.get("uid") or "",
         resource_version=meta.get("resourceVersion") or "",
-        failed=Event("Warning", "FailedDelete", f"could not delete claim {meta['name']}"),
+        failed=Event("Warning", "FailedDelete", f"could not delete claim {meta['name']}: "),
     )

@@ -122,7 +122,7 @@ def _recreate(this: Round, pod: PodFacts, out: Findings) -> None:
                 "Normal", "SuccessfulUpdatePodReCreate", f"pod {pod.name} will be recreated"
             ),
             failed=Event(
-                "Warning", "FailedUpdatePodReCreate", f"could not mark pod {pod.name} for deletion"
+                "Warning", "FailedUpdatePodReCreate", f"could not mark pod {pod.name} for deletion: "
             ),
         ),
     )
@@ -172,7 +172,7 @@ def _write(this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec, out: 
             change,
             this.now,
             done=Event("Normal", "SuccessfulUpdatePodInPlace", f"updated {text} in place"),
-            failed=Event("Warning", "FailedUpdatePodInPlace", f"could not update {text}"),
+            failed=Event("Warning", "FailedUpdatePodInPlace", f"could not update {text}: "),
         ),
     )
 

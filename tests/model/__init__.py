@@ -1,0 +1,1 @@
+"""Facts read from objects."""

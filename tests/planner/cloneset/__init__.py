@@ -1,0 +1,1 @@
+"""One planning round of a CloneSet."""
