@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from gitkruise.errors import ApiError, InternalError, MethodNotAllowed, Unavailable
+from gitkruise.errors import ApiError, InternalError, MethodNotAllowed, TooManyRequests, Unavailable
+from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.discovery import Discovery
 from gitkruise.sandbox.intake import authenticate, guard
 from gitkruise.sandbox.negotiation import OPENAPI_V2_PROTOBUF, alternatives, form_of
@@ -20,7 +21,7 @@ from gitkruise.sandbox.routing import Page, Resource, not_found, route
 
 log: Final = logging.getLogger(__name__)
 
-CONNECTIONS_MAX: Final = 512
+REQUESTS_MAX: Final = 2_048  # at once, open watches among them
 IDLE_S: Final = 30.0  # a connection without a whole request header for this long is closed
 LINGER_S: Final = 2.0
 HEADER_MAX: Final = 16_384
@@ -39,6 +40,7 @@ PUBLIC: Final = frozenset({"health", "version"})  # as Kubernetes' system:public
 class App:
     """Answers every request of one sandbox. `hosts` are the Host headers it answers to."""
 
+    cluster: Cluster
     objects: Objects
     discovery: Discovery
     openapi_v2: OpenApiV2
@@ -53,8 +55,6 @@ class App:
         ticket = object()
         self.open_requests.add(ticket)
         try:
-            if len(self.open_requests) > CONNECTIONS_MAX:
-                raise Unavailable("too many requests are open")
             guard(request, self.hosts)
             return await self._answer(request)
         except ApiError as error:
@@ -68,6 +68,8 @@ class App:
             self.open_requests.discard(ticket)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if len(self.open_requests) > REQUESTS_MAX:
+            raise TooManyRequests("too many requests are open")
         target = route(request.rel_url.raw_path)
         if not (isinstance(target, Page) and target.name in PUBLIC):
             authenticate(request, self.token)
@@ -81,6 +83,9 @@ class App:
 
     def _page(self, request: web.BaseRequest, page: Page) -> web.Response:
         accept = request.headers.get("Accept", "")
+        catalog = self.cluster.world.catalog
+        for served in (self.discovery, self.openapi_v3, self.openapi_v2):
+            served.use(catalog)
         match page.name, page.rest:
             case "health", rest:
                 return self._health(rest)

@@ -37,6 +37,7 @@ class Cluster:
         self.now = now
         self.encoder = encoder or Encoder()
         self._journal = journal
+        self.closed = False
         self._published = world.version
         self._news = asyncio.Event()
 
@@ -78,10 +79,15 @@ class Cluster:
         news.set()
 
     async def changed(self, since: int) -> int:
-        """Wait until something newer than `since` was published; its version."""
-        while self._published <= since:
+        """Wait until something newer than `since` was published (or the end); its version."""
+        while self._published <= since and not self.closed:
             await self._news.wait()
         return self._published
+
+    def close(self) -> None:
+        """End every watch; nothing is waited for any more."""
+        self.closed = True
+        self._news.set()
 
     async def durable(self, version: int) -> None:
         """Wait until `version` is on disk, however long a full disk takes; Unavailable if never."""

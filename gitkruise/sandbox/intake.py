@@ -1,4 +1,4 @@
-"""From an HTTP request to an ApiRequest: guards, limits, and the body in any form Kubernetes takes."""
+"""From an HTTP request to an ApiRequest: guards, limits, bodies in the forms Kubernetes takes."""
 
 from __future__ import annotations
 

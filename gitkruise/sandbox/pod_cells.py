@@ -26,7 +26,7 @@ class _Count:
 
 
 def pod(obj: Obj, now: datetime) -> list[Cell]:
-    """NAME READY STATUS RESTARTS AGE and the wide columns, as kube-apiserver's printPod fills them."""
+    """NAME READY STATUS RESTARTS AGE and the wide columns, as kube-apiserver's printPod."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     reason, ready, restarts = _summary(obj, spec, status, {c["name"] for c in sidecars})

@@ -9,7 +9,6 @@ from urllib.parse import unquote_to_bytes
 from gitkruise.errors import BadRequest, MethodNotAllowed, NotFound
 from gitkruise.wire.request import ResourceRef
 
-HEALTH: Final = frozenset({"livez", "readyz", "healthz"})
 _OF_NAMESPACE: Final = frozenset({"status", "finalize"})
 _PATH_MAX: Final = 2048
 
@@ -43,24 +42,18 @@ def route(raw_path: str) -> Route:
     """
     parts = _segments(raw_path)
     match parts:
-        case ["api"] | ["apis"] | ["version"]:
-            return Page(parts[0])
-        case [health, *rest] if health in HEALTH:
+        case ["api", version, _, *_]:
+            return _resource("", version, parts[2:])
+        case ["apis", group, version, _, *_]:
+            return _resource(group, version, parts[3:])
+        case ["api", *rest] | ["apis", *rest]:
+            return Page(parts[0], tuple(rest))
+        case ["openapi", "v2" | "v3" as version, *rest]:
+            return Page(f"openapi_{version}", tuple(rest))
+        case ["livez" | "readyz" | "healthz", *rest]:
             return Page("health", tuple(rest))
-        case ["openapi", "v2"]:
-            return Page("openapi_v2")
-        case ["openapi", "v3", *rest]:
-            return Page("openapi_v3", tuple(rest))
-        case ["api", version]:
-            return Page("api", (version,))
-        case ["apis", group]:
-            return Page("apis", (group,))
-        case ["apis", group, version]:
-            return Page("apis", (group, version))
-        case ["api", version, *rest]:
-            return _resource("", version, rest)
-        case ["apis", group, version, *rest]:
-            return _resource(group, version, rest)
+        case ["version"]:
+            return Page("version")
     raise not_found()
 
 

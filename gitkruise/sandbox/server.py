@@ -2,20 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import errno
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final, TypeAlias
 
+from aiohttp import web
+
+from gitkruise.admission.chain import admit
+from gitkruise.kube.clock import Clock, SystemClock
+from gitkruise.kube.data import load_catalog
 from gitkruise.model.settings import Gates
+from gitkruise.sandbox.app import SERVER_ARGS, App
+from gitkruise.sandbox.bootstrap import bootstrap
+from gitkruise.sandbox.certificates import server_context, show
 from gitkruise.sandbox.cluster import Cluster
+from gitkruise.sandbox.discovery import Discovery
+from gitkruise.sandbox.encoding import Encoder
+from gitkruise.sandbox.inprocess import WorldTransport
+from gitkruise.sandbox.journal import Journal
+from gitkruise.sandbox.kubeconfig import kubeconfig_text, written
+from gitkruise.sandbox.live import Part, alongside, run_parts
+from gitkruise.sandbox.objects import Objects
+from gitkruise.sandbox.openapi_v2 import OpenApiV2
+from gitkruise.sandbox.openapi_v3 import CRD, OpenApiV3
+from gitkruise.sandbox.state import (
+    Identity,
+    StateDir,
+    failed,
+    new_identity,
+    renewed,
+    stored_identity,
+)
+from gitkruise.sandbox.storage import Store
+from gitkruise.sandbox.tables import Shaper
+from gitkruise.world.cluster import World
+from gitkruise.world.garbage import Garbage
+from gitkruise.world.kubelet import Kubelet
+from gitkruise.world.namespaces import Namespaces
+from gitkruise.world.profiles import GENERAL
+from gitkruise.world.scheduler import Scheduler
+
+LOOPBACK: Final = "127.0.0.1"
+LOOPBACK_6: Final = "::1"
+RENEWAL_CHECK_S: Final = 3600.0
+STOP_WITHIN_S: Final = 3.0
+
+# Runs controllers over a transport until it is cancelled; given by the composition root, because
+# the sandbox and the controllers do not know each other.
+Controllers: TypeAlias = Callable[[WorldTransport, Clock, Gates], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxOptions:
     """What one sandbox is like. `state_dir` None (or `ephemeral`) keeps nothing on disk.
 
-    `port` 0 takes a free one; `speed` is how many seconds pass inside for one outside.
+    `port` 0 takes the last one again or a free one. `speed` divides the delays of the simulated
+    kubelet. `kubeconfig` is written once the server answers and removed at the end.
     """
 
     state_dir: Path | None = None
@@ -27,11 +74,12 @@ class SandboxOptions:
     nodes: int = 5
     speed: float = 1.0
     seed: int = 0
+    kubeconfig: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """A sandbox that answers. `ca` is the PEM of its authority, `kubeconfig` a complete YAML text."""
+    """A sandbox that answers. `ca` is the PEM of its authority, `kubeconfig` complete YAML."""
 
     url: str
     token: str
@@ -41,11 +89,138 @@ class Sandbox:
 
 
 @asynccontextmanager
-async def serve(options: SandboxOptions) -> AsyncIterator[Sandbox]:
+async def serve(
+    options: SandboxOptions, *, controllers: Controllers | None = None, clock: Clock | None = None
+) -> AsyncIterator[Sandbox]:
     """Start a sandbox, yield it once it answers, stop everything on exit.
 
-    Raises ClusterFailed GK4101.. when the port, the state directory or the store is not usable.
+    `controllers` run inside unless the options say otherwise. Raises ClusterFailed when the port
+    (GK4110), the state directory (GK4111 to GK4115) or the store (GK4121, GK4122) cannot be used.
     """
-    del options
-    raise AssertionError("not started yet")
-    yield
+    clock = clock or SystemClock()
+    async with AsyncExitStack() as stack:
+        state = _claim_state(stack, options)
+        identity = stored_identity(state, clock.now()) if state else new_identity(clock.now())
+        cluster = await _open_cluster(stack, options, state, clock)
+        bootstrap(cluster.world, clock.now(), nodes=options.nodes if options.kubelet else 0)
+        cluster.publish()
+        context = server_context(identity.server)
+        work = [run_parts(cluster, _parts(options), clock), _renew(context, state, identity, clock)]
+        if controllers and options.controllers:
+            work.append(controllers(WorldTransport(cluster), clock, options.gates))
+        await stack.enter_async_context(alongside(*work))
+        app = _application(cluster, identity.token)
+        port = await stack.enter_async_context(
+            listening(app, context, port=options.port or _last_port(state))
+        )
+        stack.callback(cluster.close)
+        url, ca = f"https://{LOOPBACK}:{port}", identity.authority.certificate.decode()
+        text = kubeconfig_text(url, ca, identity.token)
+        if state:
+            state.remember_port(port)
+            stack.enter_context(state.announced(url))
+            stack.enter_context(written(state.kubeconfig, text))
+        if options.kubeconfig:
+            stack.enter_context(written(options.kubeconfig, text))
+        yield Sandbox(url=url, token=identity.token, ca=ca, kubeconfig=text, cluster=cluster)
+
+
+def _claim_state(stack: AsyncExitStack, options: SandboxOptions) -> StateDir | None:
+    if options.ephemeral or options.state_dir is None:
+        return None
+    state = StateDir(options.state_dir)
+    state.prepare()
+    stack.enter_context(state.locked())
+    return state
+
+
+def _last_port(state: StateDir | None) -> int:
+    return -state.last_port() if state else 0
+
+
+async def _open_cluster(
+    stack: AsyncExitStack, options: SandboxOptions, state: StateDir | None, clock: Clock
+) -> Cluster:
+    """The World as it was left, with its journal running."""
+    gates = options.gates
+    world = World(load_catalog(), admit=lambda request: admit(request, gates), seed=options.seed)
+    encoder = Encoder()
+    if state is None:
+        return Cluster(world, clock.now, encoder=encoder)
+    store = Store(state.store)
+    stack.callback(store.close)
+    objects, version = store.load()
+    if version:
+        world.restore(objects, version)
+    journal = Journal(store, encoder, world.version)
+    await stack.enter_async_context(journal.running())
+    return Cluster(world, clock.now, journal=journal, encoder=encoder)
+
+
+def _parts(options: SandboxOptions) -> list[Part]:
+    parts: list[Part] = [Garbage(), Namespaces()]
+    if options.kubelet:
+        parts += [Scheduler(), Kubelet(GENERAL.faster(options.speed))]
+    return parts
+
+
+def _application(cluster: Cluster, token: str) -> App:
+    catalog = cluster.world.catalog
+    v3 = OpenApiV3(catalog, lambda: cluster.world.objects(CRD))
+    return App(
+        cluster=cluster,
+        objects=Objects(cluster, Shaper(cluster.now)),
+        discovery=Discovery(catalog),
+        openapi_v2=OpenApiV2(v3),
+        openapi_v3=v3,
+        token=token,
+    )
+
+
+@asynccontextmanager
+async def listening(app: App, context: ssl.SSLContext, *, port: int) -> AsyncIterator[int]:
+    """Serve `app` on loopback; yields the port. A negative port is a wish, 0 any free one."""
+    server = web.Server(app.handle, handler_cancellation=True, **SERVER_ARGS)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=STOP_WITHIN_S)
+    await runner.setup()
+    try:
+        bound = await _bind(runner, context, port)
+        app.hosts = frozenset(f"{name}:{bound}" for name in (LOOPBACK, "localhost", "[::1]"))
+        app.ready = True
+        yield bound
+    finally:
+        app.ready = False
+        await runner.cleanup()
+
+
+async def _bind(runner: web.ServerRunner, context: ssl.SSLContext, port: int) -> int:
+    for candidate in (abs(port), 0) if port < 0 else (port,):
+        try:
+            await web.TCPSite(runner, LOOPBACK, candidate, ssl_context=context).start()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and port < 0 and candidate:
+                continue
+            raise failed(
+                "GK4110",
+                f"cannot listen on {LOOPBACK}:{candidate}: {error.strerror}",
+                next="choose another port with --port, or let --port 0 find a free one",
+            ) from error
+        break
+    bound: int = runner.addresses[0][1]
+    try:
+        await web.TCPSite(runner, LOOPBACK_6, bound, ssl_context=context).start()
+    except OSError:
+        return bound  # no IPv6 here, or somebody else's port: 127.0.0.1 is what kubeconfigs name
+    return bound
+
+
+async def _renew(
+    context: ssl.SSLContext, state: StateDir | None, identity: Identity, clock: Clock
+) -> None:
+    """Show a new certificate to new connections when the old one nears its end; for ever."""
+    while True:
+        await asyncio.sleep(RENEWAL_CHECK_S)
+        fresh = renewed(state, identity, clock.now())
+        if fresh is not identity:
+            show(context, fresh.server)
+            identity = fresh

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -23,13 +24,31 @@ TOKEN_BYTES: Final = 32
 
 
 def default_state_dir() -> Path:
-    """Where the platform keeps state of programs; $GITKRUISE_STATE is the command line's to read."""
+    """Where the platform keeps state of programs ($GITKRUISE_STATE is the CLI's to read)."""
     return Path(platformdirs.user_state_dir("gitkruise"))
 
 
 def failed(code: str, message: str, **notes: str) -> ClusterFailed:
     """A ClusterFailed with one finding; notes are why=, unchanged=, next=."""
     return ClusterFailed(Finding(code=code, message=message, notes=tuple(notes.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A running sandbox as other processes see it. `started` tells a reused pid apart."""
+
+    pid: int
+    started: str
+    url: str
+
+
+def process_start(pid: int) -> str:
+    """When a process started, in the kernel's ticks; "" where the kernel does not say."""
+    try:
+        stat_line = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat_line.rpartition(")")[2].split()[19]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +75,11 @@ class StateDir:
         return self.root / "sandbox.json"
 
     @property
+    def port(self) -> Path:
+        """The port of the last run, taken again so that kubeconfigs stay good."""
+        return self.root / "port"
+
+    @property
     def log(self) -> Path:
         """Output of a detached sandbox."""
         return self.root / "sandbox.log"
@@ -69,7 +93,7 @@ class StateDir:
             raise failed(
                 "GK4111",
                 f"cannot use the state directory {self.root}: {error.strerror}",
-                next="gitkruise sandbox up --ephemeral, or set GITKRUISE_STATE to a directory of yours",
+                next="sandbox up --ephemeral, or set GITKRUISE_STATE to a directory of yours",
             ) from error
         if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise failed(
@@ -88,14 +112,46 @@ class StateDir:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise failed(
-                    "GK4113",
-                    f"a sandbox already runs with the state in {self.root}",
-                    next="gitkruise sandbox status, or gitkruise sandbox down",
-                ) from None
+                raise self.taken() from None
             yield
         finally:
             os.close(handle)
+
+    def taken(self) -> ClusterFailed:
+        return failed(
+            "GK4113",
+            f"a sandbox already runs with the state in {self.root}",
+            next="gitkruise sandbox status, or gitkruise sandbox down",
+        )
+
+    def last_port(self) -> int:
+        """The port of the last run, 0 if there is none to be read."""
+        try:
+            text = self.port.read_text().strip()
+        except FileNotFoundError:
+            return 0
+        return int(text) if text.isdigit() and 0 < int(text) < 65_536 else 0
+
+    def remember_port(self, port: int) -> None:
+        write_private(self.port, str(port).encode())
+
+    @contextmanager
+    def announced(self, url: str) -> Iterator[None]:
+        """Tell other processes who runs here, for as long as the block lasts."""
+        record = Record(pid=os.getpid(), started=process_start(os.getpid()), url=url)
+        write_private(self.record, json.dumps(asdict(record)).encode())
+        try:
+            yield
+        finally:
+            self.record.unlink(missing_ok=True)
+
+    def read_record(self) -> Record | None:
+        """Who said to run here, None if nobody did (or what it wrote is not a record)."""
+        try:
+            raw = json.loads(self.record.read_bytes())
+            return Record(pid=int(raw["pid"]), started=str(raw["started"]), url=str(raw["url"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
 
     def is_locked(self) -> bool:
         """True while some process runs a sandbox on this directory."""
@@ -173,7 +229,8 @@ def _load(certificate: Path, key: Path) -> KeyPair | None:
         raise failed(
             "GK4115",
             f"{certificate} is not a certificate",
-            next=f"rm {certificate} {key} and start again; kubeconfigs handed out must be fetched again",
+            unchanged="the file was left as it is",
+            next=f"rm {certificate} {key}, start again, and fetch kubeconfigs anew",
         ) from None
     return pair
 

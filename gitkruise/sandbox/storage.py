@@ -20,8 +20,10 @@ RESTART_GAP: Final = 100_000  # versions skipped at a start: none handed out bef
 DIGEST_BYTES: Final = 16
 _CACHE_KIB: Final = 4096
 
-_SCHEMA: Final = f"""
+_SCHEMA: Final = """
 BEGIN;
+DROP TABLE IF EXISTS objects;
+DROP TABLE IF EXISTS state;
 CREATE TABLE objects (
   api_group TEXT NOT NULL, kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
   digest BLOB NOT NULL, body BLOB NOT NULL,
@@ -29,8 +31,6 @@ CREATE TABLE objects (
 ) WITHOUT ROWID;
 CREATE TABLE state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO state VALUES ('version', 0);
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {FORMAT};
 COMMIT;
 """
 _PUT: Final = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)"
@@ -73,9 +73,19 @@ class Store:
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:
-                self._db.executescript(_SCHEMA)
+                self._make(path)
         except sqlite3.Error as error:
             raise _unusable(path, str(error)) from error
+
+    def _make(self, path: Path) -> None:
+        """Tables of an empty file; the format number comes last, when the store is whole."""
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != APPLICATION:
+            raise _unusable(path, "it is the database of another program")
+        self._db.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._db.executescript(_SCHEMA)
+        self._db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def load(self) -> tuple[list[Obj], int]:
         """Every object and the version to go on from; raises ClusterFailed on a damaged file."""

@@ -161,7 +161,8 @@ _WORKLOAD: Final = "+Containers | +Images | +Selector"
 _PRINTERS: Final[Mapping[GroupKind, Printer]] = {
     GroupKind("", "Pod"): (
         _columns(
-            "Name | Ready | Status | Restarts | Age | +IP | +Node | +Nominated Node | +Readiness Gates"
+            "Name | Ready | Status | Restarts | Age | +IP | +Node | +Nominated Node"
+            " | +Readiness Gates"
         ),
         pod_cells.pod,
     ),

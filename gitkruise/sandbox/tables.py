@@ -15,7 +15,6 @@ from gitkruise.wire.names import Obj
 from gitkruise.wire.request import WatchEvent
 
 INCLUDES: Final = ("None", "Metadata", "Object", "")
-_NAME_NOTE: Final = "Name must be unique within a namespace."
 _AGE: Final = TableColumn("Age", "string", description="Time since the object was created.")
 
 
@@ -98,13 +97,10 @@ def _printer(kind: Kind) -> tuple[Sequence[TableColumn], Callable[[Obj, datetime
         return builtin
     if not kind.columns:
         return (NAME, _AGE), _name_and_age
-    described = [NAME]
-    for column in kind.columns:
-        described.append(
-            TableColumn(
-                column.name, column.type, column.priority, column.format, column.description
-            )
-        )
+    described = [
+        NAME,
+        *(TableColumn(c.name, c.type, c.priority, c.format, c.description) for c in kind.columns),
+    ]
     columns = kind.columns
 
     def row(obj: Obj, now: datetime) -> list[Cell]:

@@ -36,7 +36,7 @@ async def batches(
     await cluster.durable(position)
     yield events
     while True:
-        if loop.time() >= end:
+        if loop.time() >= end or cluster.closed:
             return
         due = told + bookmark_every_s if bookmarks else end
         await _news(cluster, position, until=min(due, end))

@@ -1,0 +1,119 @@
+"""A sandbox in the background: start it detached, look at it, stop it. Plain blocking functions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from gitkruise.sandbox.state import Record, StateDir, failed, process_start
+
+READY_WITHIN_S: Final = 60.0
+STOP_WITHIN_S: Final = 20.0
+_POLL_S: Final = 0.05
+_TAIL_LINES: Final = 20
+
+
+def start_detached(
+    command: Sequence[str], root: Path, *, within_s: float = READY_WITHIN_S
+) -> Record:
+    """Run the foreground command as a process of its own session; its record once it answers.
+
+    Output goes to sandbox.log in the state directory. Raises ClusterFailed GK4116 with the end of
+    that log when the process ends or does not answer in time (it is stopped then), and GK4113
+    when one runs already.
+    """
+    state = StateDir(root)
+    state.prepare()
+    if state.is_locked():
+        raise state.taken()
+    with state.log.open("wb") as output:
+        state.log.chmod(0o600)
+        process = subprocess.Popen(  # noqa: S603  our own command line, no shell
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd="/",
+        )
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        record = state.read_record()
+        if record is not None and state.is_locked():
+            return record
+        if process.poll() is not None:
+            raise _did_not_start(state, f"it ended with exit code {process.returncode}")
+        time.sleep(_POLL_S)
+    process.terminate()
+    process.wait(STOP_WITHIN_S)
+    raise _did_not_start(state, f"it did not answer within {within_s:g} s")
+
+
+def running(root: Path) -> Record | None:
+    """The sandbox that runs on a state directory, None if none does."""
+    state = StateDir(root)
+    record = state.read_record()
+    return record if record is not None and _lives(state, record) else None
+
+
+def stop(root: Path, *, within_s: float = STOP_WITHIN_S) -> bool:
+    """End the sandbox of a state directory; False when none runs. Nothing else is ever signalled.
+
+    SIGTERM first; a process that has not let go of the directory in time is killed (its store
+    survives that). Raises ClusterFailed GK4117 when it belongs to somebody else or stays.
+    """
+    state = StateDir(root)
+    record = running(root)
+    if record is None:
+        return False
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(record.pid, how)
+        except ProcessLookupError:
+            return True
+        except PermissionError as error:
+            raise failed(
+                "GK4117",
+                f"process {record.pid}, the sandbox of {root}, belongs to another user",
+                next="stop it as that user",
+            ) from error
+        if _gone(state, record, within_s):
+            _tidy(state, record)
+            return True
+    raise failed("GK4117", f"process {record.pid}, the sandbox of {root}, does not end")
+
+
+def _lives(state: StateDir, record: Record) -> bool:
+    """The directory is held, and the pid is still the process that wrote the record."""
+    return state.is_locked() and process_start(record.pid) == record.started
+
+
+def _gone(state: StateDir, record: Record, within_s: float) -> bool:
+    end = time.monotonic() + within_s
+    while _lives(state, record):
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _tidy(state: StateDir, record: Record) -> None:
+    """Remove what a killed sandbox could not; a newer one's files are left alone."""
+    if state.read_record() == record:
+        state.record.unlink(missing_ok=True)
+        state.kubeconfig.unlink(missing_ok=True)
+
+
+def _did_not_start(state: StateDir, why: str) -> Exception:
+    lines = state.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+    return failed(
+        "GK4116",
+        f"the sandbox did not start: {why}",
+        why="\n".join(lines) or "it said nothing",
+        next=f"the whole output is in {state.log}",
+    )

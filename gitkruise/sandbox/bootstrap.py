@@ -1,0 +1,44 @@
+"""What every cluster has from the start: the four namespaces, nodes, the CRDs it knows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from gitkruise.errors import AlreadyExists
+from gitkruise.kube.data import recorded_crds
+from gitkruise.wire.names import Obj, key_of
+from gitkruise.wire.request import ApiRequest
+from gitkruise.world.cluster import World
+from gitkruise.world.scheduler import add_nodes
+
+NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+def bootstrap(world: World, now: datetime, *, nodes: int) -> None:
+    """Create what is missing; what is there already stays as it is."""
+    for name in NAMESPACES:
+        _ensure(world, _namespace(name), now)
+    for crd in recorded_crds():
+        _ensure(world, crd, now)
+    if nodes:
+        add_nodes(world, nodes, now)
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _ensure(world: World, obj: Obj, now: datetime) -> None:
+    if world.get(key_of(obj)) is not None:
+        return
+    group, _, version = obj["apiVersion"].rpartition("/")
+    kind = world.catalog.by_kind(group, version, obj["kind"])
+    assert kind is not None, obj["kind"]
+    request = ApiRequest(
+        verb="create", resource=kind.ref, body=obj, params={"fieldManager": "gitkruise"}
+    )
+    try:
+        world.handle(request, now)
+    except AlreadyExists:
+        return
