@@ -53,9 +53,15 @@ class Reporter:
             since=clock.now(),
         )
 
-    def resume(self, record: UnitRecord, steps: dict[ObjectKey, tuple[RolloutStep, ...]]) -> None:
+    def listen(self, sink: Sink) -> None:
+        """Let `sink` hear every new record from now on."""
+        self._sinks.append(sink)
+
+    def resume(
+        self, record: UnitRecord | None, steps: dict[ObjectKey, tuple[RolloutStep, ...]]
+    ) -> None:
         """Go on from what the status branch tells of an earlier run."""
-        self.record, self._steps = record, dict(steps)
+        self.record, self._steps = record or self.record, dict(steps)
 
     # What happened --------------------------------------------------------------------------
 

@@ -19,13 +19,25 @@ _LONGEST_PAUSE = timedelta(minutes=5)
 
 
 def ref_of(source: GitSource) -> str:
-    """The ref a source follows: commit, full name, tag, branch, in this order; else HEAD."""
+    """The ref a source follows, for records: a commit, a full name, a tag, a branch, or HEAD."""
     ref = source.spec.ref
-    if ref.commit or ref.name:
-        return ref.commit or ref.name
+    return ref.commit or ref.name or ref.tag or ref.branch or "HEAD"
+
+
+def tip_of(repository: Repository, source: GitSource) -> str:
+    """The commit a source stands at now, present locally. Blocking; raises SourceFailed.
+
+    Without any ref it is the branch that the repository's own HEAD names.
+    """
+    ref = source.spec.ref
+    if ref.commit:
+        repository.fetch(repository.default_branch())
+        return repository.resolve(ref.commit)
+    if ref.name:
+        return repository.fetch(ref.name)
     if ref.tag:
-        return f"refs/tags/{ref.tag}"
-    return f"refs/heads/{ref.branch}" if ref.branch else "HEAD"
+        return repository.fetch(f"refs/tags/{ref.tag}")
+    return repository.fetch(ref.branch or repository.default_branch())
 
 
 class SourceFollower:
@@ -84,7 +96,7 @@ class SourceFollower:
     async def check(self) -> None:
         """Look once."""
         try:
-            tip = await asyncio.to_thread(self.repository.fetch, ref_of(self.source))
+            tip = await asyncio.to_thread(tip_of, self.repository, self.source)
             problem = await self._rewritten(tip) if tip != self.last else None
         except Reported as error:
             self._failures = min(self._failures + 1, 10)

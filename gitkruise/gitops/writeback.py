@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -80,7 +80,6 @@ class Outbox:
         clock: Clock,
         *,
         coalesce: timedelta,
-        settled: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._branch, self._notes, self._clock = branch, notes, clock
         self._coalesce_s = coalesce.total_seconds()
@@ -88,7 +87,6 @@ class Outbox:
         self._written: dict[str, UnitRecord] = {}
         self._paths: dict[str, frozenset[str]] = {}
         self._wake = asyncio.Event()
-        self._settled = settled
         self.problem = ""  # why the newest records are not in git yet
 
     def offer(self, record: UnitRecord) -> None:
@@ -146,12 +144,16 @@ class Outbox:
         if not due:
             return None
         due.sort(key=lambda r: (news(self._written.get(r.unit), r) != "now", r.unit))
-        commit = await asyncio.to_thread(self._publish, due)
+        commit = await asyncio.to_thread(self._publish, [self._fresh(r) for r in due])
         self.problem = ""
-        for record in due:
-            self._written[record.unit] = record
-            self._settled(record.unit)
+        self._written |= {record.unit: record for record in due}
         return commit
+
+    def _fresh(self, record: UnitRecord) -> UnitRecord:
+        """The record with only those overtaken commits that no status commit has told yet."""
+        told = self._written.get(record.unit)
+        known = told.superseded if told else ()
+        return replace(record, superseded=tuple(s for s in record.superseded if s not in known))
 
     def _publish(self, due: list[UnitRecord]) -> str | None:
         files: dict[str, bytes] = {}

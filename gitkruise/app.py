@@ -1,0 +1,261 @@
+"""Composition root: builds a running controller out of the rings, and takes it down again."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitkruise.controller.controllers import Controllers
+from gitkruise.controller.controllers import Options as ControllerOptions
+from gitkruise.errors import ApiError, ClusterFailed, Finding
+from gitkruise.git.manifests import ParseCache
+from gitkruise.git.repo import Credentials, Repository
+from gitkruise.git.status_branch import Identity, Notes, StatusBranch
+from gitkruise.gitops.annotate import Annotator
+from gitkruise.gitops.engine import OWN, choose_engine
+from gitkruise.gitops.intake import Reader
+from gitkruise.gitops.live import LiveView
+from gitkruise.gitops.reporter import Reporter
+from gitkruise.gitops.resume import resumed
+from gitkruise.gitops.source import SourceFollower, ref_of
+from gitkruise.gitops.sync import Surroundings, UnitSync
+from gitkruise.gitops.writeback import Outbox
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.lease import Lease, LeaseName
+from gitkruise.kube.transport import Transport
+from gitkruise.model.config import Config, GitSource, Reference, Sink, Unit, duration
+from gitkruise.model.config import resolve_reference as resolve
+from gitkruise.model.record import UnitRecord
+from gitkruise.model.settings import Gates
+from gitkruise.planner.workloads import CLONESET
+from gitkruise.wire.request import ApiRequest, ResourceRef
+
+log = logging.getLogger(__name__)
+LEASE_NAMESPACE, LEASE_NAME = "kube-system", "gitkruise-workloads"
+BOT = Identity(name="gitkruise", email="gitkruise@localhost")
+_SECRETS = ResourceRef("", "v1", "secrets")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What one controller process does. `cluster` names the status branch; `listeners` hear
+    every new record; `identity` tells replicas apart."""
+
+    config: Config
+    cluster: str
+    state_dir: Path
+    identity: str
+    gates: Gates = field(default_factory=Gates)
+    listeners: tuple[Callable[[UnitRecord], None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A controller that is up: what drives each unit and writes each branch."""
+
+    live: LiveView
+    units: Mapping[str, UnitSync]
+    followers: Mapping[str, SourceFollower]
+    outboxes: Mapping[str, Outbox]
+    reporters: Mapping[str, Reporter]
+    engine: str
+
+
+@asynccontextmanager
+async def controller(
+    options: RunOptions, transport: Transport, clock: Clock
+) -> AsyncIterator[Running]:
+    """Everything that follows git and drives the cluster, while the body runs.
+
+    Raises ClusterFailed, SourceFailed or ApiError when it cannot start; on the way out records
+    not written yet are written once more.
+    """
+    async with AsyncExitStack() as stack:
+        running = await _assemble(options, transport, clock, stack)
+        annotator = Annotator(running.live)
+        for reporter in running.reporters.values():
+            reporter.listen(annotator.offer)
+        async with asyncio.TaskGroup() as tasks:
+            jobs = [tasks.create_task(running.live.run()), tasks.create_task(annotator.run())]
+            if running.engine == OWN:
+                jobs.append(tasks.create_task(_drive(options, running.live, transport, clock)))
+            jobs += [tasks.create_task(unit.run()) for unit in running.units.values()]
+            jobs += [tasks.create_task(source.run()) for source in running.followers.values()]
+            jobs += [tasks.create_task(outbox.run()) for outbox in running.outboxes.values()]
+            try:
+                yield running
+            finally:
+                for job in jobs:
+                    job.cancel()
+        for outbox in running.outboxes.values():
+            await outbox.flush()
+
+
+async def _assemble(
+    options: RunOptions, transport: Transport, clock: Clock, stack: AsyncExitStack
+) -> Running:
+    config = options.config
+    live = LiveView(transport, clock)
+    await live.discover()
+    wishes: set[str] = {unit.spec.workloads.engine for unit in config.units.values()}
+    engine = await choose_engine(transport, wishes or {OWN}, clock.now())
+    repositories = {}
+    for name, source in config.sources.items():
+        secrets = await _credentials(source.spec.secret_ref, source.namespace, transport)
+        repository = await asyncio.to_thread(_open, source, options.state_dir, secrets)
+        stack.callback(repository.close)
+        repositories[name] = repository
+    outboxes, branches = _outboxes(options, repositories, clock)
+    around = Surroundings(
+        live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
+    )
+    cache = ParseCache()
+    units: dict[str, UnitSync] = {}
+    reporters: dict[str, Reporter] = {}
+    for name, unit in config.units.items():
+        source_name = resolve(unit.spec.source_ref, unit.namespace)
+        reporter = _reporter(options, unit, ref_of(config.sources[source_name]), clock)
+        sink = resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
+        if sink in outboxes:
+            reporter.listen(outboxes[sink].offer)
+            files = await asyncio.to_thread(branches[sink].files)
+            reporter.resume(*resumed(files, unit.id, options.cluster))
+        reader = Reader(
+            repository=repositories[source_name], unit=unit, gates=options.gates, cache=cache
+        )
+        units[name], reporters[name] = UnitSync(unit, reader, around, reporter), reporter
+    followers = {
+        name: _follower(name, source, repositories[name], (units, reporters), clock)
+        for name, source in config.sources.items()
+    }
+    return Running(
+        live=live,
+        units=units,
+        followers=followers,
+        outboxes=outboxes,
+        reporters=reporters,
+        engine=engine,
+    )
+
+
+def _reporter(options: RunOptions, unit: Unit, source: str, clock: Clock) -> Reporter:
+    return Reporter(
+        unit,
+        options.cluster,
+        source,
+        clock,
+        sinks=list(options.listeners),
+        drift_shown=unit.spec.drift.mode == "detect",
+    )
+
+
+def _open(source: GitSource, state_dir: Path, credentials: Credentials) -> Repository:
+    return Repository.open(
+        source.spec.url,
+        mirrors=state_dir / "mirrors",
+        credentials=credentials,
+        timeout_s=duration(source.spec.timeout).total_seconds(),
+    )
+
+
+async def _credentials(ref: Reference | None, namespace: str, transport: Transport) -> Credentials:
+    """The Secret a source names, with Flux's key names. Raises ApiError."""
+    if ref is None:
+        return Credentials()
+    request = ApiRequest(
+        verb="get", resource=_SECRETS, namespace=ref.namespace or namespace, name=ref.name
+    )
+    data = (await transport.send(request)).body.get("data") or {}
+    return Credentials.from_secret(
+        {key: base64.b64decode(value).decode() for key, value in data.items()}
+    )
+
+
+def _outboxes(
+    options: RunOptions, repositories: Mapping[str, Repository], clock: Clock
+) -> tuple[dict[str, Outbox], dict[str, StatusBranch]]:
+    outboxes, branches = {}, {}
+    for name, sink in options.config.sinks.items():
+        if sink.spec.git is None:
+            continue
+        branches[name] = _branch(sink, options, repositories)
+        notes = Notes(
+            _repository_of(sink, repositories),
+            sink.spec.git.notes.format(cluster=options.cluster),
+            identity=BOT,
+            sleep=time.sleep,
+        )
+        outboxes[name] = Outbox(
+            branches[name], notes, clock, coalesce=duration(sink.spec.git.coalesce)
+        )
+    return outboxes, branches
+
+
+def _branch(
+    sink: Sink, options: RunOptions, repositories: Mapping[str, Repository]
+) -> StatusBranch:
+    assert sink.spec.git is not None
+    source = options.config.sources[resolve(sink.spec.git.source_ref, sink.namespace)]
+    return StatusBranch(
+        _repository_of(sink, repositories),
+        sink.spec.git.branch.format(cluster=options.cluster),
+        source_branch=source.spec.ref.branch,
+        identity=BOT,
+        sleep=time.sleep,
+    )
+
+
+def _repository_of(sink: Sink, repositories: Mapping[str, Repository]) -> Repository:
+    assert sink.spec.git is not None
+    return repositories[resolve(sink.spec.git.source_ref, sink.namespace)]
+
+
+def _follower(
+    name: str,
+    source: GitSource,
+    repository: Repository,
+    parts: tuple[Mapping[str, UnitSync], Mapping[str, Reporter]],
+    clock: Clock,
+) -> SourceFollower:
+    units, reporters = parts
+    mine = [u for u in units.values() if resolve(u.unit.spec.source_ref, u.unit.namespace) == name]
+
+    def on_commit(commit: str) -> None:
+        for unit in mine:
+            unit.offer(commit)
+
+    def on_problem(problem: Finding | None) -> None:
+        for unit in mine:
+            reporters[unit.unit.id].source_problem(problem)
+
+    follower = SourceFollower(source, repository, clock, on_commit=on_commit, on_problem=on_problem)
+    applied = [r.applied for u in mine if (r := reporters[u.unit.id].record).applied]
+    if applied and applied[0] is not None:
+        follower.last = applied[0].id
+    return follower
+
+
+async def _drive(options: RunOptions, live: LiveView, transport: Transport, clock: Clock) -> None:
+    """Run our workload controllers while we hold the lease; wait for it otherwise."""
+    while True:
+        name = LeaseName(namespace=LEASE_NAMESPACE, name=LEASE_NAME, identity=options.identity)
+        lease = Lease(name, transport, clock)
+        try:
+            async with lease.held():
+                workloads = Controllers(
+                    (CLONESET,),
+                    transport,
+                    live.catalog,
+                    clock,
+                    ControllerOptions(gates=options.gates, may_write=lease.check),
+                )
+                await workloads.run()
+        except* (ClusterFailed, ApiError) as lost:
+            log.warning("workload controllers stopped: %s", lost.exceptions[0])
+        await clock.sleep(1.0)

@@ -1,0 +1,64 @@
+"""Who drives the pods: gitkruise's own controllers, or an OpenKruise that is already there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import ClusterFailed, Finding, NotFound
+from gitkruise.kube.lease import LEASES
+from gitkruise.kube.transport import Transport
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import ApiRequest
+from gitkruise.wire.times import parse_time
+
+KRUISE_NAMESPACE: Final = "kruise-system"
+KRUISE_LEASE: Final = "kruise-manager"
+OWN, KRUISE, AUTO = "own", "kruise", "auto"
+
+
+async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
+    """Whether kruise-manager renewed its leader lease within the lease's own duration."""
+    request = ApiRequest(verb="get", resource=LEASES, namespace=KRUISE_NAMESPACE, name=KRUISE_LEASE)
+    try:
+        lease = (await transport.send(request)).body
+    except NotFound:
+        return False
+    holder = get(lease, "spec", "holderIdentity", default="")
+    renewed = parse_time(get(lease, "spec", "renewTime"))
+    lasts = timedelta(seconds=int(get(lease, "spec", "leaseDurationSeconds", default=15)))
+    return bool(holder) and renewed is not None and now < renewed + 2 * lasts
+
+
+async def choose_engine(transport: Transport, wishes: set[str], now: datetime) -> str:
+    """The one engine of this process. Raises ClusterFailed GK4110, GK4111 when wishes clash.
+
+    Two engines on one object is corruption, so units may not wish for different ones, and our
+    own is refused while OpenKruise's manager is alive.
+    """
+    firm = wishes - {AUTO}
+    if len(firm) > 1:
+        raise ClusterFailed(
+            Finding(
+                code="GK4110",
+                message="units of one process ask for different engines",
+                notes=(
+                    ("why", "two engines on one CloneSet would undo each other's work"),
+                    ("next", "set workloads.engine to the same word on all units"),
+                ),
+            )
+        )
+    alive = await kruise_is_alive(transport, now)
+    if OWN in firm and alive:
+        raise ClusterFailed(
+            Finding(
+                code="GK4111",
+                message="OpenKruise's manager is running, and engine: own was asked for",
+                notes=(
+                    ("why", "two engines on one CloneSet would undo each other's work"),
+                    ("unchanged", "nothing was applied"),
+                    ("next", "set workloads.engine: kruise, or stop kruise-manager first"),
+                ),
+            )
+        )
+    return KRUISE if KRUISE in firm or alive else OWN
