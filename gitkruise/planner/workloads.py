@@ -8,6 +8,9 @@ from gitkruise.model.cloneset import CLONESET as CLONESET_KIND
 from gitkruise.model.pod import POD
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.model.workload import Workload
+from gitkruise.planner.builtin.deployment import DEPLOYMENT
+from gitkruise.planner.builtin.job import JOB
+from gitkruise.planner.builtin.replicaset import REPLICASET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
 from gitkruise.planner.revisions import REVISION
@@ -21,3 +24,7 @@ CLONESET: Final = Workload[CloneSetSnapshot](
 )
 
 WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET,)
+
+# Kubernetes' own, driven only where no kube-controller-manager does: the embedded cluster, previews.
+BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, JOB)
+EMBEDDED: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *BUILTIN)

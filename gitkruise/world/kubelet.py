@@ -175,8 +175,8 @@ class Kubelet:
             return
         actions = pod_actions(turn.pod, run.runtime)
         if actions.kill_pod:
-            for spec in every(turn.pod):
-                kill(run, turn, spec["name"])
+            for container in every(turn.pod):
+                kill(run, turn, container["name"])
         if actions.attempt is not None:
             self._make_sandbox(run, turn, actions)
         for name, message in actions.kill.items():

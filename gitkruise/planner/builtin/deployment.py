@@ -1,0 +1,271 @@
+"""Deployment: from its ReplicaSets to the next step of its rollout, one step a round.
+
+Source: deployment controller of Kubernetes 1.34. Beyond it: annotations of a ReplicaSet that
+already has the wanted size are refreshed while scaling (kubernetes #102551 hangs without).
+Not here: the deprecated rollback annotation, adoption of ReplicaSets without an owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from gitkruise.errors import Problem, invalid_object
+from gitkruise.model.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.pod import POD, pod_facts
+from gitkruise.model.settings import Gates
+from gitkruise.model.view import View
+from gitkruise.model.workload import Workload
+from gitkruise.planner.builtin import sets as rs
+from gitkruise.planner.builtin.deployment_status import Standing, deployment_status
+from gitkruise.planner.builtin.rolling import Bounds, Size, bounds, grow_new, rescale, shrink_old
+from gitkruise.planner.builtin.sets import SetFacts, set_facts
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of, key_of
+
+KIND: Final = GroupKind("apps", "Deployment")
+REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
+_COLLISIONS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentSnapshot:
+    """One Deployment with its ReplicaSets, oldest first. `name` is free for the next one.
+
+    `old_pods` counts pods of old ReplicaSets that still exist and have not ended (Recreate).
+    """
+
+    raw: Obj
+    sets: tuple[SetFacts, ...]
+    name: str
+    collisions: int
+    old_pods: int
+    now: datetime
+
+
+def observe_deployment(view: View, key: ObjectKey, now: datetime) -> DeploymentSnapshot | None:
+    raw = view.get(key)
+    if raw is None:
+        return None
+    uid = raw["metadata"]["uid"]
+    owned = view.owned(uid, REPLICA_SET, key.namespace)
+    sets = rs.oldest_first(
+        [set_facts(one) for one in owned if (controller_of(one) or {}).get("uid") == uid]
+    )
+    name, collisions = _free_name(view, raw, {one.name for one in sets})
+    recreate = (raw["spec"].get("strategy") or {}).get("type") == "Recreate"
+    return DeploymentSnapshot(
+        raw=raw,
+        sets=tuple(sets),
+        name=name,
+        collisions=collisions,
+        old_pods=_old_pods(view, raw, sets) if recreate else 0,
+        now=now,
+    )
+
+
+def _free_name(view: View, raw: Obj, own: set[str]) -> tuple[str, int]:
+    """The next ReplicaSet's name, past those that others have taken."""
+    meta, first = raw["metadata"], (raw.get("status") or {}).get("collisionCount") or 0
+    for collisions in range(first, first + _COLLISIONS_MAX):
+        name = f"{meta['name']}-{rs.template_hash(raw['spec']['template'], collisions)}"
+        key = ObjectKey("apps", "ReplicaSet", meta["namespace"], name)
+        if name not in own and view.get(key) is None:
+            return name, collisions
+        if any(name == mine for mine in own):
+            return name, collisions
+    raise AssertionError("a hundred ReplicaSets of others have our names")
+
+
+def _old_pods(view: View, raw: Obj, sets: Sequence[SetFacts]) -> int:
+    new = _new_set(raw, sets)
+    count = 0
+    for one in sets:
+        if new is not None and one.name == new.name:
+            continue
+        for pod in view.owned(one.raw["metadata"]["uid"], POD, raw["metadata"]["namespace"]):
+            count += pod_facts(pod).phase not in {"Succeeded", "Failed"}
+    return count
+
+
+def _new_set(raw: Obj, sets: Sequence[SetFacts]) -> SetFacts | None:
+    """The oldest ReplicaSet with the present template."""
+    wanted = rs.plain(raw["spec"]["template"])
+    return next((one for one in sets if one.template == wanted and not one.deleting), None)
+
+
+def plan_deployment(s: DeploymentSnapshot, gates: Gates) -> Plan:
+    """The next step. A strategy that does not parse is the plan's problem; nothing moves then."""
+    del gates
+    round_ = _Round(s)
+    if isinstance(round_.limits, ValueError):
+        problem = Problem(("spec", "strategy"), "FieldValueInvalid", str(round_.limits))
+        error = invalid_object("Deployment", "apps", s.raw["metadata"]["name"], [problem])
+        return Plan(problem=error)
+    standing = round_.standing()
+    status, wake_at = deployment_status(s.raw, standing, s.now)
+    actions = [] if s.raw["metadata"].get("deletionTimestamp") else round_.actions(standing)
+    same = status == s.raw.get("status")
+    return Plan(actions=tuple(actions), status=None if same else status, wake_at=wake_at)
+
+
+class _Round:
+    """One Deployment at one instant, in the terms every step needs."""
+
+    def __init__(self, s: DeploymentSnapshot) -> None:
+        self.s, self.spec = s, s.raw["spec"]
+        self.wanted: int = self.spec.get("replicas", 1)
+        self.limits: Bounds | ValueError
+        try:
+            self.limits = bounds(self.spec.get("strategy") or {}, self.wanted)
+        except ValueError as error:
+            self.limits = error
+        self.new = _new_set(s.raw, s.sets)
+        self.olds = [one for one in s.sets if one is not self.new]
+        self.recreate = (self.spec.get("strategy") or {}).get("type") == "Recreate"
+
+    @property
+    def surge(self) -> int:
+        assert isinstance(self.limits, Bounds)
+        return self.limits.surge
+
+    @property
+    def unavailable(self) -> int:
+        assert isinstance(self.limits, Bounds)
+        return self.limits.unavailable
+
+    @property
+    def most(self) -> int:
+        """What the max-replicas annotation says."""
+        return self.wanted + self.surge
+
+    def standing(self) -> Standing:
+        capped = min(self.unavailable, self.wanted)
+        return Standing(
+            wanted=self.wanted,
+            unavailable_max=capped,
+            new=self.new,
+            sets=self.s.sets,
+            collisions=self.s.collisions,
+            scaling=self.scaling,
+        )
+
+    @property
+    def scaling(self) -> bool:
+        """The wanted number changed since the active ReplicaSets were last written."""
+        return any(
+            one.size.replicas > 0 and one.size.desired not in {None, self.wanted}
+            for one in self.s.sets
+        )
+
+    @property
+    def revision(self) -> int:
+        """The number of the new ReplicaSet: above every old one's, its own when it is."""
+        least = max((one.revision for one in self.olds), default=0) + 1
+        return max(least, self.new.revision if self.new else 0)
+
+    def actions(self, standing: Standing) -> list[Action]:
+        sizes, create = self._sizes()
+        out: list[Action] = []
+        if create is not None:
+            out.append(self._create(create))
+        for one in self.s.sets:
+            size = sizes.get(one.name)
+            if one is self.new:
+                out += self._revise(one, size)
+            elif size is not None and (made := self._scale(one, size)):
+                out.append(made)
+        out += self._number_owner()
+        if standing.complete or self.spec.get("paused"):
+            out += self._clean_up()
+        return out
+
+    def _sizes(self) -> tuple[Mapping[str, int], int | None]:
+        """(sizes by name, size of a ReplicaSet to create or None)."""
+        new = self.new.size if self.new else None
+        newest_first = [one.size for one in reversed(self.olds)]
+        if self.spec.get("paused") or self.scaling:
+            sizes = rescale(new, newest_first, self.wanted, self.surge, recreate=self.recreate)
+            return sizes, None
+        if self.recreate:
+            return self._recreate(new)
+        total = sum(one.size.replicas for one in self.s.sets)
+        size = grow_new(new.replicas if new else 0, total, self.wanted, self.surge)
+        if new is None:
+            fresh = Size(name=self.s.name, replicas=size)
+            olds = shrink_old(fresh, self._old_sizes(), self.wanted, self.unavailable)
+            return olds, size
+        if size != new.replicas:
+            return {new.name: size}, None
+        return shrink_old(new, self._old_sizes(), self.wanted, self.unavailable), None
+
+    def _old_sizes(self) -> list[Size]:
+        return [one.size for one in self.olds]
+
+    def _recreate(self, new: Size | None) -> tuple[Mapping[str, int], int | None]:
+        running = {one.name: 0 for one in self.olds if one.size.replicas}
+        if running or self.s.old_pods:
+            return running, None
+        if new is None:
+            return {}, self.wanted
+        return {new.name: self.wanted}, None
+
+    def _create(self, size: int) -> Create:
+        obj = rs.new_set(
+            self.s.raw, name=self.s.name, size=size, most=self.most, revision=self.revision
+        )
+        message = f"Scaled up replica set {self.s.name} from 0 to {size}"
+        done = Event("Normal", "ScalingReplicaSet", message) if size else None
+        failed = Event("Warning", "ReplicaSetCreateError", "Failed to create new replica set: ")
+        return Create(obj=obj, done=done, failed=failed)
+
+    def _scale(self, one: SetFacts, size: int) -> Action | None:
+        return rs.scaled(one, size, wanted=self.wanted, most=self.most)
+
+    def _revise(self, one: SetFacts, size: int | None) -> list[Action]:
+        """Everything the new ReplicaSet needs, in one patch."""
+        made = self._scale(one, size) if size is not None else None
+        assert made is None or not isinstance(made, Create | Delete)
+        notes = dict(rs.renumbered(one, self.revision, self.s.raw))
+        body: dict[str, Any] = dict(made.steps[0].body) if made else {}
+        if notes:
+            meta = body.get("metadata") or {}
+            body["metadata"] = {"annotations": {**(meta.get("annotations") or {}), **notes}}
+        least = self.spec.get("minReadySeconds") or 0
+        if (one.raw["spec"].get("minReadySeconds") or 0) != least:
+            body["spec"] = {**(body.get("spec") or {}), "minReadySeconds": least}
+        return [rs.patch(one.raw, body, done=made.done if made else None)] if body else []
+
+    def _number_owner(self) -> list[Action]:
+        if self.new is None:
+            return []
+        have = (self.s.raw["metadata"].get("annotations") or {}).get(rs.REVISION)
+        if have == str(self.revision):
+            return []
+        body = {"metadata": {"annotations": {rs.REVISION: str(self.revision)}}}
+        return [rs.patch(self.s.raw, body)]
+
+    def _clean_up(self) -> list[Action]:
+        limit = self.spec.get("revisionHistoryLimit", 10)
+        surplus = len(self.olds) - limit
+        ranked = sorted(self.olds, key=lambda one: one.revision)
+        return [
+            Delete(
+                key=key_of(one.raw),
+                version="v1",
+                uid=one.raw["metadata"]["uid"],
+                resource_version=one.raw["metadata"]["resourceVersion"],
+            )
+            for one in ranked[: max(0, surplus)]
+            if not (one.size.replicas or one.size.observed or one.deleting) and one.observed
+        ]
+
+
+DEPLOYMENT: Final = Workload[DeploymentSnapshot](
+    kind=KIND,
+    version="v1",
+    owns=(REPLICA_SET,),
+    observe=observe_deployment,
+    decide=plan_deployment,
+)

@@ -1,0 +1,157 @@
+"""Status and conditions of a Deployment, from the statuses of its ReplicaSets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.model import conditions
+from gitkruise.planner.builtin.sets import SetFacts, created_at
+from gitkruise.wire.names import Obj
+from gitkruise.wire.times import parse_time
+
+NO_DEADLINE: Final = 2**31 - 1
+_DONE, _LATE = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a rollout stands: all ReplicaSets, the new one among them (None: not created yet)."""
+
+    wanted: int
+    unavailable_max: int
+    new: SetFacts | None
+    sets: tuple[SetFacts, ...]
+    collisions: int
+    scaling: bool
+
+    @property
+    def replicas(self) -> int:
+        return sum(one.size.observed for one in self.sets)
+
+    @property
+    def available(self) -> int:
+        return sum(one.size.available for one in self.sets)
+
+    @property
+    def ready(self) -> int:
+        return sum(one.ready for one in self.sets)
+
+    @property
+    def updated(self) -> int:
+        return self.new.size.observed if self.new else 0
+
+    @property
+    def complete(self) -> bool:
+        counts = {self.updated, self.replicas, self.available}
+        return self.new is not None and counts == {self.wanted}
+
+
+def deployment_status(raw: Obj, standing: Standing, now: datetime) -> tuple[Obj, datetime | None]:
+    """(the whole status, when the progress deadline must be looked at)."""
+    old: Obj = raw.get("status") or {}
+    missing = sum(one.size.replicas for one in standing.sets) - standing.available
+    numbers = {
+        "observedGeneration": raw["metadata"].get("generation") or 0,
+        "replicas": standing.replicas,
+        "updatedReplicas": standing.updated,
+        "readyReplicas": standing.ready,
+        "availableReplicas": standing.available,
+        "unavailableReplicas": max(0, missing),
+        "collisionCount": standing.collisions,
+    }
+    progress, wake_at = _progressing(raw, old, standing, now)
+    found = tuple(old.get("conditions") or ())
+    found = conditions.put(found, _available(standing), now)
+    if progress is None:
+        found = conditions.drop(found, "Progressing")
+    else:
+        renew = _moved(old, standing) and progress["reason"] == "ReplicaSetUpdated"
+        found = conditions.put(found, progress, now, renew=renew)
+    status = {name: number for name, number in numbers.items() if number}
+    return {**status, "conditions": list(found)}, wake_at
+
+
+def _available(standing: Standing) -> Obj:
+    if standing.available >= standing.wanted - standing.unavailable_max:
+        return conditions.condition(
+            "Available",
+            "True",
+            reason="MinimumReplicasAvailable",
+            message="Deployment has minimum availability.",
+        )
+    return conditions.condition(
+        "Available",
+        "False",
+        reason="MinimumReplicasUnavailable",
+        message="Deployment does not have minimum availability.",
+    )
+
+
+def _moved(old: Mapping[str, Any], standing: Standing) -> bool:
+    """Progress since the last status: more updated, fewer old, more ready or more available."""
+    updated, replicas = old.get("updatedReplicas") or 0, old.get("replicas") or 0
+    return (
+        standing.updated > updated
+        or standing.replicas - standing.updated < replicas - updated
+        or standing.ready > (old.get("readyReplicas") or 0)
+        or standing.available > (old.get("availableReplicas") or 0)
+    )
+
+
+def _progressing(
+    raw: Obj, old: Obj, standing: Standing, now: datetime
+) -> tuple[Obj | None, datetime | None]:
+    spec = raw["spec"]
+    deadline = spec.get("progressDeadlineSeconds", NO_DEADLINE)
+    if deadline == NO_DEADLINE:
+        return None, None
+    before = conditions.find(old.get("conditions") or (), "Progressing")
+    reason = (before or {}).get("reason", "")
+    if spec.get("paused"):
+        if reason == _LATE:
+            return before, None
+        return _says("Unknown", "DeploymentPaused", "Deployment is paused"), None
+    if reason == "DeploymentPaused":
+        return _says("Unknown", "DeploymentResumed", "Deployment is resumed"), None
+    if standing.new is None:
+        return before, None
+    return _timed(before, old, standing, now, timedelta(seconds=deadline))
+
+
+def _timed(
+    before: Obj | None, old: Obj, standing: Standing, now: datetime, deadline: timedelta
+) -> tuple[Obj | None, datetime | None]:
+    """The condition of a rollout that is neither paused nor waiting for its ReplicaSet."""
+    assert standing.new is not None
+    name, reason = standing.new.name, (before or {}).get("reason", "")
+    since = parse_time((before or {}).get("lastUpdateTime"))
+    later = now + deadline + timedelta(seconds=1)
+    if standing.complete and not standing.scaling:
+        return _says("True", _DONE, f'ReplicaSet "{name}" has successfully progressed.'), None
+    known = reason == "DeploymentResumed" or f'"{name}"' in str((before or {}).get("message"))
+    if before is None or since is None or not known:
+        return _begun(standing, since), later
+    ended = reason == _DONE and standing.replicas == standing.updated
+    if _moved(old, standing) and not ended:
+        return _says("True", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'), later
+    if ended or reason == _LATE:  # a pod lost after the rollout ended is no news of the rollout
+        return before, None
+    if now >= since + deadline:
+        return _says("False", _LATE, f'ReplicaSet "{name}" has timed out progressing.'), None
+    return before, since + deadline + timedelta(seconds=1)
+
+
+def _begun(standing: Standing, since: datetime | None) -> Obj:
+    """The new ReplicaSet was made for this rollout, or had its template from an earlier one."""
+    assert standing.new is not None
+    name, born = standing.new.name, created_at(standing.new)
+    if since is None or born is None or born >= since:
+        return _says("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
+    return _says("True", "FoundNewReplicaSet", f'Found new replica set "{name}"')
+
+
+def _says(status: str, reason: str, message: str) -> Obj:
+    return conditions.condition("Progressing", status, reason=reason, message=message)

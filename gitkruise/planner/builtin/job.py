@@ -1,0 +1,241 @@
+"""Job: run pods until enough of them succeeded, or too many failed.
+
+Source: job controller of Kubernetes 1.34, without indexes, pod failure policies and tracking
+finalizers: a finished pod that somebody deletes before the job ends is counted by the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.model.plan import Create, Delete, Event, Plan
+from gitkruise.model.pod import POD, PodFacts
+from gitkruise.model.settings import Gates
+from gitkruise.model.view import View
+from gitkruise.model.workload import Workload
+from gitkruise.planner.builtin.replicaset import pod_from, seed_of
+from gitkruise.planner.cloneset.create import instance_ids, waves
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.paths import put
+from gitkruise.wire.times import format_time, parse_time
+
+KIND: Final = GroupKind("batch", "Job")
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 10.0, 600.0
+FINISHED: Final = frozenset({"Complete", "Failed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSnapshot:
+    """One Job and the pods it controls. `seed` names new pods."""
+
+    raw: Obj
+    pods: tuple[PodFacts, ...]
+    now: datetime
+    seed: int
+
+
+def observe_job(view: View, key: ObjectKey, now: datetime) -> JobSnapshot | None:
+    raw = view.get(key)
+    if raw is None:
+        return None
+    uid = raw["metadata"]["uid"]
+    pods = tuple(p for p in view.pods_of(uid, key.namespace) if p.controller_uid == uid)
+    return JobSnapshot(raw=raw, pods=pods, now=now, seed=seed_of(raw, now))
+
+
+def plan_job(s: JobSnapshot, gates: Gates) -> Plan:
+    """Create, delete and count pods; a finished Job is only looked at again to be removed."""
+    del gates
+    if s.raw["metadata"].get("deletionTimestamp"):
+        return Plan()
+    if _finished(s.raw):
+        return _expire(s)
+    count = _Count(s)
+    verdict = count.verdict()
+    actions: list[Create | Delete] = []
+    events: tuple[Event, ...] = ()
+    if verdict is not None or count.suspended:
+        actions += [_delete(pod) for pod in count.active]
+    else:
+        actions += _create(s, count)
+    if verdict is not None:
+        type_, reason, message = verdict
+        kind = "Normal" if type_ == "Complete" else "Warning"
+        word = "Completed" if type_ == "Complete" else reason
+        events = (Event(kind, word, message or "Job completed"),)
+    status = _status(s, count, verdict)
+    same = status == s.raw.get("status")
+    return Plan(
+        actions=tuple(actions),
+        events=events,
+        status=None if same else status,
+        wake_at=None if verdict else count.wake_at(),
+    )
+
+
+class _Count:
+    """The pods of one Job, counted, and what the spec asks."""
+
+    def __init__(self, s: JobSnapshot) -> None:
+        spec, old = s.raw["spec"], s.raw.get("status") or {}
+        self.now = s.now
+        self.parallelism: int = spec.get("parallelism", 1)
+        self.completions: int | None = spec.get("completions")
+        self.backoff_limit: int = spec.get("backoffLimit", 6)
+        self.suspended = bool(spec.get("suspend"))
+        self.active = [p for p in s.pods if p.active]
+        self.failed_pods = [p for p in s.pods if p.phase == "Failed" and not p.deleting]
+        succeeded = sum(p.phase == "Succeeded" for p in s.pods)
+        self.succeeded = max(succeeded, old.get("succeeded") or 0)
+        self.failed = max(len(self.failed_pods), old.get("failed") or 0)
+        self.restarts = sum(p.restarts for p in self.active)
+        self.started = parse_time(old.get("startTime"))
+        self.deadline: int | None = spec.get("activeDeadlineSeconds")
+
+    def verdict(self) -> tuple[str, str, str] | None:
+        """(condition, reason, message) of a Job that ends now."""
+        if self.completions is None:
+            enough = self.succeeded > 0 and not self.active
+        else:
+            enough = self.succeeded >= self.completions
+        if enough:
+            return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+        if self.failed + self.restarts > self.backoff_limit:
+            message = "Job has reached the specified backoff limit"
+            return "Failed", "BackoffLimitExceeded", message
+        if (at := self._deadline_at()) and self.now >= at:
+            message = "Job was active longer than specified deadline"
+            return "Failed", "DeadlineExceeded", message
+        return None
+
+    def _deadline_at(self) -> datetime | None:
+        if self.deadline is None or self.started is None:
+            return None
+        return self.started + timedelta(seconds=self.deadline)
+
+    def resume_at(self) -> datetime | None:
+        """When a pod may be created again after the last failure; None: at once."""
+        if not self.failed_pods:
+            return None
+        last = max(p.ready_since or p.created or self.now for p in self.failed_pods)
+        pause = min(BACKOFF_FIRST_S * 2 ** (len(self.failed_pods) - 1), BACKOFF_MAX_S)
+        return last + timedelta(seconds=pause)
+
+    def missing(self) -> int:
+        """How many pods to create."""
+        if self.completions is None:
+            wanted = 0 if self.succeeded else self.parallelism
+        else:
+            wanted = min(self.parallelism, self.completions - self.succeeded)
+        resume = self.resume_at()
+        waits = resume is not None and self.now < resume
+        return 0 if waits else max(0, wanted - len(self.active))
+
+    def wake_at(self) -> datetime | None:
+        resume = self.resume_at()
+        times = [self._deadline_at(), resume if resume and resume > self.now else None]
+        return min(filter(None, times), default=None)
+
+
+def _create(s: JobSnapshot, count: _Count) -> list[Create]:
+    missing = count.missing()
+    name, uid = s.raw["metadata"]["name"], s.raw["metadata"]["uid"]
+    template = s.raw["spec"]["template"]
+    labels = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+    has = (template.get("metadata") or {}).get("labels") or {}
+    template = put(template, ("metadata", "labels"), {**has, **labels})
+    taken = {p.name.rpartition("-")[2] for p in s.pods}
+    made = []
+    for wave, suffix in zip(
+        waves(missing), instance_ids(s.seed, missing, taken=taken), strict=True
+    ):
+        pod = f"{name}-{suffix}"
+        done = Event("Normal", "SuccessfulCreate", f"Created pod: {pod}")
+        failed = Event("Warning", "FailedCreate", "Error creating: ")
+        obj = pod_from(s.raw, template, pod)
+        made.append(Create(obj=obj, wave=wave, done=done, failed=failed))
+    return made
+
+
+def _delete(pod: PodFacts) -> Delete:
+    done = Event("Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+    return Delete(key=pod.key, version="v1", uid=pod.uid, resource_version="", done=done)
+
+
+def _status(s: JobSnapshot, count: _Count, verdict: tuple[str, str, str] | None) -> Obj:
+    old: Obj = s.raw.get("status") or {}
+    found = [c for c in old.get("conditions") or () if c["type"] != "Suspended"]
+    was = next((c for c in old.get("conditions") or () if c["type"] == "Suspended"), None)
+    if count.suspended and verdict is None:
+        found.append(was or _condition("Suspended", "JobSuspended", "Job suspended", s.now))
+    if verdict is not None:
+        type_, reason, message = verdict
+        first = "SuccessCriteriaMet" if type_ == "Complete" else "FailureTarget"
+        found += [_condition(t, reason, message, s.now) for t in (first, type_)]
+    ended = verdict is not None
+    numbers = {
+        "active": 0 if ended or count.suspended else len(count.active),
+        "succeeded": count.succeeded,
+        "failed": count.failed,
+    }
+    status: dict[str, Any] = {key: value for key, value in numbers.items() if value}
+    if not ended:
+        status["ready"] = sum(p.ready for p in count.active)
+    else:
+        status |= {"ready": 0, "terminating": 0}
+    start = old.get("startTime") or (None if count.suspended else format_time(s.now))
+    if start:
+        status["startTime"] = start
+    if verdict is not None and verdict[0] == "Complete":
+        status["completionTime"] = format_time(s.now)
+    if found:
+        status["conditions"] = found
+    return status
+
+
+def _condition(type_: str, reason: str, message: str, now: datetime) -> Obj:
+    stamp = format_time(now)
+    return {
+        "type": type_,
+        "status": "True",
+        "lastProbeTime": stamp,
+        "lastTransitionTime": stamp,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def _finished(raw: Obj) -> Obj | None:
+    found: Sequence[Obj] = (raw.get("status") or {}).get("conditions") or ()
+    return next((c for c in found if c["type"] in FINISHED and c["status"] == "True"), None)
+
+
+def _expire(s: JobSnapshot) -> Plan:
+    """Delete a finished Job after spec.ttlSecondsAfterFinished, its pods with it."""
+    seconds, ended = s.raw["spec"].get("ttlSecondsAfterFinished"), _finished(s.raw)
+    since = parse_time(ended["lastTransitionTime"]) if ended else None
+    if seconds is None or since is None:
+        return Plan()
+    at = since + timedelta(seconds=seconds)
+    if s.now < at:
+        return Plan(wake_at=at)
+    meta = s.raw["metadata"]
+    key = ObjectKey("batch", "Job", meta["namespace"], meta["name"])
+    version, uid = meta["resourceVersion"], meta["uid"]
+    gone = Delete(
+        key=key, version="v1", uid=uid, resource_version=version, propagation="Background"
+    )
+    return Plan(actions=(gone,))
+
+
+JOB: Final = Workload[JobSnapshot](
+    kind=KIND, version="v1", owns=(POD,), observe=observe_job, decide=plan_job
+)

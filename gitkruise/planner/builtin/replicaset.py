@@ -1,0 +1,174 @@
+"""ReplicaSet: as many pods as asked for; which ones go first when there are too many.
+
+Source: replicaset controller of Kubernetes 1.34. Pods without an owner are not adopted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+from gitkruise.model.plan import Create, Delete, Event, Plan
+from gitkruise.model.pod import POD, PodFacts
+from gitkruise.model.settings import Gates
+from gitkruise.model.view import View
+from gitkruise.model.workload import Workload
+from gitkruise.planner.cloneset.create import instance_ids, waves
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_reference
+
+KIND: Final = GroupKind("apps", "ReplicaSet")
+BURST: Final = 500
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSetSnapshot:
+    """One ReplicaSet and the pods it controls. `seed` names new pods."""
+
+    raw: Obj
+    pods: tuple[PodFacts, ...]
+    now: datetime
+    seed: int
+
+
+def observe_replica_set(view: View, key: ObjectKey, now: datetime) -> ReplicaSetSnapshot | None:
+    raw = view.get(key)
+    if raw is None:
+        return None
+    uid = raw["metadata"]["uid"]
+    pods = tuple(p for p in view.pods_of(uid, key.namespace) if p.controller_uid == uid)
+    return ReplicaSetSnapshot(raw=raw, pods=pods, now=now, seed=seed_of(raw, now))
+
+
+def seed_of(raw: Obj, now: datetime) -> int:
+    """A number derived from who asks and when, to name what is created."""
+    text = f"{raw['metadata']['uid']}/{now.isoformat()}"
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big")
+
+
+def plan_replica_set(s: ReplicaSetSnapshot, gates: Gates) -> Plan:
+    """Create what is missing, delete what is too many, report."""
+    del gates
+    active = [p for p in s.pods if p.active]
+    wanted = s.raw["spec"].get("replicas", 1)
+    actions: list[Create | Delete] = []
+    if not s.raw["metadata"].get("deletionTimestamp"):
+        actions += _create(s, wanted - len(active))
+        actions += [_delete(p) for p in victims(active, len(active) - wanted, s.now)]
+    status, wake_at = _status(s, active)
+    same = status == s.raw.get("status")
+    return Plan(actions=tuple(actions), status=None if same else status, wake_at=wake_at)
+
+
+def _create(s: ReplicaSetSnapshot, missing: int) -> list[Create]:
+    count = min(max(0, missing), BURST)
+    if not count:
+        return []
+    name = s.raw["metadata"]["name"]
+    taken = {p.name.rpartition("-")[2] for p in s.pods}
+    made = []
+    for wave, suffix in zip(waves(count), instance_ids(s.seed, count, taken=taken), strict=True):
+        pod = f"{name}-{suffix}"
+        made.append(
+            Create(
+                obj=pod_from(s.raw, s.raw["spec"]["template"], pod),
+                wave=wave,
+                done=Event("Normal", "SuccessfulCreate", f"Created pod: {pod}"),
+                failed=Event("Warning", "FailedCreate", "Error creating: "),
+            )
+        )
+    return made
+
+
+def pod_from(owner: Obj, template: Obj, name: str) -> Obj:
+    """The pod `name` of a workload of Kubernetes' own."""
+    meta: dict[str, Any] = {
+        key: value for key, value in (template.get("metadata") or {}).items() if value
+    }
+    meta.pop("creationTimestamp", None)
+    meta |= {
+        "name": name,
+        "generateName": f"{owner['metadata']['name']}-",
+        "namespace": owner["metadata"]["namespace"],
+        "ownerReferences": [controller_reference(owner)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+
+
+def _delete(pod: PodFacts) -> Delete:
+    return Delete(
+        key=pod.key,
+        version="v1",
+        uid=pod.uid,
+        resource_version="",
+        done=Event("Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"),
+        failed=Event("Warning", "FailedDelete", "Error deleting: "),
+    )
+
+
+def victims(active: Sequence[PodFacts], count: int, now: datetime) -> list[PodFacts]:
+    """The `count` pods to delete: first those whose loss hurts least."""
+    if count <= 0:
+        return []
+    crowd = Counter(p.node for p in active if p.node)
+    return sorted(active, key=lambda pod: _hurt(pod, crowd[pod.node], now))[:count]
+
+
+def _hurt(pod: PodFacts, beside: int, now: datetime) -> tuple[Any, ...]:
+    created = pod.created or now
+    return (
+        bool(pod.node),
+        _PHASES.get(pod.phase, 0),
+        pod.ready,
+        pod.deletion_cost,
+        -beside,
+        _log_age(pod.ready_since if pod.ready else None, now),
+        -pod.restarts,
+        _log_age(created, now),
+        pod.uid,
+    )
+
+
+def _log_age(since: datetime | None, now: datetime) -> int:
+    """Ages compare by powers of two, so that pods of one generation are picked by uid."""
+    if since is None:
+        return -1
+    age = (now - since).total_seconds() * 1e9
+    return int(math.log2(age)) if age >= 1 else -1
+
+
+def _status(s: ReplicaSetSnapshot, active: Sequence[PodFacts]) -> tuple[Obj, datetime | None]:
+    spec, meta = s.raw["spec"], s.raw["metadata"]
+    least = timedelta(seconds=spec.get("minReadySeconds") or 0)
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    ready = [p for p in active if p.ready]
+    due = [(p.ready_since or s.now) + least for p in ready]
+    available = sum(1 for at in due if not least or at < s.now)
+    later = [at for at in due if least and at >= s.now]
+    numbers = {
+        "fullyLabeledReplicas": sum(labels.items() <= p.labels.items() for p in active),
+        "readyReplicas": len(ready),
+        "availableReplicas": available,
+        "observedGeneration": meta.get("generation") or 0,
+    }
+    kept = {
+        key: value
+        for key, value in (s.raw.get("status") or {}).items()
+        if key == "conditions" and value
+    }
+    status = {"replicas": len(active), **{k: v for k, v in numbers.items() if v}, **kept}
+    return status, min(later) + timedelta(milliseconds=1) if later else None
+
+
+REPLICASET: Final = Workload[ReplicaSetSnapshot](
+    kind=KIND,
+    version="v1",
+    owns=(POD,),
+    observe=observe_replica_set,
+    decide=plan_replica_set,
+)
