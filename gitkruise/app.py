@@ -8,12 +8,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gitkruise.controller.controllers import Controllers
 from gitkruise.controller.controllers import Options as ControllerOptions
-from gitkruise.errors import ApiError, ClusterFailed, Finding
+from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound
 from gitkruise.git.manifests import ParseCache
 from gitkruise.git.repo import Credentials, Repository
 from gitkruise.git.status_branch import Identity, Notes, StatusBranch
@@ -27,14 +27,17 @@ from gitkruise.gitops.source import SourceFollower, ref_of
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import Clock
-from gitkruise.kube.lease import Lease, LeaseName
+from gitkruise.kube.data import load_catalog
+from gitkruise.kube.lease import LEASES, Lease, LeaseName
 from gitkruise.kube.transport import Transport
 from gitkruise.model.config import Config, GitSource, Reference, Sink, Unit, duration
 from gitkruise.model.config import resolve_reference as resolve
 from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
-from gitkruise.planner.workloads import CLONESET
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.planner.workloads import CLONESET, WORKLOADS
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.times import format_micro_time
 
 log = logging.getLogger(__name__)
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "gitkruise-workloads"
@@ -259,3 +262,53 @@ async def _drive(options: RunOptions, live: LiveView, transport: Transport, cloc
         except* (ClusterFailed, ApiError) as lost:
             log.warning("workload controllers stopped: %s", lost.exceptions[0])
         await clock.sleep(1.0)
+
+
+async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
+    """The controllers that run inside an embedded cluster, until cancelled.
+
+    They hold the workloads lease for good (there is nobody to fail over to), so that a
+    `gitkruise run` on this cluster sees who drives its pods and does not drive them too.
+    """
+    await _hold_for_good(transport, clock)
+    controllers = Controllers(
+        WORKLOADS, transport, load_catalog(), clock, ControllerOptions(gates=gates)
+    )
+    await controllers.run()
+
+
+async def _hold_for_good(transport: Transport, clock: Clock) -> None:
+    now = format_micro_time(clock.now())
+    spec = {
+        "holderIdentity": "sandbox",
+        "leaseDurationSeconds": 10 * 365 * 24 * 3600,
+        "acquireTime": now,
+        "renewTime": now,
+    }
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"namespace": LEASE_NAMESPACE, "name": LEASE_NAME},
+        "spec": spec,
+    }
+    request = ApiRequest(
+        verb="patch",
+        resource=LEASES,
+        namespace=LEASE_NAMESPACE,
+        name=LEASE_NAME,
+        body=body,
+        content_type=APPLY_PATCH,
+        params={"fieldManager": "gitkruise-sandbox", "force": "true"},
+    )
+    await transport.send(request)
+
+
+async def release_workloads(transport: Transport) -> None:
+    """Undo what an earlier run with controllers inside left: the lease held for good."""
+    request = ApiRequest(verb="get", resource=LEASES, namespace=LEASE_NAMESPACE, name=LEASE_NAME)
+    try:
+        lease = (await transport.send(request)).body
+    except NotFound:
+        return
+    if get(lease, "spec", "holderIdentity") == "sandbox":
+        await transport.send(replace(request, verb="delete"))

@@ -31,7 +31,7 @@ async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
 
 
 async def choose_engine(transport: Transport, wishes: set[str], now: datetime) -> str:
-    """The one engine of this process. Raises ClusterFailed GK4110, GK4111 when wishes clash.
+    """The one engine of this process. Raises ClusterFailed GK4401, GK4402 when wishes clash.
 
     Two engines on one object is corruption, so units may not wish for different ones, and our
     own is refused while OpenKruise's manager is alive.
@@ -40,7 +40,7 @@ async def choose_engine(transport: Transport, wishes: set[str], now: datetime) -
     if len(firm) > 1:
         raise ClusterFailed(
             Finding(
-                code="GK4110",
+                code="GK4401",
                 message="units of one process ask for different engines",
                 notes=(
                     ("why", "two engines on one CloneSet would undo each other's work"),
@@ -52,7 +52,7 @@ async def choose_engine(transport: Transport, wishes: set[str], now: datetime) -
     if OWN in firm and alive:
         raise ClusterFailed(
             Finding(
-                code="GK4111",
+                code="GK4402",
                 message="OpenKruise's manager is running, and engine: own was asked for",
                 notes=(
                     ("why", "two engines on one CloneSet would undo each other's work"),

@@ -1,0 +1,162 @@
+"""gitkruise sandbox: the embedded cluster alone, in the foreground or the background."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gitkruise.cli.config import Environment, read_environment
+from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.model.settings import parse_gates
+
+if TYPE_CHECKING:
+    from gitkruise.sandbox.server import SandboxOptions
+
+
+@click.group()
+def sandbox() -> None:
+    """A Kubernetes-compatible cluster on loopback, with a simulated kubelet.
+
+    \b
+    Examples:
+      gitkruise sandbox up --detach
+      export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)
+      kubectl get clonesets -A -w
+    """
+
+
+def _state(environment: Environment) -> Path:
+    return environment.state_dir / "sandbox"
+
+
+@sandbox.command()
+@click.option("--detach", is_flag=True, help="Run in the background; stop it with `down`.")
+@click.option("--port", default=0, show_default=True, help="0 takes the last port, or a free one.")
+@click.option("--ephemeral", is_flag=True, help="Keep nothing on disk.")
+@click.option("--no-kubelet", is_flag=True, help="Leave pods to an outside scheduler and kubelet.")
+@click.option("--no-controllers", is_flag=True, help="Run no workload controllers inside.")
+@click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Also write a kubeconfig here.")
+@click.option("--nodes", default=5, show_default=True, help="Simulated nodes.")
+@click.option("--speed", default=1.0, show_default=True, help="Divides the delays of containers.")
+@click.option("--seed", default=0, show_default=True, help="Seed of uids and jitter.")
+def up(detach: bool, **flags: object) -> None:
+    """Start the embedded cluster.
+
+    In the foreground until Ctrl-C or SIGTERM, unless --detach. The kubeconfig is complete and
+    written only once the server answers.
+    """
+    environment = read_environment()
+    if detach:
+        _up_detached(environment)
+        return
+    _up_foreground(_options(environment, flags))
+
+
+def _options(environment: Environment, flags: dict[str, object]) -> SandboxOptions:
+    from gitkruise.sandbox.server import SandboxOptions  # noqa: PLC0415  imports aiohttp
+
+    kubeconfig = flags["kubeconfig"]
+    return SandboxOptions(
+        state_dir=None if flags["ephemeral"] else _state(environment),
+        ephemeral=bool(flags["ephemeral"]),
+        port=int(str(flags["port"])),
+        kubelet=not flags["no_kubelet"],
+        controllers=not flags["no_controllers"],
+        gates=parse_gates(str(flags["feature_gates"])),
+        nodes=int(str(flags["nodes"])),
+        speed=float(str(flags["speed"])),
+        seed=int(str(flags["seed"])),
+        kubeconfig=kubeconfig.absolute() if isinstance(kubeconfig, Path) else None,
+    )
+
+
+def _up_foreground(options: SandboxOptions) -> None:
+    from gitkruise.cli.serving import run_until_stopped  # noqa: PLC0415  imports aiohttp
+
+    def announce(url: str, kubeconfig: Path | None) -> None:
+        click.echo(f"cluster   {url}  (simulated: containers do not really run)", err=True)
+        if kubeconfig:
+            click.echo(f"try       export KUBECONFIG={kubeconfig}; kubectl get nodes", err=True)
+        click.echo("stop      Ctrl-C", err=True)
+
+    run_until_stopped(options, announce)
+
+
+def _up_detached(environment: Environment) -> None:
+    from gitkruise.sandbox import background  # noqa: PLC0415  only to start a process
+
+    flags = [word for word in sys.argv[1:] if word != "--detach"]
+    record = background.start_detached(
+        [sys.executable, "-m", "gitkruise", *flags], _state(environment)
+    )
+    click.echo(f"cluster   {record.url}  (pid {record.pid})", err=True)
+    click.echo("try       export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)", err=True)
+    click.echo("stop      gitkruise sandbox down", err=True)
+
+
+@sandbox.command()
+def down() -> None:
+    """Stop the embedded cluster; its state stays for the next `up`."""
+    from gitkruise.sandbox import background  # noqa: PLC0415  only to stop a process
+
+    stopped = background.stop(_state(read_environment()))
+    click.echo("stopped" if stopped else "no sandbox was running", err=True)
+
+
+@sandbox.command()
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.pass_context
+def status(ctx: click.Context, output: str) -> None:
+    """Say whether the embedded cluster runs. Exits 1 when it does not."""
+    from gitkruise.sandbox import background  # noqa: PLC0415  only to look at a process
+
+    root = _state(read_environment())
+    record = background.running(root)
+    if output == "json":
+        answer = {
+            "apiVersion": "gitkruise.io/v1alpha1",
+            "kind": "SandboxStatus",
+            "running": record is not None,
+            "stateDir": str(root),
+            **({"url": record.url, "pid": record.pid} if record else {}),
+        }
+        click.echo(json.dumps(answer, indent=2))
+    elif record:
+        click.echo(f"running   {record.url}  (pid {record.pid}, state in {root})")
+    else:
+        click.echo(f"not running  (state in {root})")
+    ctx.exit(0 if record else 1)
+
+
+@sandbox.command()
+@click.option("--path", is_flag=True, help="Print the file's path instead of its content.")
+def kubeconfig(path: bool) -> None:
+    """Print the kubeconfig of the running sandbox.
+
+    \b
+    Example:
+      export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)
+    """
+    file = sandbox_kubeconfig(read_environment())
+    click.echo(str(file) if path else file.read_text().rstrip())
+
+
+def sandbox_kubeconfig(environment: Environment) -> Path:
+    """The running sandbox's kubeconfig. Raises ClusterFailed GK4130 when none runs."""
+    from gitkruise.sandbox import background  # noqa: PLC0415  only to look at a process
+
+    root = _state(environment)
+    if background.running(root) is None:
+        raise ClusterFailed(
+            Finding(
+                code="GK4130",
+                message="no sandbox is running",
+                notes=(("state", str(root)), ("next", "gitkruise sandbox up --detach")),
+            )
+        )
+    return root / "kubeconfig"
