@@ -1,0 +1,1 @@
+"""What happens to one write before it is stored."""
