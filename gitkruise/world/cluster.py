@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.model.pod import PodFacts
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef, WatchEvent
 from gitkruise.world.dispatch import handle
 from gitkruise.world.state import Admit, Record, State
 from gitkruise.world.watchlog import watch
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Record", "World"]
 
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
 
 class World:
     """A deterministic cluster. Same calls in the same order give the same objects, uids and names.
@@ -26,8 +30,24 @@ class World:
     storage form and must not be changed in place.
     """
 
-    def __init__(self, catalog: Catalog, *, admit: Admit | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        admit: Admit | None = None,
+        seed: int = 0,
+        start: datetime = START,
+    ) -> None:
+        """A cluster with its first namespaces, created at `start`."""
         self.state = State(catalog, admit=admit, seed=seed)
+        for name in NAMESPACES:
+            request = ApiRequest(
+                verb="create",
+                resource=ResourceRef("", "v1", "namespaces"),
+                body={"metadata": {"name": name}},
+                params={"fieldManager": "kube-apiserver"},
+            )
+            self.handle(request, start)
 
     @property
     def version(self) -> int:
@@ -39,9 +59,7 @@ class World:
         """The kinds served now; grows and shrinks with CustomResourceDefinitions."""
         return self.state.catalog
 
-    def handle(
-        self, request: ApiRequest, now: datetime, *, user: str = "system:admin"
-    ) -> ApiReply:
+    def handle(self, request: ApiRequest, now: datetime, *, user: str = "system:admin") -> ApiReply:
         """Answer any request but a watch. Raises ApiError (with the server's Status) on refusal."""
         return handle(self.state, request, now, user=user)
 
@@ -76,7 +94,11 @@ class World:
 
     def restore(self, objects: Iterable[Obj], version: int) -> None:
         """Replace everything by `objects` (storage form, as stored) as of resourceVersion `version`."""
-        raise AssertionError
+        items = [(key_of(obj), obj) for obj in objects]
+        self.state.load(items, version)
+        for key, obj in items:
+            if key.group_kind == _CRD:
+                self.state.catalog = self.state.catalog.with_crd(obj)
 
     def fork(self) -> World:
         """An independent copy that shares the (immutable) objects; its journal starts empty."""

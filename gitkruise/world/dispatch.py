@@ -1,9 +1,98 @@
-"""From a request to the verb that answers it."""
+"""From a request to the function that answers it: one table of verbs and one of subresources."""
+
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
+from typing import Final
+
+from gitkruise.errors import BadRequest
+from gitkruise.wire.kinds import Kind
+from gitkruise.wire.names import GroupKind
+from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiReply, ApiRequest
+from gitkruise.world import refusals
+from gitkruise.world.call import Call, Options, read_options
+from gitkruise.world.deletion import delete, delete_collection
+from gitkruise.world.isolation import POD, WRITABLE
+from gitkruise.world.pods import bind, evict
+from gitkruise.world.queries import get_object, list_objects
+from gitkruise.world.scale import patch_scale, read_scale, update_scale
 from gitkruise.world.state import State
+from gitkruise.world.verbs import create, patch, update
+from gitkruise.world.virtual import REVIEWS, review
+
+Verb = Callable[[Call], ApiReply]
+BINDING: Final = GroupKind("", "Binding")
+_VERBS: Final[Mapping[str, Verb]] = {
+    "get": get_object,
+    "list": list_objects,
+    "create": create,
+    "update": update,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+_NAMED: Final = frozenset({"get", "update", "patch", "delete"})
+_WRITES: Final = frozenset({"create", "update", "patch"})
+_SUBRESOURCES: Final[Mapping[tuple[str, str], Verb]] = {
+    ("get", "scale"): read_scale,
+    ("update", "scale"): update_scale,
+    ("patch", "scale"): patch_scale,
+    ("create", "binding"): bind,
+    ("create", "eviction"): evict,
+    **{("get", name): get_object for name in WRITABLE},
+    **{("update", name): update for name in WRITABLE},
+    **{("patch", name): patch for name in WRITABLE},
+}
 
 
 def handle(state: State, request: ApiRequest, now: datetime, *, user: str) -> ApiReply:
-    raise AssertionError
+    """See World.handle."""
+    kind = state.catalog.by_ref(request.resource)
+    if kind is None:
+        raise refusals.no_such_resource()
+    verb = _verb_of(kind, request)
+    options = read_options(request) if request.verb in _WRITES else Options()
+    return verb(Call(state=state, kind=kind, request=request, now=now, user=user, options=options))
+
+
+def _verb_of(kind: Kind, request: ApiRequest) -> Verb:
+    """The function for a request. Raises NotFound or MethodNotAllowed where no route leads."""
+    if kind.group_kind in REVIEWS and request.verb == "create":
+        return review
+    if kind.group_kind == BINDING and request.verb == "create":
+        return _bind_by_body
+    if bool(request.namespace) and not kind.namespaced:
+        raise refusals.no_such_resource()
+    _check_route(kind, request)
+    if request.subresource:
+        if request.subresource not in kind.subresources:
+            raise refusals.no_such_resource()
+        found = _SUBRESOURCES.get((request.verb, request.subresource))
+    else:
+        found = _VERBS.get(request.verb) if request.verb in kind.verbs else None
+    if found is None:
+        raise refusals.no_such_method()
+    return found
+
+
+def _check_route(kind: Kind, request: ApiRequest) -> None:
+    """Names belong to some verbs and not to others, and so do namespaces."""
+    named = request.verb in _NAMED or bool(request.subresource)
+    anywhere = request.verb == "list"
+    if named != bool(request.name) and not (anywhere and request.name):
+        raise refusals.no_such_method()
+    if kind.namespaced and not request.namespace and not anywhere:
+        raise refusals.no_such_method()
+
+
+def _bind_by_body(call: Call) -> ApiReply:
+    """POST of a Binding to its collection: the pod is named by the body."""
+    pods = call.state.catalog.stored(POD)
+    name = get(call.request.body, "metadata", "name", default="")
+    if pods is None or not name:
+        raise BadRequest("a Binding needs the name of its pod in metadata.name")
+    request = replace(call.request, resource=pods.ref, name=name, subresource="binding")
+    return bind(replace(call, kind=pods, request=request))

@@ -12,7 +12,8 @@ from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 
 if TYPE_CHECKING:
     from gitkruise.admission.request import AdmissionRequest
-    from gitkruise.wire.catalog import Catalog, Kind
+    from gitkruise.wire.catalog import Catalog
+    from gitkruise.wire.kinds import Kind
 
 JOURNAL_MAX: Final = 100_000
 Admit: TypeAlias = "Callable[[AdmissionRequest], Obj | None]"
@@ -101,6 +102,12 @@ class State:
             return list(bucket.in_order()) if bucket else []
         names = sorted(buckets, key=lambda name: name + "/")
         return [obj for name in names for obj in buckets[name].in_order()]
+
+    def stored_kind(self, kind: Kind) -> Kind:
+        """The kind in the version its objects are stored in."""
+        if kind.version == kind.storage_version:
+            return kind
+        return self.catalog.stored(kind.group_kind) or kind
 
     def group_kinds(self) -> list[GroupKind]:
         """Kinds of which at least one object exists, in name order."""

@@ -1,0 +1,185 @@
+"""Server-side apply: merging what a manager wants, and asking first when others own it.
+
+Source: structured-merge-diff's updater (merge, prune what the manager no longer applies and
+nobody else owns, then compare) and the API server's field manager around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gitkruise.errors import ApplyConflict, BadRequest, Cause, InternalError, StatusDetails
+from gitkruise.wire.names import Obj
+from gitkruise.wire.nodes import Node
+from gitkruise.wire.schema import unknown_fields
+from gitkruise.wire.times import format_time
+from gitkruise.world.call import Call
+from gitkruise.world.fieldset import (
+    FieldSet,
+    difference,
+    intersection,
+    members,
+    path_set,
+    printed,
+    union,
+    without_below,
+)
+from gitkruise.world.managed import (
+    APPLY,
+    UNOWNED,
+    UPDATE,
+    Change,
+    Entry,
+    Managers,
+    Who,
+    conflicts,
+    empty_object,
+    in_version,
+    owned,
+    read_managers,
+    released,
+    schema_of,
+    write_managers,
+    writer,
+)
+from gitkruise.world.structure import compare, field_set, merge, remove, with_named_fields
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+_STATUS: Final = path_set([("f:status",)])
+
+
+def apply(call: Call, live: Obj | None, config: Obj) -> tuple[Obj, list[dict[str, Any]]]:
+    """(the object after applying `config`, its managedFields), in the request's version.
+
+    `live` is the present object in that version, None on create. Raises ApplyConflict when others
+    own what would change and force is not set, BadRequest for a config that cannot be applied.
+    """
+    if config["metadata"].get("managedFields"):
+        raise BadRequest("metadata.managedFields must be nil")
+    _check_declared(call, config)
+    me = writer(call, APPLY)
+    base = live if live is not None else empty_object(call)
+    managers = _managers_of(call, live)
+    last = managers.get(me)
+    node = call.kind.schema
+    merged = merge(base, config, node)
+    wanted = _own_part(call, difference(field_set(config, node), UNOWNED))
+    now = format_time(call.now)
+    managers[me] = Entry(api_version=call.kind.api_version, fields=wanted, time=now)
+    if last is not None and last.fields:
+        merged = _pruned(call, merged, managers, last)
+    change = Change(call, base, merged)
+    found = conflicts(managers, change, me)
+    if found and not call.options.force:
+        raise _conflict(found, managers)
+    after = released(managers, change, me)
+    if last is not None and wanted == last.fields and last.api_version == call.kind.api_version:
+        same = change.in_version(call.kind.api_version)
+        if same == ({}, {}) and last.time:
+            after[me] = last
+    return merged, write_managers(after)
+
+
+def _managers_of(call: Call, live: Obj | None) -> Managers:
+    """The live object's managers; what an untracked object already has belongs to "before-first-apply"."""
+    if live is None:
+        return {}
+    managers = read_managers(live["metadata"].get("managedFields"))
+    if managers:
+        return managers
+    found = compare(empty_object(call), live, call.kind.schema)
+    fields, _ = owned(found)
+    who = Who(BEFORE_FIRST_APPLY, UPDATE, call.kind.api_version, "")
+    entry = Entry(api_version=call.kind.api_version, fields=fields, time=format_time(call.now))
+    return {who: entry} if fields else {}
+
+
+def _own_part(call: Call, fields: FieldSet) -> FieldSet:
+    """What a write to this (sub)resource can own: status only, or all but status."""
+    if "status" not in call.kind.subresources:
+        return fields
+    if call.subresource == "status":
+        return {name: below for name, below in fields.items() if name == "f:status"}
+    return without_below(fields, _STATUS)
+
+
+def _pruned(call: Call, merged: Obj, managers: Managers, last: Entry) -> Obj:
+    """`merged` without what the manager applied last time, not now, and nobody else owns."""
+    node = schema_of(call, last.api_version)
+    if node is None:
+        return merged
+    whole = in_version(merged, last.api_version)
+    kept = remove(whole, with_named_fields(last.fields, node), node)
+    by_version: dict[str, FieldSet] = {}
+    for entry in managers.values():
+        known = by_version.get(entry.api_version, {})
+        by_version[entry.api_version] = union(known, entry.fields)
+    order = sorted(by_version, key=lambda version: version != last.api_version)
+    for version in order:
+        whole, kept = _with_owned(call, whole, kept, version, by_version[version])
+    whole, kept = (in_version(obj, last.api_version) for obj in (whole, kept))
+    dangling = intersection(
+        difference(_named(whole, node), _named(kept, node)), with_named_fields(last.fields, node)
+    )
+    return in_version(remove(whole, dangling, node), call.kind.api_version)
+
+
+def _with_owned(
+    call: Call, whole: Obj, kept: Obj, version: str, fields: FieldSet
+) -> tuple[Obj, Obj]:
+    """`kept` with those parts of `whole` back that somebody owns in `version`."""
+    node = schema_of(call, version)
+    if node is None:
+        return whole, kept
+    whole, kept = in_version(whole, version), in_version(kept, version)
+    stay = union(_named(kept, node), with_named_fields(fields, node))
+    return whole, remove(whole, difference(_named(whole, node), stay), node)
+
+
+def _named(obj: Obj, node: Node) -> FieldSet:
+    return with_named_fields(field_set(obj, node), node)
+
+
+def _check_declared(call: Call, config: Obj) -> None:
+    problems = unknown_fields(call.kind.schema, config)
+    if not problems:
+        return
+    namespace, name = call.request.namespace, call.request.name
+    lines = [f".{problem.field}: field not declared in schema" for problem in problems]
+    listed = lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
+    group, version = call.kind.group, call.kind.version
+    raise InternalError(
+        f"failed to create typed patch object ({namespace}/{name}; {group}/{version},"
+        f" Kind={call.kind.kind}): {listed}"
+    )
+
+
+def _conflict(found: Mapping[Who, FieldSet], managers: Managers) -> ApplyConflict:
+    """The 409 with one cause for each field; managers and fields in order."""
+    listed = [
+        (_printed(who, managers[who]), [printed(path) for path in members(fields)])
+        for who, fields in sorted(found.items())
+    ]
+    causes = tuple(
+        Cause(path, "FieldManagerConflict", f"conflict with {who}")
+        for who, paths in listed
+        for path in paths
+    )
+    if len(causes) == 1:
+        text = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+    else:
+        lines = [
+            line
+            for who, paths in listed
+            for line in (f"conflicts with {who}:", *(f"- {path}" for path in paths))
+        ]
+        text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    return ApplyConflict(text, StatusDetails(causes=causes))
+
+
+def _printed(who: Who, entry: Entry) -> str:
+    text = f'"{who.manager}"'
+    if who.subresource:
+        text += f' with subresource "{who.subresource}"'
+    return f"{text} using {entry.api_version}" if who.operation == UPDATE else text

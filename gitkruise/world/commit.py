@@ -1,0 +1,102 @@
+"""Storing and removing objects, and what goes with it for namespaces and definitions of kinds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gitkruise.wire.kinds import Kind
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.paths import get
+from gitkruise.wire.times import format_time
+from gitkruise.world import crds
+from gitkruise.world.call import Call
+from gitkruise.world.identity import new_uid
+from gitkruise.world.isolation import CRD, NAMESPACE
+from gitkruise.world.state import State
+
+SERVICE_ACCOUNT: Final = GroupKind("", "ServiceAccount")
+
+
+def namespace_key(name: str) -> ObjectKey:
+    return ObjectKey("", "Namespace", "", name)
+
+
+def commit(call: Call, stored: Obj | None, made: Obj) -> Obj:
+    """Store what `new_object` or `changed_object` made; the object in storage form.
+
+    An object whose last finalizer went while it was being deleted is removed instead. With dryRun
+    nothing is stored, and the answer is what would have been.
+    """
+    kind = call.state.stored_kind(call.kind)
+    obj = call.to_storage(made)
+    if kind.group_kind == CRD:
+        obj = crds.accepted(call.state, obj, call.now)
+    if call.options.dry_run:
+        return obj
+    if stored is not None and is_finished(obj):
+        remove(call.state, kind, key_of(obj))
+        return obj
+    result = store(call.state, kind, obj)
+    if stored is None and kind.group_kind == NAMESPACE:
+        _default_account(call, result)
+    return result
+
+
+def store(state: State, kind: Kind, obj: Obj) -> Obj:
+    """Put `obj` (storage form) under the next version."""
+    meta = {**obj["metadata"], "resourceVersion": str(state.version + 1)}
+    stored = state.commit(kind, key_of(obj), {**obj, "metadata": meta})
+    if kind.group_kind == CRD:
+        state.catalog = state.catalog.with_crd(stored)
+    return stored
+
+
+def is_finished(obj: Obj) -> bool:
+    """Whether nothing holds an object that is being deleted any more."""
+    meta = obj["metadata"]
+    if not meta.get("deletionTimestamp") or meta.get("finalizers"):
+        return False
+    if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1":
+        return not get(obj, "spec", "finalizers")
+    return not meta.get("deletionGracePeriodSeconds")
+
+
+def remove(state: State, kind: Kind, key: ObjectKey) -> Obj:
+    """Take an object out of the cluster; its last state. The last instance takes a dying definition along."""
+    last = state.commit(kind, key, None)
+    if kind.group_kind == CRD:
+        state.catalog = state.catalog.without_crd(key.name)
+    elif kind.crd:
+        _finish_definition(state, kind)
+    return last
+
+
+def _finish_definition(state: State, kind: Kind) -> None:
+    key = ObjectKey(CRD.group, CRD.kind, "", f"{kind.plural}.{kind.group}")
+    definition = state.get(key)
+    if definition is None or not definition["metadata"].get("deletionTimestamp"):
+        return
+    if state.objects(kind.group_kind):
+        return
+    left = [f for f in definition["metadata"].get("finalizers") or () if f != crds.CLEANUP]
+    of = state.catalog.stored(CRD)
+    assert of is not None
+    if not left:
+        remove(state, of, key)
+        return
+    store(state, of, {**definition, "metadata": {**definition["metadata"], "finalizers": left}})
+
+
+def _default_account(call: Call, namespace: Obj) -> None:
+    """Every namespace has a ServiceAccount "default", as the service account controller makes it."""
+    kind = call.state.catalog.stored(SERVICE_ACCOUNT)
+    if kind is None:
+        return
+    meta: dict[str, Any] = {
+        "name": "default",
+        "namespace": namespace["metadata"]["name"],
+        "uid": new_uid(call.state),
+        "creationTimestamp": format_time(call.now),
+    }
+    account = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
+    store(call.state, kind, account)

@@ -1,0 +1,283 @@
+"""delete and deletecollection: preconditions, grace, finalizers and propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.admission.request import DELETE, AdmissionRequest
+from gitkruise.errors import BadRequest, NotFound
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.paths import get, put
+from gitkruise.wire.request import ApiReply
+from gitkruise.wire.times import format_time, parse_time
+from gitkruise.world import refusals
+from gitkruise.world.call import Call, read_dry_run
+from gitkruise.world.commit import is_finished, remove, store
+from gitkruise.world.crds import CLEANUP
+from gitkruise.world.isolation import CRD, NAMESPACE, POD
+from gitkruise.world.queries import list_items, list_reply
+from gitkruise.world.refusals import bad_options
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+DEFAULT_GRACE_S: Final = 30
+IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
+POLICIES: Final = ("Foreground", "Background", "Orphan")
+# Kinds that answer a deletion with the object; others answer with a Status.
+RETURNED: Final = frozenset(
+    {POD, NAMESPACE}
+    | {
+        GroupKind("", kind)
+        for kind in ("PersistentVolumeClaim", "PersistentVolume", "Service", "ServiceAccount")
+    }
+)
+# Kinds whose dependents live on unless the request says otherwise.
+ORPHANING: Final = frozenset({GroupKind("", "ReplicationController"), GroupKind("batch", "Job")})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOptions:
+    """meta/v1 DeleteOptions, from body and query, checked."""
+
+    dry_run: bool = False
+    grace_s: int | None = None
+    propagation: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+def read_delete_options(call: Call) -> DeleteOptions:
+    """Raises BadRequest and InvalidObject (422 about DeleteOptions)."""
+    body = call.request.body or {}
+    if not isinstance(body, Mapping):
+        raise BadRequest("DeleteOptions must be an object")
+    params = {**call.request.params, **{k: v for k, v in body.items() if v is not None}}
+    policy = params.get("propagationPolicy") or ""
+    orphan = params.get("orphanDependents")
+    if policy and policy not in POLICIES:
+        words = ", ".join(f'"{word}"' for word in (*POLICIES, "nil"))
+        why = f'Unsupported value: "{policy}": supported values: {words}'
+        raise bad_options("DeleteOptions", "propagationPolicy", "FieldValueNotSupported", why)
+    if policy and orphan is not None:
+        why = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        raise bad_options("DeleteOptions", "propagationPolicy", "FieldValueInvalid", why)
+    if orphan is not None:
+        policy = "Orphan" if orphan in (True, "true") else "Background"
+    asked = params.get("preconditions") or {}
+    return DeleteOptions(
+        dry_run=read_dry_run("DeleteOptions", params),
+        grace_s=_seconds(params.get("gracePeriodSeconds")),
+        propagation=policy,
+        uid=asked.get("uid") or "",
+        resource_version=asked.get("resourceVersion") or "",
+    )
+
+
+def _seconds(value: Any) -> int | None:
+    if value is None or value == "":
+        return None
+    try:
+        seconds = int(value)
+    except (TypeError, ValueError):
+        raise BadRequest(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+    return 1 if seconds < 0 else seconds
+
+
+def delete(call: Call) -> ApiReply:
+    """DELETE of one object: a Status when it is gone, the object while something holds it."""
+    options = read_delete_options(call)
+    stored = call.stored()
+    if call.kind.group_kind == NAMESPACE and call.name in IMMORTAL:
+        raise refusals.forbidden(call.kind, call.name, "this namespace may not be deleted")
+    _check_preconditions(call, stored, options)
+    left = _delete(call, stored, options)
+    if left is not None:
+        return ApiReply(status=200, body=call.shown(left), warnings=tuple(call.warnings))
+    if call.kind.group_kind in RETURNED:
+        return ApiReply(status=200, body=call.shown(stored), warnings=tuple(call.warnings))
+    return ApiReply(status=200, body=_success(call, stored), warnings=tuple(call.warnings))
+
+
+def _success(call: Call, stored: Obj) -> Obj:
+    kind = call.kind
+    details = {
+        "name": call.name,
+        "group": kind.group,
+        "kind": kind.plural,
+        "uid": stored["metadata"]["uid"],
+    }
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }
+
+
+def _check_preconditions(call: Call, stored: Obj, options: DeleteOptions) -> None:
+    meta = stored["metadata"]
+    if options.uid and options.uid != meta["uid"]:
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record"
+            f" ({meta['uid']}). The object might have been deleted and then recreated"
+        )
+        raise refusals.precondition(call.kind, call.name, why)
+    version = options.resource_version
+    if version and version != meta["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion"
+            f" in record ({meta['resourceVersion']}). The object might have been modified"
+        )
+        raise refusals.precondition(call.kind, call.name, why)
+
+
+def _delete(call: Call, stored: Obj, options: DeleteOptions) -> Obj | None:
+    """Delete one stored object as far as it goes now; what is left of it, or None."""
+    _admit(call, stored, dry_run=options.dry_run)
+    marked = marked_for_deletion(stored, options, call.now)
+    kind = call.state.stored_kind(call.kind)
+    if options.dry_run:
+        return None if is_finished(marked) else marked
+    if is_finished(marked):
+        remove(call.state, kind, key_of(stored))
+        return None
+    left = stored if marked == stored else store(call.state, kind, marked)
+    return _delete_instances(call, left) if kind.group_kind == CRD else left
+
+
+def _admit(call: Call, stored: Obj, *, dry_run: bool) -> None:
+    if call.state.admit is None:
+        return
+    request = AdmissionRequest(
+        operation=DELETE,
+        kind=call.kind,
+        key=call.key(stored["metadata"]["name"]),
+        obj=None,
+        old=call.shown(stored),
+        user=call.user,
+        dry_run=dry_run,
+        view=call.state,
+    )
+    call.state.admit(request)
+
+
+def marked_for_deletion(obj: Obj, options: DeleteOptions, now: datetime) -> Obj:
+    """`obj` as a delete leaves it: finalizers of the policy, deletionTimestamp, grace.
+
+    Source: rest.BeforeDelete and the registry's finalizer rules; pods: D.13. A second delete can
+    only shorten a pod's grace.
+    """
+    meta = dict(obj["metadata"])
+    finalizers = _finalizers(obj, options.propagation)
+    if obj["kind"] == CRD.kind and CLEANUP not in finalizers:
+        finalizers = [*finalizers, CLEANUP]
+    meta.pop("finalizers", None)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    grace = _grace_s(obj, options)
+    running = meta.get("deletionTimestamp")
+    shorter = running and grace < int(meta.get("deletionGracePeriodSeconds") or 0)
+    if not running or shorter:
+        if obj["kind"] != "Namespace":
+            meta["deletionGracePeriodSeconds"] = grace
+        meta["deletionTimestamp"] = _deadline(meta, grace, now)
+        if not running and meta.get("generation"):
+            meta["generation"] += 1
+    out: Obj = {**obj, "metadata": meta}
+    if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1":
+        out = put(out, ("status", "phase"), "Terminating")
+    return out
+
+
+def _deadline(meta: Mapping[str, Any], grace: int, now: datetime) -> str:
+    """When the grace ends; a shortened one counts from when the deletion was asked for."""
+    asked = parse_time(meta.get("deletionTimestamp"))
+    if asked is None or grace == 0:
+        return format_time(now + timedelta(seconds=grace))
+    begun = asked - timedelta(seconds=int(meta.get("deletionGracePeriodSeconds") or 0))
+    return format_time(begun + timedelta(seconds=grace))
+
+
+def _finalizers(obj: Obj, policy: str) -> list[str]:
+    present = list(obj["metadata"].get("finalizers") or ())
+    kind = GroupKind(*_group_kind(obj))
+    if not policy:
+        held = ORPHAN in present or FOREGROUND in present
+        if held or kind not in ORPHANING:
+            return present
+        policy = "Orphan"
+    wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy)
+    kept = [name for name in present if name not in (ORPHAN, FOREGROUND) or name == wanted]
+    return [*kept, wanted] if wanted and wanted not in kept else kept
+
+
+def _group_kind(obj: Obj) -> tuple[str, str]:
+    key = key_of(obj)
+    return key.group, key.kind
+
+
+def _grace_s(obj: Obj, options: DeleteOptions) -> int:
+    """Seconds a pod may take to stop; 0 for everything else, and for pods nobody runs."""
+    if obj["kind"] != "Pod" or obj["apiVersion"] != "v1":
+        return 0
+    if not get(obj, "spec", "nodeName") or get(obj, "status", "phase") in ("Succeeded", "Failed"):
+        return 0
+    if options.grace_s is not None:
+        return options.grace_s
+    own = get(obj, "spec", "terminationGracePeriodSeconds", default=DEFAULT_GRACE_S)
+    return max(int(own), 1) if int(own) < 0 else int(own)
+
+
+def _delete_instances(call: Call, definition: Obj) -> Obj | None:
+    """Delete every object of a definition that is going; the definition if something is left."""
+    spec = definition["spec"]
+    group_kind = GroupKind(spec["group"], spec["names"]["kind"])
+    kind = call.state.catalog.stored(group_kind)
+    for obj in call.state.objects(group_kind) if kind else ():
+        assert kind is not None
+        marked = marked_for_deletion(obj, DeleteOptions(propagation="Background"), call.now)
+        if is_finished(marked):
+            remove(call.state, kind, key_of(obj))
+        elif marked != obj:
+            store(call.state, kind, marked)
+    of = call.state.stored_kind(call.kind)
+    key = ObjectKey(CRD.group, CRD.kind, "", definition["metadata"]["name"])
+    present = call.state.get(key)
+    if present is None or (kind is not None and call.state.objects(group_kind)):
+        return present
+    left = [name for name in present["metadata"].get("finalizers") or () if name != CLEANUP]
+    if not left:
+        remove(call.state, of, key)
+        return None
+    return store(
+        call.state, of, {**present, "metadata": {**present["metadata"], "finalizers": left}}
+    )
+
+
+def delete_collection(call: Call) -> ApiReply:
+    """DELETE of a list: each object as `delete` does; the list of what was there."""
+    options = read_delete_options(call)
+    found: Sequence[Obj] = list_items(call)
+    version = call.state.version
+    for obj in found:
+        if call.kind.group_kind == NAMESPACE and obj["metadata"]["name"] in IMMORTAL:
+            continue
+        try:
+            _delete(call, _current(call, obj), options)
+        except NotFound:
+            continue  # removed together with another object of the list
+    return ApiReply(
+        status=200, body=list_reply(call, found, version), warnings=tuple(call.warnings)
+    )
+
+
+def _current(call: Call, obj: Obj) -> Obj:
+    key = key_of(obj)
+    found = call.state.get(key)
+    if found is None:
+        raise refusals.not_found(call.kind, key.name)
+    return found

@@ -1,0 +1,256 @@
+"""metadata.managedFields: who owns which field, read, kept up on writes, and written back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from gitkruise.admission.conversion import convert
+from gitkruise.wire.names import Obj, split_api_version
+from gitkruise.wire.nodes import Node
+from gitkruise.wire.times import format_time
+from gitkruise.world.call import Call
+from gitkruise.world.fieldset import (
+    NOTHING,
+    FieldSet,
+    difference,
+    from_fields_v1,
+    intersection,
+    path_set,
+    to_fields_v1,
+    union,
+)
+from gitkruise.world.structure import Comparison, compare
+
+UPDATE_MANAGERS_MAX: Final = 10  # older ones are joined as "ancient-changes"
+ANCIENT: Final = "ancient-changes"
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+# Fields nobody owns.
+UNOWNED: Final = path_set(
+    [("f:apiVersion",), ("f:kind",), ("f:metadata",)]
+    + [
+        ("f:metadata", "f:" + name)
+        for name in (
+            "name", "namespace", "creationTimestamp", "selfLink", "uid", "generation",
+            "managedFields", "resourceVersion",
+        )
+    ]
+)  # fmt: skip
+
+
+class Who(NamedTuple):
+    """Identity of an entry; an applier's stays the same when it changes its API version."""
+
+    manager: str
+    operation: str
+    api_version: str  # "" for appliers
+    subresource: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    api_version: str
+    fields: FieldSet
+    time: str = ""
+
+
+Managers = dict[Who, Entry]
+
+
+def writer(call: Call, operation: str) -> Who:
+    """The identity this request writes under."""
+    version = "" if operation == APPLY else call.kind.api_version
+    return Who(call.options.manager, operation, version, call.subresource)
+
+
+def read_managers(listed: Sequence[Mapping[str, Any]] | None) -> Managers:
+    """The entries of metadata.managedFields; malformed ones (a client's forgery) are not kept."""
+    out: Managers = {}
+    for raw in listed or ():
+        fields, version, operation = (
+            raw.get("fieldsV1"),
+            raw.get("apiVersion"),
+            raw.get("operation"),
+        )
+        if not isinstance(fields, Mapping) or not version or operation not in (APPLY, UPDATE):
+            continue
+        who = Who(
+            raw.get("manager") or "",
+            operation,
+            "" if operation == APPLY else version,
+            raw.get("subresource") or "",
+        )
+        out[who] = Entry(
+            api_version=version, fields=from_fields_v1(fields), time=raw.get("time") or ""
+        )
+    return out
+
+
+def write_managers(managers: Managers) -> list[dict[str, Any]]:
+    """metadata.managedFields in the server's order: operation, time, manager, version, subresource."""
+
+    def order(item: tuple[Who, Entry]) -> tuple[str, ...]:
+        who, entry = item
+        return (who.operation, entry.time, who.manager, entry.api_version, who.subresource)
+
+    return [
+        _written(who, entry) for who, entry in sorted(managers.items(), key=order) if entry.fields
+    ]
+
+
+def _written(who: Who, entry: Entry) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "manager": who.manager,
+        "operation": who.operation,
+        "apiVersion": entry.api_version,
+        "time": entry.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": to_fields_v1(entry.fields),
+        "subresource": who.subresource,
+    }
+    return {key: value for key, value in out.items() if value != ""}
+
+
+def is_reset(listed: Any) -> bool:
+    """Whether a client asks to forget all managers (`managedFields: [{}]`)."""
+    return bool(listed) and len(listed) == 1 and not any(listed[0].values())
+
+
+def owned(found: Comparison) -> tuple[FieldSet, FieldSet]:
+    """(fields set, fields removed) by a change, without those nobody owns."""
+    taken = union(found.added, found.modified)
+    return difference(taken, UNOWNED), difference(found.removed, UNOWNED)
+
+
+class Change:
+    """One change of an object, comparable in every version its managers speak."""
+
+    def __init__(self, call: Call, old: Obj, new: Obj) -> None:
+        self._call = call
+        self._old = old
+        self._new = new
+        self._known: dict[str, tuple[FieldSet, FieldSet]] = {}
+
+    def in_version(self, api_version: str) -> tuple[FieldSet, FieldSet] | None:
+        """(set, removed) as seen in `api_version`; None when that version is not served."""
+        if api_version not in self._known:
+            node = schema_of(self._call, api_version)
+            if node is None:
+                return None
+            sides = (in_version(obj, api_version) for obj in (self._old, self._new))
+            self._known[api_version] = owned(compare(*sides, node))
+        return self._known[api_version]
+
+
+def schema_of(call: Call, api_version: str) -> Node | None:
+    if api_version == call.kind.api_version:
+        return call.kind.schema
+    group, version = split_api_version(api_version)
+    kind = call.state.catalog.by_kind(group, version, call.kind.kind)
+    return kind.schema if kind else None
+
+
+def in_version(obj: Obj, api_version: str) -> Obj:
+    if obj["apiVersion"] == api_version:
+        return obj
+    return convert(obj, split_api_version(api_version)[1])
+
+
+def after_update(call: Call, old: Obj | None, new: Obj) -> list[dict[str, Any]] | None:
+    """managedFields of `new` after an ordinary write; None when its managers are not tracked.
+
+    `old` is None on create. An object without managers is not tracked again before its first
+    apply, and `[{}]` makes one of any object. Both objects are in the request's version.
+    """
+    given = new["metadata"].get("managedFields")
+    if is_reset(given):
+        return None
+    before = old["metadata"].get("managedFields") if old is not None else None
+    if old is not None and not (before or given):
+        return None
+    listed = given or before
+    change = Change(call, old if old is not None else empty_object(call), new)
+    taken, removed = change.in_version(call.kind.api_version) or (NOTHING, NOTHING)
+    if not taken and not removed and listed is before:
+        return list(before) if before else None
+    managers = read_managers(listed) or read_managers(before)
+    managers = released(managers, change)
+    me = writer(call, UPDATE)
+    if taken:
+        mine = managers.get(me)
+        fields = union(mine.fields, taken) if mine else taken
+        time = "" if call.subresource == "scale" else format_time(call.now)
+        managers[me] = Entry(api_version=call.kind.api_version, fields=fields, time=time)
+    return write_managers(_capped(managers)) or None
+
+
+def released(managers: Managers, change: Change, keep: Who | None = None) -> Managers:
+    """Managers after `change`: everyone but `keep` loses what it set or removed."""
+    out: Managers = {}
+    for who, entry in managers.items():
+        seen = None if who == keep else change.in_version(entry.api_version)
+        if seen is None:
+            out[who] = entry
+            continue
+        fields = difference(difference(entry.fields, seen[0]), seen[1])
+        if fields:
+            out[who] = entry if fields == entry.fields else replace(entry, fields=fields)
+    return out
+
+
+def conflicts(managers: Managers, change: Change, keep: Who) -> dict[Who, FieldSet]:
+    """What of other managers' fields the change sets."""
+    out: dict[Who, FieldSet] = {}
+    for who, entry in managers.items():
+        seen = None if who == keep else change.in_version(entry.api_version)
+        both = intersection(entry.fields, seen[0]) if seen else NOTHING
+        if both:
+            out[who] = both
+    return out
+
+
+def _capped(managers: Managers) -> Managers:
+    """At most so many update managers; the oldest are joined, one entry for each API version."""
+    updates = [(entry.time, who) for who, entry in managers.items() if who.operation == UPDATE]
+    excess = len(updates) - UPDATE_MANAGERS_MAX
+    if excess <= 0:
+        return managers
+    out = dict(managers)
+    for _, who in sorted(updates)[: excess + 1]:
+        entry = out.pop(who)
+        joined = Who(ANCIENT, UPDATE, entry.api_version, "")
+        known = out.get(joined)
+        fields = union(known.fields, entry.fields) if known else entry.fields
+        out[joined] = replace(entry, fields=fields)
+    return out
+
+
+def empty_object(call: Call) -> Obj:
+    """What an object of the kind is before anything is set: Go's zero value, as JSON."""
+    base: dict[str, Any] = {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
+    if call.kind.crd:
+        return base
+    return {**_zero(call.kind.schema), **base}
+
+
+def _zero(node: Node) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name in node.required:
+        child = node.child(name)
+        if child is not None and child.type in ("array", "object"):
+            out[name] = None
+    for name, child in node.defaulted():
+        if child.default == {}:
+            out[name] = _zero(child)
+    return out
+
+
+def same_but_times(left: Iterable[Any], right: Iterable[Any]) -> bool:
+    """Whether two managedFields say the same, times aside."""
+
+    def bare(listed: Iterable[Any]) -> list[Any]:
+        return [{k: v for k, v in entry.items() if k != "time"} for entry in listed]
+
+    return bare(left) == bare(right)

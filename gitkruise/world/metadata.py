@@ -1,0 +1,228 @@
+"""metadata of an object: what the server sets, what must not change, what must be well formed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from gitkruise.errors import BadRequest, Problem
+from gitkruise.wire.kinds import Kind
+from gitkruise.wire.names import GroupKind, Obj, split_api_version
+from gitkruise.wire.times import format_time
+from gitkruise.world.identity import check_name, label_value, new_uid, qualified_name, wrong
+from gitkruise.world.state import State
+
+ANNOTATIONS_MAX_BYTES: Final = 256 * 1024
+OWNERS_MAX: Final = 1000
+FINALIZERS_MAX: Final = 1000
+STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+# Built-in kinds whose generation the server counts (1.34); others have none.
+COUNTED: Final = frozenset(
+    GroupKind(group, kind)
+    for group, kinds in {
+        "": ("Pod", "ReplicationController"),
+        "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
+        "batch": ("CronJob", "Job"),
+        "policy": ("PodDisruptionBudget",),
+        "networking.k8s.io": ("Ingress", "IngressClass", "NetworkPolicy"),
+        "autoscaling": ("HorizontalPodAutoscaler",),
+        "apiextensions.k8s.io": ("CustomResourceDefinition",),
+        "admissionregistration.k8s.io": (
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+            "ValidatingAdmissionPolicy",
+        ),
+    }.items()
+    for kind in kinds
+)
+# Set by the server alone: a client's value is replaced by what is stored.
+_SYSTEM: Final = (
+    "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
+    "selfLink", "resourceVersion", "name", "namespace", "generateName",
+)  # fmt: skip
+_IMMUTABLE: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def born(state: State, kind: Kind, meta: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The metadata of a new object: what a client may not set is set or dropped."""
+    out = {key: value for key, value in meta.items() if key not in _SYSTEM and value is not None}
+    out["name"] = meta["name"]
+    if meta.get("generateName"):
+        out["generateName"] = meta["generateName"]
+    if kind.namespaced:
+        out["namespace"] = meta["namespace"]
+    out["uid"] = new_uid(state)
+    out["creationTimestamp"] = format_time(now)
+    if counts_generation(kind):
+        out["generation"] = 1
+    return out
+
+
+def counts_generation(kind: Kind) -> bool:
+    return kind.crd or kind.group_kind in COUNTED
+
+
+def carried(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of an updated object: a client's `new`, with what only the server sets from `old`."""
+    out = {key: value for key, value in new.items() if key not in _SYSTEM and value is not None}
+    out.update({key: old[key] for key in _SYSTEM if key in old})
+    return out
+
+
+def changed_system_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
+    """Attempts to change what never changes; an absent value leaves it alone."""
+    return [
+        wrong(("metadata", name), _shown(new[name]), "field is immutable")
+        for name in _IMMUTABLE
+        if new.get(name) not in (None, "") and new[name] != old.get(name)
+    ]
+
+
+def next_generation(kind: Kind, old: Obj, new: Obj) -> int:
+    """The generation after an update: counts changes of what is asked for, never of status."""
+    generation = int(old["metadata"].get("generation") or 0)
+    if not counts_generation(kind):
+        return generation
+    aside = (
+        ("metadata", "status", "apiVersion")
+        if "status" in kind.subresources
+        else ("metadata", "apiVersion")
+    )
+    names = (old.keys() | new.keys()) if kind.crd else ("spec", "webhooks")
+    asked = (name for name in names if name not in aside)
+    return generation + any(old.get(name) != new.get(name) for name in asked)
+
+
+def check_new(kind: Kind, meta: Mapping[str, Any]) -> list[Problem]:
+    """Problems of a new object's metadata."""
+    name = meta["name"]
+    why = check_name(kind, name)
+    problems = [wrong(("metadata", "name"), _shown(name), why)] if why else []
+    prefix = meta.get("generateName")
+    if prefix and (why := check_name(kind, prefix, prefix=True)):
+        problems.insert(0, wrong(("metadata", "generateName"), _shown(prefix), why))
+    return problems + list(_check_parts({}, meta))
+
+
+def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
+    """Problems an update brings into metadata; what it leaves alone is not looked at again."""
+    problems = list(_check_parts(old, new))
+    if old.get("deletionTimestamp"):
+        known = old.get("finalizers") or ()
+        fresh = [name for name in new.get("finalizers") or () if name not in known]
+        if fresh:
+            listed = ", ".join(_shown(name) for name in fresh)
+            why = (
+                "Forbidden: no new finalizers can be added if the object is being deleted,"
+                f" found new finalizers []string{{{listed}}}"
+            )
+            problems.append(Problem(("metadata", "finalizers"), "FieldValueForbidden", why))
+    return problems
+
+
+def _check_parts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
+    for part, check in _CHECKS.items():
+        value = new.get(part)
+        if value and value is not old.get(part) and value != old.get(part):
+            yield from check(value)
+
+
+def _labels(labels: Mapping[str, Any]) -> Iterator[Problem]:
+    path = ("metadata", "labels")
+    for key, value in labels.items():
+        if why := qualified_name(key):
+            yield wrong(path, _shown(key), why)
+        if why := label_value(value):
+            yield wrong(path, _shown(value), why)
+
+
+def _annotations(annotations: Mapping[str, Any]) -> Iterator[Problem]:
+    path, size = ("metadata", "annotations"), 0
+    for key, value in annotations.items():
+        if why := qualified_name(key.lower()):
+            yield wrong(path, _shown(key), why)
+        size += len(key.encode()) + len(value.encode())
+    if size > ANNOTATIONS_MAX_BYTES:
+        why = f"Too long: may not be more than {ANNOTATIONS_MAX_BYTES} bytes"
+        yield Problem(path, "FieldValueTooLong", why)
+
+
+def _finalizers(finalizers: Sequence[str]) -> Iterator[Problem]:
+    for index, name in enumerate(finalizers[:FINALIZERS_MAX]):
+        path = ("metadata", "finalizers", index)
+        if why := qualified_name(name):
+            yield wrong(path, _shown(name), why)
+        elif "/" not in name and name not in STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield wrong(path, _shown(name), why)
+    if len(finalizers) > FINALIZERS_MAX:
+        yield _too_many("finalizers", len(finalizers), FINALIZERS_MAX)
+
+
+def _owners(owners: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    path = ("metadata", "ownerReferences")
+    for owner in owners[:OWNERS_MAX]:
+        group, version = split_api_version(owner.get("apiVersion") or "")
+        if not version:
+            yield wrong((*path, "apiVersion"), _shown(group), "version must not be empty")
+        for name in ("kind", "name", "uid"):
+            if not owner.get(name):
+                yield wrong((*path, name), '""', "must not be empty")
+    controllers = [owner for owner in owners if owner.get("controller")]
+    if len(controllers) > 1:
+        first, second = (f"{o.get('kind')}/{o.get('name')}" for o in controllers[:2])
+        why = (
+            "Only one reference can have Controller set to true. Found "
+            f'"true" in references for {first} and {second}'
+        )
+        yield wrong(path, "null", why)
+    if len(owners) > OWNERS_MAX:
+        yield _too_many("ownerReferences", len(owners), OWNERS_MAX)
+
+
+def _too_many(part: str, size: int, most: int) -> Problem:
+    why = f"Too many: {size}: must have at most {most} items"
+    return Problem(("metadata", part), "FieldValueTooMany", why)
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], Iterator[Problem]]]] = {
+    "labels": _labels,
+    "annotations": _annotations,
+    "finalizers": _finalizers,
+    "ownerReferences": _owners,
+}
+
+
+def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
+    """`obj` with apiVersion and kind filled in. Raises BadRequest when it is something else."""
+    if not isinstance(obj, Mapping):
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {kind.kind}): an object was expected"
+        )
+    version, name = obj.get("apiVersion"), obj.get("kind")
+    if version not in (None, "", kind.api_version):
+        raise BadRequest(
+            f"the API version in the data ({version}) does not match the expected API version"
+            f" ({kind.api_version})"
+        )
+    if name not in (None, "", kind.kind):
+        raise BadRequest(
+            f"the kind in the data ({name}) does not match the expected kind ({kind.kind})"
+        )
+    if not isinstance(obj.get("metadata", {}), Mapping | None):
+        raise BadRequest("metadata must be an object")
+    rest = {
+        key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
+    }
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": obj.get("metadata") or {},
+        **rest,
+    }
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,163 @@
+"""What only pods have: binding to a node, and eviction within disruption budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from gitkruise.errors import (
+    BadRequest,
+    Cause,
+    InternalError,
+    Problem,
+    StatusDetails,
+    TooManyRequests,
+)
+from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.paths import get, put
+from gitkruise.wire.request import ApiReply
+from gitkruise.wire.selectors import label_selector
+from gitkruise.wire.times import format_time
+from gitkruise.world import refusals
+from gitkruise.world.call import Call, read_dry_run
+from gitkruise.world.commit import store
+from gitkruise.world.deletion import delete
+
+BUDGET: Final = GroupKind("policy", "PodDisruptionBudget")
+RETRY_AFTER_S: Final = 10
+_CREATED: Final = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
+
+
+def bind(call: Call) -> ApiReply:
+    """POST pods/binding: sets nodeName and PodScheduled. Raises Conflict when the pod has a node."""
+    body = _body(call, "Binding")
+    target = body.get("target") or {}
+    problems = []
+    if target.get("kind") not in (None, "", "Node"):
+        why = f'Unsupported value: "{target.get("kind")}": supported values: "Node", "<empty>"'
+        problems.append(Problem(("target", "kind"), "FieldValueNotSupported", why))
+    if not target.get("name"):
+        problems.append(Problem(("target", "name"), "FieldValueRequired", "Required value"))
+    if problems:
+        raise refusals.invalid_object("Binding", "", call.name, problems)
+    pod = call.stored()
+    why = _unbindable(pod)
+    if why:
+        raise refusals.conflict(call.kind, call.name, why, subresource="binding")
+    if not call.options.dry_run:
+        store(
+            call.state, call.state.stored_kind(call.kind), _bound(call, pod, body, target["name"])
+        )
+    return ApiReply(status=201, body=_CREATED)
+
+
+def _unbindable(pod: Obj) -> str:
+    name, node = pod["metadata"]["name"], get(pod, "spec", "nodeName")
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if node:
+        return f'pod {name} is already assigned to node "{node}"'
+    if get(pod, "spec", "schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def _bound(call: Call, pod: Obj, binding: Mapping[str, Any], node: str) -> Obj:
+    condition = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": format_time(call.now),
+    }
+    others = [
+        c for c in get(pod, "status", "conditions", default=()) if c["type"] != "PodScheduled"
+    ]
+    out = put(pod, ("spec", "nodeName"), node)
+    out = put(out, ("status", "conditions"), [*others, condition])
+    for part in ("labels", "annotations"):
+        added = get(binding, "metadata", part)
+        if added:
+            known = get(out, "metadata", part, default={})
+            out = put(out, ("metadata", part), {**known, **added})
+    return out  # type: ignore[no-any-return]  # put() keeps the shape of what it is given
+
+
+def _body(call: Call, kind: str) -> Mapping[str, Any]:
+    body = call.request.body
+    if not isinstance(body, Mapping):
+        raise BadRequest(f"the object provided is unrecognized (must be of type {kind})")
+    name = get(body, "metadata", "name", default=call.name)
+    if name != call.name:
+        raise BadRequest(f"name in URL does not match name in {kind} object")
+    return body
+
+
+def evict(call: Call) -> ApiReply:
+    """POST pods/eviction: a delete that a PodDisruptionBudget may refuse (429)."""
+    options = _body(call, "Eviction").get("deleteOptions") or {}
+    pod = call.stored()
+    phase = get(pod, "status", "phase")
+    if not (
+        pod["metadata"].get("deletionTimestamp") or phase in ("Succeeded", "Failed", "Pending")
+    ):
+        _spend_budget(call, pod, dry_run=read_dry_run("DeleteOptions", options))
+    delete(
+        replace(call, request=replace(call.request, verb="delete", subresource="", body=options))
+    )
+    return ApiReply(status=201, body=_CREATED)
+
+
+def _spend_budget(call: Call, pod: Obj, *, dry_run: bool) -> None:
+    found = [
+        budget
+        for budget in call.state.objects(BUDGET, call.request.namespace)
+        if label_selector(get(budget, "spec", "selector")).matches(pod["metadata"].get("labels"))
+    ]
+    if not found:
+        return
+    if len(found) > 1:
+        raise InternalError(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
+            " support."
+        )
+    budget, status = found[0], found[0].get("status") or {}
+    if _free_to_go(pod, budget, status):
+        return
+    allowed = int(status.get("disruptionsAllowed") or 0)
+    if allowed < 1 or int(status.get("observedGeneration") or 0) < budget["metadata"]["generation"]:
+        raise _refused(budget, status)
+    if dry_run:
+        return
+    disrupted = {**(status.get("disruptedPods") or {}), call.name: format_time(call.now)}
+    spent = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
+    kind = call.state.catalog.stored(BUDGET)
+    assert kind is not None
+    store(call.state, kind, {**budget, "status": spent})
+
+
+def _free_to_go(pod: Obj, budget: Obj, status: Mapping[str, Any]) -> bool:
+    """A pod that is not ready costs nothing when enough others are, or the policy says so always."""
+    conditions = get(pod, "status", "conditions", default=())
+    if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
+        return False
+    if get(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    desired = int(status.get("desiredHealthy") or 0)
+    return 0 < desired <= int(status.get("currentHealthy") or 0)
+
+
+def _refused(budget: Obj, status: Mapping[str, Any]) -> TooManyRequests:
+    name = budget["metadata"]["name"]
+    desired, current = (int(status.get(key) or 0) for key in ("desiredHealthy", "currentHealthy"))
+    why = f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
+    return TooManyRequests(
+        "Cannot evict pod as it would violate the pod's disruption budget.",
+        StatusDetails(causes=(Cause("", "DisruptionBudget", why),), retry_after_s=RETRY_AFTER_S),
+    )

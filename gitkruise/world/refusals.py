@@ -1,0 +1,126 @@
+"""The sentences a kube-apiserver refuses with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gitkruise.errors import (
+    AlreadyExists,
+    BadRequest,
+    Cause,
+    Conflict,
+    Forbidden,
+    InvalidObject,
+    MethodNotAllowed,
+    NotFound,
+    Problem,
+    StatusDetails,
+    UnsupportedMediaType,
+    invalid_object,
+)
+from gitkruise.wire.kinds import Kind
+from gitkruise.wire.names import GroupKind
+
+
+def resource(kind: Kind) -> str:
+    """`clonesets.apps.kruise.io`, `pods`."""
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+
+
+def _details(kind: Kind, name: str, causes: tuple[Cause, ...] = ()) -> StatusDetails:
+    return StatusDetails(name=name, group=kind.group, kind=kind.plural, causes=causes)
+
+
+def no_such_resource() -> NotFound:
+    return NotFound("the server could not find the requested resource")
+
+
+def no_such_method() -> MethodNotAllowed:
+    return MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+def not_found(kind: Kind, name: str) -> NotFound:
+    return NotFound(f'{resource(kind)} "{name}" not found', _details(kind, name))
+
+
+def no_namespace(name: str) -> NotFound:
+    return NotFound(f'namespaces "{name}" not found', StatusDetails(name=name, kind="namespaces"))
+
+
+def already_exists(kind: Kind, name: str) -> AlreadyExists:
+    return AlreadyExists(f'{resource(kind)} "{name}" already exists', _details(kind, name))
+
+
+def modified(kind: Kind, name: str) -> Conflict:
+    """The optimistic lock of an update failed."""
+    return conflict(
+        kind,
+        name,
+        "the object has been modified; please apply your changes to the latest version and try again",
+    )
+
+
+def conflict(kind: Kind, name: str, why: str, *, subresource: str = "") -> Conflict:
+    where = f"{resource(kind)}/{subresource}" if subresource else resource(kind)
+    plural = f"{kind.plural}/{subresource}" if subresource else kind.plural
+    return Conflict(
+        f'Operation cannot be fulfilled on {where} "{name}": {why}',
+        StatusDetails(name=name, group=kind.group, kind=plural),
+    )
+
+
+def precondition(kind: Kind, name: str, why: str) -> Conflict:
+    """A delete's precondition failed (the server names the kind here, not the resource)."""
+    return Conflict(
+        f'Operation cannot be fulfilled on {kind.group_kind} "{name}": {why}',
+        StatusDetails(name=name, group=kind.group, kind=kind.kind),
+    )
+
+
+def forbidden(kind: Kind, name: str, why: str, *causes: Cause) -> Forbidden:
+    return Forbidden(f'{resource(kind)} "{name}" is forbidden: {why}', _details(kind, name, causes))
+
+
+def terminating(kind: Kind, name: str, namespace: str) -> Forbidden:
+    """Something was to be created in a namespace that is going away."""
+    return forbidden(
+        kind,
+        name,
+        f"unable to create new content in namespace {namespace} because it is being terminated",
+        Cause(
+            "metadata.namespace",
+            "NamespaceTerminating",
+            f"namespace {namespace} is being terminated",
+        ),
+    )
+
+
+def invalid(kind: Kind, name: str, problems: Sequence[Problem]) -> InvalidObject:
+    return invalid_object(kind.kind, kind.group, name, problems)
+
+
+def bad_options(what: str, path: str, reason: str, message: str) -> InvalidObject:
+    """A 422 about CreateOptions, PatchOptions, DeleteOptions, ... of meta.k8s.io."""
+    return invalid_object(what, "meta.k8s.io", "", [Problem((path,), reason, message)])
+
+
+def undecodable(kind: Kind, why: str) -> BadRequest:
+    return BadRequest(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
+    )
+
+
+def rejected_patch(why: str) -> InvalidObject:
+    """A patch that cannot be laid over the object, or gives something that is none."""
+    problem = Problem(("patch",), "FieldValueInvalid", why)
+    return InvalidObject(
+        f' "" is invalid: patch: {why}',
+        StatusDetails(causes=(Cause(problem.field, problem.reason, problem.message),)),
+    )
+
+
+def unknown_media_type(accepted: Sequence[str]) -> UnsupportedMediaType:
+    return UnsupportedMediaType(
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(accepted)
+    )

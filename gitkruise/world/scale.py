@@ -1,0 +1,99 @@
+"""The scale subresource: a workload's replicas as autoscaling/v1 Scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gitkruise.errors import BadRequest, Problem
+from gitkruise.wire.kinds import ScalePaths
+from gitkruise.wire.names import Obj
+from gitkruise.wire.patches import json_patch, merge_patch
+from gitkruise.wire.paths import get, put
+from gitkruise.wire.request import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiReply
+from gitkruise.wire.selectors import label_selector
+from gitkruise.world import refusals
+from gitkruise.world.call import Call
+from gitkruise.world.commit import commit
+from gitkruise.world.writing import changed_object
+
+# Scale has no lists, so a strategic patch of it is a merge patch.
+_FLAVOURS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    JSON_PATCH: json_patch,
+    MERGE_PATCH: merge_patch,
+    STRATEGIC_PATCH: merge_patch,
+}
+_SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def read_scale(call: Call) -> ApiReply:
+    return ApiReply(status=200, body=scale_of(call.shown(call.stored()), _paths(call)))
+
+
+def update_scale(call: Call) -> ApiReply:
+    """PUT of a Scale."""
+    body = call.request.body
+    if not isinstance(body, Mapping):
+        raise BadRequest("the object provided is unrecognized (must be of type Scale)")
+    return _rescaled(call, body)
+
+
+def patch_scale(call: Call) -> ApiReply:
+    """PATCH of a Scale: JSON, merge and strategic patches."""
+    lay = _FLAVOURS.get(call.request.content_type)
+    if lay is None or (call.kind.crd and call.request.content_type == STRATEGIC_PATCH):
+        raise refusals.unknown_media_type(tuple(_FLAVOURS))
+    scale = scale_of(call.shown(call.stored()), _paths(call))
+    return _rescaled(call, lay(scale, call.request.body))
+
+
+def _paths(call: Call) -> ScalePaths:
+    if call.kind.scale is None:
+        raise refusals.no_such_resource()
+    return call.kind.scale
+
+
+def scale_of(obj: Obj, paths: ScalePaths) -> Obj:
+    """The Scale of a workload; zeroes are left out, as Go does."""
+    replicas = get(obj, *paths.replicas, default=0)
+    status: dict[str, Any] = {"replicas": get(obj, *paths.status_replicas, default=0)}
+    selector = get(obj, *paths.selector) if paths.selector else None
+    if selector is not None:
+        text = selector if isinstance(selector, str) else str(label_selector(selector))
+        if text:
+            status["selector"] = text
+    meta = obj["metadata"]
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: meta[name] for name in _SHOWN if name in meta},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def _rescaled(call: Call, scale: Any) -> ApiReply:
+    stored, paths = call.stored(), _paths(call)
+    old = call.shown(stored)
+    replicas = get(scale, "spec", "replicas", default=0)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise BadRequest("spec.replicas of a Scale must be a whole number")
+    if replicas < 0:
+        raise _negative(call, replicas)
+    meta = dict(old["metadata"])
+    meta["resourceVersion"] = get(scale, "metadata", "resourceVersion", default="")
+    new = put({**old, "metadata": meta}, paths.replicas, replicas)
+    made = changed_object(call, old, new)
+    result = stored if made is old else commit(call, stored, made)
+    return ApiReply(status=200, body=scale_of(call.shown(result), paths))
+
+
+def _negative(call: Call, replicas: int) -> Exception:
+    """The built-in kinds and custom resources word this differently."""
+    if call.kind.crd:
+        why = f"Invalid value: {replicas}: should be a non-negative integer"
+        path: tuple[str, ...] = ("." + ".".join(_paths(call).replicas),)
+        return refusals.invalid(call.kind, call.name, [Problem(path, "FieldValueInvalid", why)])
+    why = f"Invalid value: {replicas}: must be greater than or equal to 0"
+    problem = Problem(("spec", "replicas"), "FieldValueInvalid", why)
+    return refusals.invalid_object("Scale", "autoscaling", call.name, [problem])

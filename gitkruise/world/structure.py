@@ -1,0 +1,254 @@
+"""Typed walks over objects for server-side apply: which fields there are, what changed, merging.
+
+The rules are those of structured merge: maps are granular unless their schema says atomic, lists
+are atomic unless it says `map` or `set`; data without a schema is granular maps and atomic lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitkruise.wire.nodes import MISSING, Node
+from gitkruise.world.fieldset import (
+    MEMBER,
+    SELF,
+    FieldSet,
+    keyed,
+    union,
+)
+from gitkruise.world.fieldset import field as field_element
+from gitkruise.world.fieldset import value as value_element
+
+
+def is_map(value: Any, node: Node | None) -> bool:
+    """Whether `value` is a map whose entries are owned one by one."""
+    return isinstance(value, Mapping) and not (node is not None and node.map_type == "atomic")
+
+
+def is_list(value: Any, node: Node | None) -> bool:
+    """Whether `value` is a list whose entries are owned one by one."""
+    return isinstance(value, list | tuple) and node is not None and node.list_type in ("map", "set")
+
+
+def below(node: Node | None, name: str) -> Node | None:
+    return node.child(name) if node is not None else None
+
+
+def declared(node: Node | None, name: str) -> bool:
+    """Whether the schema has a field of this name (a map's free keys are not declared)."""
+    return node is not None and name in node.names
+
+
+def elements(items: Sequence[Any], node: Node | None) -> Iterator[tuple[str, Any]]:
+    """The entries of a granular list with their path elements, in list order."""
+    assert node is not None
+    if node.list_type == "set":
+        for item in items:
+            yield value_element(item), item
+        return
+    for item in items:
+        pairs = ((key, _key_value(item, key, node)) for key in node.list_keys)
+        yield keyed({key: value for key, value in pairs if value is not None}), item
+
+
+def _key_value(item: Any, key: str, node: Node) -> Any:
+    if isinstance(item, Mapping) and item.get(key) is not None:
+        return item[key]
+    child = node.items.child(key) if node.items else None
+    return None if child is None or child.default is MISSING else child.default
+
+
+def field_set(value: Any, node: Node | None) -> FieldSet:
+    """The paths an applier of `value` owns."""
+    if is_map(value, node):
+        out: dict[str, FieldSet] = {}
+        for name, item in value.items():
+            inner = field_set(item, below(node, name))
+            if not declared(node, name) or item is None or item == {}:
+                inner = union(inner, MEMBER)
+            if inner:
+                out[field_element(name)] = inner
+        return out
+    if is_list(value, node):
+        items = node.items if node is not None else None
+        found: dict[str, FieldSet] = {}
+        for element, item in elements(value, node):
+            found[element] = union(field_set(item, items), MEMBER)
+        return found
+    return MEMBER
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Paths that differ between two objects."""
+
+    added: dict[str, Any] = field(default_factory=dict)
+    modified: dict[str, Any] = field(default_factory=dict)
+    removed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def same(self) -> bool:
+        return not (self.added or self.modified or self.removed)
+
+
+def compare(before: Any, after: Any, node: Node | None) -> Comparison:
+    """What changes from `before` to `after`; parts shared between them cost nothing."""
+    found = Comparison()
+    _compare_maps(before, after, node, (), found)
+    return found
+
+
+_ABSENT = object()
+
+
+def _compare(
+    before: Any, after: Any, node: Node | None, path: tuple[str, ...], found: Comparison
+) -> None:
+    if before is after or (before is not _ABSENT and before == after):
+        return
+    if before is _ABSENT:
+        _insert(found.added, path)
+    elif after is _ABSENT:
+        _insert(found.removed, path)
+    maps = _both(before, after, node, is_map)
+    lists = _both(before, after, node, is_list)
+    if maps:
+        _compare_maps(*maps, node, path, found)
+    elif lists:
+        _compare_lists(*lists, node, path, found)
+    elif before is not _ABSENT and after is not _ABSENT:
+        _compare_kinds(before, after, node, path, found)
+
+
+def _both(before: Any, after: Any, node: Node | None, test: Any) -> tuple[Any, Any] | None:
+    """Both sides as collections of one kind; an absent, null or empty side is an empty one."""
+    if not (test(before, node) or test(after, node)):
+        return None
+    empty: Any = {} if test is is_map else []
+    sides = [empty if side is _ABSENT or side is None else side for side in (before, after)]
+    if not all(test(side, node) for side in sides) or not any(sides):
+        return None
+    return sides[0], sides[1]
+
+
+def _compare_kinds(
+    before: Any, after: Any, node: Node | None, path: tuple[str, ...], found: Comparison
+) -> None:
+    """A leaf changed, or one kind of value took the place of another."""
+    old = field_set(before, node)
+    new = field_set(after, node)
+    if old == new:
+        _insert(found.modified, path)
+        return
+    _insert_all(found.modified, path, MEMBER)
+    _insert_all(found.removed, path, {k: v for k, v in old.items() if k != SELF})
+    _insert_all(found.added, path, {k: v for k, v in new.items() if k != SELF})
+
+
+def _compare_maps(
+    before: Any, after: Any, node: Node | None, path: tuple[str, ...], found: Comparison
+) -> None:
+    for name, old in before.items():
+        new = after.get(name, _ABSENT)
+        if new is not old:
+            _compare(old, new, below(node, name), (*path, field_element(name)), found)
+    for name, new in after.items():
+        if name not in before:
+            _compare(_ABSENT, new, below(node, name), (*path, field_element(name)), found)
+
+
+def _compare_lists(
+    before: Any, after: Any, node: Node | None, path: tuple[str, ...], found: Comparison
+) -> None:
+    assert node is not None
+    old, new = dict(elements(before, node)), dict(elements(after, node))
+    for element in old | new:
+        left, right = old.get(element, _ABSENT), new.get(element, _ABSENT)
+        _compare(left, right, node.items, (*path, element), found)
+
+
+def _insert(tree: dict[str, Any], path: tuple[str, ...]) -> None:
+    for element in path:
+        tree = tree.setdefault(element, {})
+    tree[SELF] = {}
+
+
+def _insert_all(tree: dict[str, Any], path: tuple[str, ...], fields: FieldSet) -> None:
+    for element, inner in fields.items():
+        if element == SELF:
+            _insert(tree, path)
+        else:
+            _insert_all(tree, (*path, element), inner)
+
+
+def merge(live: Any, config: Any, node: Node | None) -> Any:
+    """`live` with the applied `config` laid over it."""
+    if is_map(live, node) and is_map(config, node):
+        out = dict(live)
+        for name, item in config.items():
+            out[name] = merge(live[name], item, below(node, name)) if name in live else item
+        return out
+    if is_list(live, node) and is_list(config, node):
+        return _merge_lists(live, config, node)
+    return config
+
+
+def _merge_lists(live: Sequence[Any], config: Sequence[Any], node: Node | None) -> list[Any]:
+    """Shared entries in the applied order, entries of others where they stood."""
+    assert node is not None
+    old, new = list(elements(live, node)), list(elements(config, node))
+    known, wanted = dict(old), dict(new)
+    out: list[Any] = []
+    todo = iter(new)
+    for element, item in old:
+        if element not in wanted:
+            out.append(item)
+            continue
+        for name, entry in todo:
+            out.append(merge(known[name], entry, node.items) if name in known else entry)
+            if name in known:
+                break
+    out.extend(merge(known[n], e, node.items) if n in known else e for n, e in todo)
+    return out
+
+
+def remove(value: Any, fields: FieldSet, node: Node | None) -> Any:
+    """`value` without the members of `fields` (and what is below them)."""
+    if is_map(value, node):
+        kept: dict[str, Any] = {}
+        for name, item in value.items():
+            inner = fields.get(field_element(name))
+            if inner is None:
+                kept[name] = item
+            elif SELF not in inner:
+                kept[name] = remove(item, inner, below(node, name))
+        return kept
+    if is_list(value, node):
+        assert node is not None
+        left: list[Any] = []
+        for element, item in elements(value, node):
+            inner = fields.get(element)
+            if inner is None:
+                left.append(item)
+            elif SELF not in inner:
+                left.append(remove(item, inner, node.items))
+        return left
+    return value
+
+
+def with_named_fields(fields: FieldSet, node: Node | None) -> FieldSet:
+    """`fields` and every declared field on the way to its members."""
+    out: dict[str, FieldSet] = {}
+    for element, inner in fields.items():
+        if element == SELF:
+            out[SELF] = inner
+            continue
+        mark, name = element[0], element[2:]
+        child = below(node, name) if mark == "f" else (node.items if node is not None else None)
+        nested = with_named_fields(inner, child)
+        if mark == "f" and declared(node, name) and SELF not in nested:
+            nested = {SELF: {}, **nested}
+        out[element] = nested
+    return out

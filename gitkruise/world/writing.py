@@ -1,0 +1,265 @@
+"""What every write passes before it is stored: cleaning, defaults, admission, validation, ownership."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
+from gitkruise.errors import BadRequest, Problem
+from gitkruise.wire.kinds import Kind
+from gitkruise.wire.names import Obj
+from gitkruise.wire.nodes import Node
+from gitkruise.wire.schema import prune, unknown_fields, validate, with_defaults
+from gitkruise.world import managed, metadata, refusals
+from gitkruise.world.call import Call
+from gitkruise.world.isolation import on_create, on_update
+
+_IDENTITY: Final = ("apiVersion", "kind")
+_GO_TYPES: Final = {"integer": "int32", "boolean": "bool", "number": "float64", "string": "string"}
+Listed = Sequence[Mapping[str, Any]]
+
+
+def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
+    """`obj` (named, of the right type) as it is to be stored, in the request's version.
+
+    `listed` is managedFields when an apply already knows them. Raises BadRequest, Forbidden and
+    InvalidObject; nothing is stored.
+    """
+    kind = call.kind
+    obj = cleaned(call, obj, {})
+    meta = metadata.born(call.state, kind, obj["metadata"], call.now)
+    obj = with_part_defaults(kind, on_create(kind, {**obj, "metadata": meta}), {})
+    _check_types(kind, obj, {})
+    if kind.crd and listed is None:
+        obj = _owned(call, None, obj)
+    admitted = _admit(call, CREATE, obj, None)
+    if listed is not None:
+        admitted = _with_managers(admitted, listed)
+    elif not kind.crd:
+        admitted = _owned(call, None, admitted)
+    problems = metadata.check_new(kind, admitted["metadata"])
+    problems += _schema_problems(kind, admitted, {})
+    if problems:
+        raise refusals.invalid(kind, admitted["metadata"]["name"], problems)
+    return admitted
+
+
+def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None) -> Obj:
+    """`new` as it is to be stored in place of `old`, both in the request's version.
+
+    Answers `old` itself when nothing changes. Raises Conflict when `new` was made from another
+    version, and what `new_object` raises.
+    """
+    kind = call.kind
+    _check_locks(call, old["metadata"], new["metadata"])
+    new = cleaned(call, new, old)
+    frozen = metadata.changed_system_fields(old["metadata"], new["metadata"])
+    if frozen:
+        raise refusals.invalid(kind, call.name, frozen)
+    new = {**new, "metadata": metadata.carried(old["metadata"], new["metadata"])}
+    new = with_part_defaults(kind, on_update(kind, call.subresource, old, new), old)
+    _check_types(kind, new, old)
+    defaulted, new = new, _admit(call, UPDATE, new, old)
+    problems = metadata.check_update(old["metadata"], new["metadata"])
+    problems += _schema_problems(kind, new, old)
+    if problems:
+        raise refusals.invalid(kind, call.name, problems)
+    if listed is not None:
+        new = _with_managers(new, listed)
+    else:
+        new = _owned(call, old, new, defaulted if kind.crd else new)
+    return _numbered(kind, old, new)
+
+
+def _numbered(kind: Kind, old: Obj, new: Obj) -> Obj:
+    """`new` with its generation; `old` when they say the same (times of managers aside)."""
+    before, after = old["metadata"], new["metadata"]
+    if _same_content(old, new):
+        left, right = before.get("managedFields") or (), after.get("managedFields") or ()
+        if left == right or managed.same_but_times(left, right):
+            return old
+        return new
+    generation = metadata.next_generation(kind, old, new)
+    if not generation or generation == before.get("generation"):
+        return new
+    return {**new, "metadata": {**after, "generation": generation}}
+
+
+def _same_content(old: Obj, new: Obj) -> bool:
+    if old.keys() != new.keys():
+        return False
+    if any(old[key] != new[key] for key in old if key != "metadata"):
+        return False
+    aside = ("managedFields", "resourceVersion")
+    before, after = old["metadata"], new["metadata"]
+    names = (before.keys() | after.keys()).difference(aside)
+    return all(before.get(name) == after.get(name) for name in names)
+
+
+def _check_locks(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Optimistic concurrency: a resourceVersion or uid that is given must be the stored one."""
+    kind, name, version = call.kind, call.name, new.get("resourceVersion")
+    uid = new.get("uid")
+    if call.request.verb == "update" and uid and uid != old["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}"
+        raise refusals.conflict(kind, name, why)
+    if version in (None, "", "0"):
+        if call.request.verb == "update" and kind.crd and call.subresource != "scale":
+            path = ("metadata", "resourceVersion")
+            why = "Invalid value: 0: must be specified for an update"
+            raise refusals.invalid(kind, name, [Problem(path, "FieldValueInvalid", why)])
+        return
+    if not (isinstance(version, str) and version.isdecimal()):
+        raise BadRequest(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    if version != old["resourceVersion"]:
+        raise refusals.modified(kind, name)
+
+
+def cleaned(call: Call, obj: Obj, old: Obj) -> Obj:
+    """`obj` without fields its schema does not know; told of as `fieldValidation` asks."""
+    kind, schema = call.kind, call.kind.schema
+    out, unknown = dict(obj), list[Problem]()
+    for name, part, child in _changed_parts(schema, obj, old):
+        if child is None:
+            if schema.preserve_unknown:
+                continue
+            del out[name]
+        else:
+            out[name] = kept = prune(child, part)
+            if kept is part:
+                continue
+        unknown += unknown_fields(schema, {name: part})
+    if unknown and call.options.field_validation == "Strict":
+        listed = ", ".join(problem.message for problem in unknown)
+        raise _strict(call, obj, f"strict decoding error: {listed}")
+    if call.options.field_validation == "Warn":
+        call.warnings.extend(problem.message for problem in unknown)
+    return out if unknown else obj
+
+
+def _strict(call: Call, obj: Obj, why: str) -> Exception:
+    if call.request.verb != "patch":
+        return refusals.undecodable(call.kind, why)
+    text = json.dumps(obj, ensure_ascii=False, separators=(",", ":"), default=_raw)
+    return refusals.rejected_patch(f"Invalid value: {json.dumps(text, ensure_ascii=False)}: {why}")
+
+
+def _raw(value: Any) -> Any:
+    return json.loads(bytes(value)) if isinstance(value, bytes) else str(value)
+
+
+def with_part_defaults(kind: Kind, obj: Obj, old: Obj) -> Obj:
+    """`obj` with its schema's defaults; parts equal to `old`'s are taken from there."""
+    out = dict(obj)
+    for name, part in obj.items():
+        if name in old and (part is old[name] or part == old[name]):
+            out[name] = old[name]
+    for name, part, child in _changed_parts(kind.schema, out, old):
+        if child is not None:
+            out[name] = with_defaults(child, part)
+    for name, child in kind.schema.defaulted():
+        if name not in out:
+            out[name] = with_defaults(child, child.default)
+    return out
+
+
+def _changed_parts(schema: Node, obj: Obj, old: Obj) -> list[tuple[str, Any, Node | None]]:
+    """(name, value, schema) of the top-level fields that are not `old`'s own."""
+    return [
+        (name, part, schema.child(name))
+        for name, part in obj.items()
+        if name not in _IDENTITY and not (name in old and part is old[name])
+    ]
+
+
+def _check_types(kind: Kind, obj: Obj, old: Obj) -> None:
+    """Built-in kinds are decoded into Go types: a wrong type is a 400 there, not a 422."""
+    if kind.crd:
+        return
+    for name, part, child in _changed_parts(kind.schema, obj, old):
+        if name == "status" or child is None:
+            continue
+        for problem in validate(child, part):
+            if problem.reason == "FieldValueTypeInvalid":
+                raise refusals.undecodable(kind, _go_words(kind, (name, *problem.path), problem))
+
+
+def _go_words(kind: Kind, path: tuple[str | int, ...], problem: Problem) -> str:
+    """encoding/json's sentence about a value that does not fit its field."""
+    node: Node | None = kind.schema
+    owner = kind.kind
+    for step in path:
+        if node is None:
+            break
+        if isinstance(step, str) and node.component and step in node.names:
+            owner = node.component.rpartition(".")[2]
+        node = node.items if isinstance(step, int) else node.child(step)
+    found = problem.message.split('"')[1]
+    wanted = "value" if node is None else _GO_TYPES.get(node.type, node.type)
+    if node is not None and node.format == "int64":
+        wanted = "int64"
+    names = ".".join(step for step in path if isinstance(step, str))
+    shown = {"integer": "number", "boolean": "bool"}.get(found, found)
+    return f"json: cannot unmarshal {shown} into Go struct field {owner}.{names} of type {wanted}"
+
+
+def _schema_problems(kind: Kind, obj: Obj, old: Obj) -> list[Problem]:
+    schema = kind.schema
+    problems = [
+        Problem((name,), "FieldValueRequired", "Required value")
+        for name in schema.required
+        if name not in obj
+    ]
+    for name, part, child in _changed_parts(schema, obj, old):
+        if child is not None and name != "metadata":
+            problems += (
+                Problem((name, *p.path), p.reason, _relocated(p, name), p.suggestion)
+                for p in validate(child, part)
+            )
+    return problems
+
+
+def _relocated(problem: Problem, name: str) -> str:
+    """The message with its field named from the object's root."""
+    field, full = problem.field, f"{name}.{problem.field}" if problem.field else name
+    if not field:
+        return problem.message.replace(":  in body", f": {full} in body")
+    return problem.message.replace(f": {field} in body", f": {full} in body")
+
+
+def _admit(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
+    if call.state.admit is None:
+        return obj
+    request = AdmissionRequest(
+        operation=operation,
+        kind=call.kind,
+        key=call.key(obj["metadata"]["name"]),
+        obj=obj,
+        old=old,
+        subresource=call.subresource,
+        user=call.user,
+        dry_run=call.options.dry_run,
+        view=call.state,
+    )
+    result = call.state.admit(request)
+    assert result is not None
+    return result
+
+
+def _owned(call: Call, old: Obj | None, new: Obj, seen: Obj | None = None) -> Obj:
+    """`new` with its managedFields brought up to date; `seen` is what the writer is held to have set."""
+    source = new if seen is None else seen
+    return _with_managers(new, managed.after_update(call, old, source))
+
+
+def _with_managers(obj: Obj, listed: Listed | None) -> Obj:
+    meta = obj["metadata"]
+    if not listed:
+        if "managedFields" not in meta:
+            return obj
+        return {**obj, "metadata": {k: v for k, v in meta.items() if k != "managedFields"}}
+    if meta.get("managedFields") == listed:
+        return obj
+    return {**obj, "metadata": {**meta, "managedFields": listed}}
