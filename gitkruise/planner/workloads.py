@@ -15,7 +15,7 @@ from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
 from gitkruise.planner.revisions import REVISION
 
-CLONESET: Final = Workload[CloneSetSnapshot](
+CLONESET: Final[Workload[CloneSetSnapshot]] = Workload(
     kind=CLONESET_KIND,
     version="v1beta1",
     owns=(POD, CLAIM, REVISION),

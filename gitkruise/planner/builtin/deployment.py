@@ -262,7 +262,7 @@ class _Round:
         ]
 
 
-DEPLOYMENT: Final = Workload[DeploymentSnapshot](
+DEPLOYMENT: Final[Workload[DeploymentSnapshot]] = Workload(
     kind=KIND,
     version="v1",
     owns=(REPLICA_SET,),

@@ -236,6 +236,6 @@ def _expire(s: JobSnapshot) -> Plan:
     return Plan(actions=(gone,))
 
 
-JOB: Final = Workload[JobSnapshot](
+JOB: Final[Workload[JobSnapshot]] = Workload(
     kind=KIND, version="v1", owns=(POD,), observe=observe_job, decide=plan_job
 )

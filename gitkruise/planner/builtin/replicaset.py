@@ -165,7 +165,7 @@ def _status(s: ReplicaSetSnapshot, active: Sequence[PodFacts]) -> tuple[Obj, dat
     return status, min(later) + timedelta(milliseconds=1) if later else None
 
 
-REPLICASET: Final = Workload[ReplicaSetSnapshot](
+REPLICASET: Final[Workload[ReplicaSetSnapshot]] = Workload(
     kind=KIND,
     version="v1",
     owns=(POD,),
