@@ -1,0 +1,224 @@
+"""What the store holds after events, relists and our own writes, rule by rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.kube.codec import encode
+from gitkruise.kube.rawobject import RawObject
+from gitkruise.kube.store import Change, Store
+from gitkruise.kube.watch import Apply, Delete, Feed, Init, InitApply, InitDone
+from gitkruise.model.pod import POD
+from gitkruise.wire.names import GroupKind, ObjectKey
+from tests.kube.toy import CONFIG_MAPS, PODS
+
+FEED = Feed(ref=PODS, kind="Pod")
+MAPS = Feed(ref=CONFIG_MAPS, kind="ConfigMap")
+CONFIG_MAP = GroupKind("", "ConfigMap")
+OWNER = ObjectKey("apps.kruise.io", "CloneSet", "shop", "web")
+
+
+def pod(
+    name: str, version: int, *, uid: str = "", owners: tuple[str, ...] = (), **meta: Any
+) -> dict[str, Any]:
+    refs = [{"uid": uid, "kind": "CloneSet", "name": "web"} for uid in owners]
+    metadata = {
+        "name": name,
+        "namespace": "shop",
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": str(version),
+        "ownerReferences": refs,
+        **meta,
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}}
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("", "Pod", "shop", name)
+
+
+@pytest.fixture
+def store() -> Store:
+    store = Store()
+    store.follow(FEED)
+    for event in (Init(), InitApply(pod("a", 3)), InitApply(pod("b", 4)), InitDone("10")):
+        store.apply(FEED, event)
+    return store
+
+
+def held(store: Store) -> dict[str, tuple[str, int]]:
+    return {s.key.name: (s.uid, s.version) for s in store.all_seen(POD)}
+
+
+AB = {"a": ("uid-a", 3), "b": ("uid-b", 4)}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([Apply(pod("a", 12))], AB | {"a": ("uid-a", 12)}),
+        ([Apply(pod("a", 2))], AB),
+        ([Delete(pod("a", 12))], {"b": AB["b"]}),
+        ([Delete(pod("a", 12)), Apply(pod("a", 11))], {"b": AB["b"]}),
+        ([Apply(pod("a", 13)), Delete(pod("a", 12))], AB | {"a": ("uid-a", 13)}),
+        ([Apply(pod("c", 9))], AB),
+        ([Delete(pod("a", 12)), Apply(pod("a", 13, uid="new"))], AB | {"a": ("new", 13)}),
+        ([Apply(pod("a", 13, uid="new")), Delete(pod("a", 12))], AB | {"a": ("new", 13)}),
+        ([Init(), InitApply(pod("b", 4)), InitDone("20")], {"b": AB["b"]}),
+        ([Init(), InitApply(pod("b", 4))], AB),
+        (
+            [Init(), InitApply(pod("a", 15, uid="new")), InitApply(pod("b", 4)), InitDone("20")],
+            AB | {"a": ("new", 15)},
+        ),
+    ],
+    ids=[
+        "newer version",
+        "older version",
+        "deleted",
+        "late event after a deletion",
+        "late deletion, from before it entered a selector again",
+        "unknown and older than what is known to be complete",
+        "same name again",
+        "same name again, deletion repeated",
+        "relist drops what vanished",
+        "until a relist is complete everything stays readable",
+        "relist finds another uid under the name",
+    ],
+)
+def test_events(store: Store, events: list[Any], expected: dict[str, Any]) -> None:
+    for event in events:
+        store.apply(FEED, event)
+    assert held(store) == expected
+
+
+def test_our_write_is_read_at_once_and_older_events_do_not_undo_it(store: Store) -> None:
+    store.note_write(pod("a", 14))
+    store.apply(FEED, Apply(pod("a", 12)))
+    assert held(store)["a"] == ("uid-a", 14)
+
+
+def test_our_create_survives_a_relist_from_before_it(store: Store) -> None:
+    store.apply(FEED, Init())
+    store.note_write(pod("c", 14))
+    for event in (InitApply(pod("a", 3)), InitApply(pod("b", 4)), InitDone("12")):
+        store.apply(FEED, event)
+    assert held(store) == AB | {"c": ("uid-c", 14)}
+
+
+def test_our_create_already_deleted_by_others_is_not_raised_from_the_dead(store: Store) -> None:
+    store.apply(FEED, Apply(pod("c", 12)))
+    store.apply(FEED, Delete(pod("c", 13)))
+    store.note_write(pod("c", 12))
+    assert held(store) == AB
+
+
+def test_our_delete_is_remembered_until_the_watch_shows_it(store: Store) -> None:
+    store.note_delete(key("a"), "uid-a", {"kind": "Status", "status": "Success"})
+    store.apply(FEED, Apply(pod("a", 12)))
+    assert held(store) == {"b": AB["b"]}
+    store.apply(FEED, Delete(pod("a", 14)))
+    assert not store._gone
+
+
+def test_a_relist_ends_the_memory_of_our_deletes(store: Store) -> None:
+    store.note_delete(key("a"), "uid-a", {"kind": "Status", "status": "Success"})
+    for event in (Init(), InitApply(pod("b", 4)), InitDone("20")):
+        store.apply(FEED, event)
+    assert not store._gone
+
+
+@pytest.mark.parametrize(
+    ("meta", "remains"),
+    [
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}, True),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}, True),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}, False),
+        ({}, False),
+    ],
+    ids=["grace period", "finalizer", "no grace", "returned as it was"],
+)
+def test_a_deleted_object_that_lingers_stays(
+    store: Store, meta: dict[str, Any], remains: bool
+) -> None:
+    store.note_delete(key("a"), "uid-a", pod("a", 14, **meta))
+    assert ("a" in held(store)) is remains
+
+
+def test_kinds_nobody_follows_are_not_kept(store: Store) -> None:
+    store.note_write({**pod("a", 14), "kind": "Secret"})
+    assert store.get(ObjectKey("", "Secret", "shop", "a")) is None
+
+
+def test_owners_are_found_and_lost_with_their_references(store: Store) -> None:
+    store.apply(FEED, Apply(pod("b", 12, owners=("x", "y"))))
+    store.apply(FEED, Apply(pod("a", 13, owners=("x",))))
+    assert [p.name for p in store.pods_of("x", "shop")] == ["a", "b"]
+    assert [o["metadata"]["name"] for o in store.owned("y", POD, "shop")] == ["b"]
+    assert store.pods_of("x", "elsewhere") == []
+    store.apply(FEED, Apply(pod("b", 14, owners=("y",))))
+    store.apply(FEED, Delete(pod("a", 15)))
+    assert store.pods_of("x", "shop") == []
+    assert set(store._owned) == {"y"}
+
+
+def test_subscribers_hear_each_accepted_change_once(store: Store) -> None:
+    heard: list[Change] = []
+    end = store.subscribe(heard.append, frozenset({POD}))
+    store.note_write(pod("a", 14))
+    store.apply(FEED, Apply(pod("a", 14)))
+    store.apply(FEED, Apply(pod("a", 20, uid="new")))
+    end()
+    store.apply(FEED, Delete(pod("b", 30)))
+    versions = [
+        (c.before and (c.before.uid, c.before.version), c.after and (c.after.uid, c.after.version))
+        for c in heard
+    ]
+    assert versions == [
+        (("uid-a", 3), ("uid-a", 14)),
+        (("uid-a", 14), None),
+        (None, ("new", 20)),
+    ]
+
+
+def test_synced_means_every_kind_is_followed_and_listed(store: Store) -> None:
+    assert store.synced(frozenset({POD}))
+    assert not store.synced(frozenset({POD, CONFIG_MAP}))
+    store.follow(MAPS)
+    assert not store.synced(frozenset({POD, CONFIG_MAP}))
+    store.apply(MAPS, Init())
+    store.apply(MAPS, InitDone("11"))
+    assert store.synced(frozenset({POD, CONFIG_MAP}))
+
+
+def test_managed_fields_go_unless_asked_for() -> None:
+    obj = {**pod("a", 3, managedFields=[{"manager": "x"}]), "kind": "ConfigMap"}
+    for keep in (True, False):
+        store = Store(keep_managed_fields=keep)
+        store.follow(MAPS)
+        store.apply(MAPS, Apply(obj))
+        found = store.objects(CONFIG_MAP, "shop")[0]
+        assert ("managedFields" in found["metadata"]) is keep
+    assert obj["metadata"]["managedFields"]
+
+
+def test_pods_kept_as_bytes_answer_like_dicts(store: Store) -> None:
+    before = store.objects(POD), store.pods_of("x", "shop")
+    other = Store()
+    other.follow(FEED)
+    for obj in store.objects(POD):
+        raw = RawObject(encode(obj), api_version="v1", kind="Pod")
+        other.apply(FEED, Apply(raw))
+    assert (other.objects(POD), other.pods_of("x", "shop")) == before
+    assert all(isinstance(s.obj, RawObject) for s in other.all_seen(POD))
+
+
+def test_doubts_are_cleared_one_by_one(store: Store) -> None:
+    store.doubt(OWNER, key("a"))
+    store.doubt(OWNER, key("b"))
+    assert store.doubts(OWNER) == (key("a"), key("b"))
+    store.settle(OWNER, key("a"))
+    assert not store.fresh(OWNER)
+    store.settle(OWNER, key("b"))
+    assert store.fresh(OWNER)

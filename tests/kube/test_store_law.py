@@ -1,0 +1,133 @@
+"""Law: whatever the interleaving of writes, replies and events, the store ends at the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitkruise.errors import ApiError
+from gitkruise.kube.store import Store
+from gitkruise.kube.watch import Empty, Feed, Got, Page, StoreEvent, Watching, WatchState, step
+from gitkruise.model.pod import POD
+from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.request import ApiRequest, WatchEvent
+from tests.kube.toy import PODS, Toy
+
+FEED = Feed(ref=PODS, kind="Pod")
+NAMES = ("a", "b", "c")
+
+names = st.sampled_from(NAMES)
+acts = st.one_of(
+    st.tuples(st.sampled_from(["create", "patch", "delete"]), names, st.booleans()),
+    st.tuples(st.just("reply"), st.integers(0, 5), st.booleans()),
+    st.tuples(st.just("watch"), st.integers(1, 4), st.booleans()),
+    st.tuples(st.sampled_from(["again", "list", "listed"]), st.integers(1, 3), st.booleans()),
+)
+
+
+class Interleaving:
+    """One store, its cluster, replies on their way back, and a watch that lags behind."""
+
+    def __init__(self) -> None:
+        self.toy, self.store = Toy(), Store()
+        self.store.follow(FEED)
+        self.replies: list[tuple[str, ObjectKey, str, Any]] = []
+        self.state: WatchState = Empty()
+        self.after: WatchState = Empty()
+        self.listed_at, self.coming = 0, list[StoreEvent]()
+        self.list()
+        self.listed(9)
+
+    def write(self, verb: str, name: str, *, ours: bool) -> None:
+        old = self.toy.objects.get((PODS, "default", name))
+        request = ApiRequest(
+            verb=verb,
+            resource=PODS,
+            namespace="default",
+            name="" if verb == "create" else name,
+            body={
+                "create": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}},
+                "patch": {"spec": {"nodeName": f"node-{self.toy.version}"}},
+                "delete": None,
+            }[verb],
+        )
+        try:
+            reply = self.toy.do(request)
+        except ApiError:
+            return
+        uid = (old or reply)["metadata"]["uid"]
+        if ours:
+            self.replies.append((verb, ObjectKey("", "Pod", "default", name), uid, reply))
+
+    def reply(self, at: int) -> None:
+        if self.replies:
+            verb, key, uid, reply = self.replies.pop(at % len(self.replies))
+            if verb == "delete":
+                self.store.note_delete(key, uid, reply)
+                assert self.store.key_of_uid(uid) is None
+            else:
+                self.store.note_write(reply)
+                seen = self.store.seen(key)
+                if seen is not None and seen.uid == uid:
+                    assert seen.version >= int(reply["metadata"]["resourceVersion"])
+
+    def watch(self, count: int) -> None:
+        if isinstance(self.state, Watching):
+            at = int(self.state.version)
+            for _, type_, _, obj in [e for e in self.toy.log if e[0] > at][:count]:
+                self.take(Got(WatchEvent(type=type_, object=obj)))
+
+    def again(self, back: int) -> None:
+        """The watch starts anew a little earlier: events are repeated."""
+        if isinstance(self.state, Watching):
+            self.state = Watching(str(max(self.listed_at, int(self.state.version) - back)))
+
+    def list(self, _: int = 0) -> None:
+        """A relist begins: the server's answer is fixed now and taken in later."""
+        if not self.coming:
+            body = self.toy.do(ApiRequest(verb="list", resource=PODS))
+            self.state, self.coming = step(Empty(), Page(body), FEED)
+            self.listed_at, self.after, self.state = self.toy.version, self.state, Empty()
+
+    def listed(self, count: int) -> None:
+        for _ in range(min(count, len(self.coming))):
+            self.store.apply(FEED, self.coming.pop(0))
+            if not self.coming:
+                self.state = self.after
+
+    def take(self, got: Got) -> None:
+        self.state, events = step(self.state, got, FEED)
+        for event in events:
+            self.store.apply(FEED, event)
+
+    def settle(self, *, replies_first: bool) -> None:
+        for part in ("replies", "events") if replies_first else ("events", "replies"):
+            if part == "replies":
+                while self.replies:
+                    self.reply(0)
+            else:
+                self.listed(len(self.coming))
+                self.watch(10_000)
+
+
+@given(st.lists(acts, max_size=60), st.booleans())
+def test_the_store_ends_at_the_projection_of_the_truth(
+    script: Sequence[tuple[str, Any, bool]], replies_first: bool
+) -> None:
+    run = Interleaving()
+    for act, argument, ours in script:
+        if act in {"create", "patch", "delete"}:
+            run.write(act, argument, ours=ours)
+        else:
+            getattr(run, act)(argument)
+    run.settle(replies_first=replies_first)
+    truth = {name: obj["metadata"]["uid"] for (_, _, name), obj in run.toy.objects.items()}
+    versions = {
+        name: int(obj["metadata"]["resourceVersion"])
+        for (_, _, name), obj in run.toy.objects.items()
+    }
+    assert {s.key.name: s.uid for s in run.store.all_seen(POD)} == truth
+    assert {s.key.name: s.version for s in run.store.all_seen(POD)} == versions
