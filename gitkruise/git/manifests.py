@@ -2,35 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from gitkruise.errors import Finding
+import pathspec
+
+from gitkruise.errors import Finding, InvalidManifests, Place
+from gitkruise.git.documents import LIMITS, Parsed, parse_file, too_large
+from gitkruise.git.refs import shown
+from gitkruise.git.render import KUSTOMIZATION_NAMES, Renderer
 from gitkruise.git.repo import Repository
+from gitkruise.git.tree import TreeEntry, clean_path, entry_trouble
 from gitkruise.model.document import Document
+
+FILES_MAX: Final = 10_000
+BYTES_MAX: Final = 64 << 20
+DOCUMENTS_MAX: Final = 20_000
+FINDINGS_SHOWN: Final = 20
+IGNORE_FILES: Final = (".gitkruiseignore", ".sourceignore")
+_RENDERED_MAX: Final = 256
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_BACKUP_ENDINGS: Final = ("~", ".bak", ".orig", ".swp", ".tmp", "#")
+_OURS: Final = "gitkruise.io"
+_KUSTOMIZE: Final = "kustomize.config.k8s.io"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """What a path of a commit holds. `tree` is the id of its content: equal id, equal result."""
+    """What a path of a commit holds. `tree` is the id of its content: equal id, equal result.
+
+    `inputs` are the folders that were read (a kustomization may reach outside its path); `config` are documents of gitkruise's own group; `skipped` are hidden and backup files that
+    look like manifests.
+    """
 
     commit: str
     path: str
     tree: str
+    inputs: tuple[str, ...]
     documents: tuple[Document, ...]
+    config: tuple[Document, ...] = ()
     findings: tuple[Finding, ...] = ()
     skipped: tuple[str, ...] = ()
 
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.severity == "error")
+
     def checked(self) -> Manifests:
         """Itself; raises InvalidManifests with the first 20 errors and a count of the rest."""
-        raise NotImplementedError
+        if self.errors():
+            raise refusal(self.errors())
+        return self
+
+
+def refusal(errors: Sequence[Finding]) -> InvalidManifests:
+    """One exception for all `errors`; more than 20 are counted, not listed."""
+    rest = len(errors) - FINDINGS_SHOWN
+    listed = list(errors[:FINDINGS_SHOWN])
+    if rest > 0:
+        listed.append(Finding(code="GK1000", message=f"and {rest} more problems"))
+    return InvalidManifests(*listed)
 
 
 class ParseCache:
-    """Parsed files by blob id, bounded."""
+    """Parsed files by blob id and kind of file, the least recently used dropped first."""
 
-    def __init__(self, entries_max: int = 20_000) -> None:
-        raise NotImplementedError
+    def __init__(self, files_max: int = FILES_MAX) -> None:
+        self._kept: OrderedDict[tuple[str, bool], Parsed] = OrderedDict()
+        self._files_max = files_max
+        self._rendered: OrderedDict[str, Parsed] = OrderedDict()
+        self.parsed = 0  # how many files were really parsed
+
+    def parse(self, blob: str, file: str, read: Callable[[], bytes]) -> Parsed:
+        """The documents of a blob under the name `file`; `read` is called only when it is new."""
+        key = (blob, file.lower().endswith(".json"))
+        found = self._kept.pop(key, None)
+        if found is None:
+            found = parse_file(read(), file)
+            self.parsed += 1
+        self._kept[key] = found
+        while len(self._kept) > self._files_max:
+            self._kept.popitem(last=False)
+        return _under_name(found, file)
+
+    def rendered(self, tree: str) -> Parsed | None:
+        """What kustomize made of the content named `tree`, if it was rendered before."""
+        return self._rendered.get(tree)
+
+    def keep_rendered(self, tree: str, parsed: Parsed) -> None:
+        self._rendered[tree] = parsed
+        while len(self._rendered) > _RENDERED_MAX:
+            self._rendered.popitem(last=False)
+
+
+def _under_name(parsed: Parsed, file: str) -> Parsed:
+    known = next((d.file for d in parsed.documents), None) or next(
+        (p.file for f in parsed.findings for p in f.places), file
+    )
+    if known == file:
+        return parsed
+    documents = tuple(dataclasses.replace(d, file=file) for d in parsed.documents)
+    findings = tuple(
+        dataclasses.replace(
+            f,
+            message=f.message.replace(known, file),
+            places=tuple(dataclasses.replace(p, file=file) for p in f.places),
+        )
+        for f in parsed.findings
+    )
+    return Parsed(documents, findings)
 
 
 def read_desired(
@@ -42,5 +125,175 @@ def read_desired(
     ignore: Sequence[str] = (),
     cache: ParseCache | None = None,
 ) -> Manifests:
-    """Read (kind plain) or render (kustomize) the objects at `path`; auto looks for a kustomization."""
-    raise NotImplementedError
+    """The objects at `path`: read as they are (kind plain) or rendered (kustomize).
+
+    `auto` renders where the path has a kustomization. Problems are findings; call `checked()` to
+    refuse them. Raises SourceFailed (GK3202: no such path) and InvalidManifests for what stops the
+    reading itself (GK9020, and all that goes wrong in rendering).
+    """
+    assert kind in {"auto", "plain", "kustomize"}
+    where = clean_path(path)
+    reading = _Reading(repository, commit, where, ignore, cache or ParseCache())
+    tree, inputs = repository.tree_id(commit, where), (where,)
+    if kind == "kustomize" or (kind == "auto" and reading.has_kustomization()):
+        rendered = Renderer(repository, reading.cache).render(commit, where)
+        tree, inputs = rendered.tree, rendered.folders
+        reading.take(rendered.parsed)
+    else:
+        reading.read()
+    return Manifests(
+        commit=commit,
+        path=where,
+        tree=tree,
+        inputs=inputs,
+        documents=tuple(reading.documents),
+        config=tuple(reading.config),
+        findings=tuple(reading.findings),
+        skipped=tuple(reading.skipped),
+    )
+
+
+class _Reading:
+    """One pass over a path."""
+
+    def __init__(
+        self, repository: Repository, commit: str, path: str, ignore: Sequence[str],
+        cache: ParseCache,
+    ) -> None:  # fmt: skip
+        self.cache = cache
+        self.documents: list[Document] = []
+        self.config: list[Document] = []
+        self.findings: list[Finding] = []
+        self.skipped: list[str] = []
+        self._repository, self._commit, self._path = repository, commit, path
+        self._ignored = pathspec.GitIgnoreSpec.from_lines([*self._ignore_lines(), *ignore])
+
+    def has_kustomization(self) -> bool:
+        return any(self._find(name) for name in KUSTOMIZATION_NAMES)
+
+    def _find(self, name: str) -> TreeEntry | None:
+        below = f"{self._path}/{name}" if self._path else name
+        entry = self._repository.find(self._commit, below)
+        return entry if entry and entry.is_file else None
+
+    def _ignore_lines(self) -> Iterator[str]:
+        for name in IGNORE_FILES:
+            entry = self._find(name)
+            if entry:
+                text = self._repository.read_blob(entry.id).decode("utf-8", "replace")
+                yield from text.splitlines()
+
+    def read(self) -> None:
+        """Read every manifest below the path as it is."""
+        entries = self._repository.list_tree(self._commit, self._path, enter=self._enter)
+        wanted = [entry for entry in entries if self._wanted(entry)]
+        sizes = self._repository.sizes([entry.id for entry in wanted])
+        if self._over_totals(len(wanted), sum(sizes[entry.id] for entry in wanted)):
+            return
+        for entry in wanted:
+            if sizes[entry.id] > LIMITS.file_bytes:
+                self.findings.append(too_large(entry.path, sizes[entry.id]))
+                continue
+            read = functools.partial(self._repository.read_blob, entry.id)
+            parsed = self.cache.parse(entry.id, entry.path, read)
+            self.take(parsed)
+            if len(self.documents) > DOCUMENTS_MAX:
+                self._limit(f"{DOCUMENTS_MAX:,} documents a source")
+                return
+
+    def _over_totals(self, files: int, size: int) -> bool:
+        if files > FILES_MAX:
+            self._limit(f"{FILES_MAX:,} files a source ({files:,})")
+        elif size > BYTES_MAX:
+            self._limit(f"{BYTES_MAX >> 20} MiB a source ({size >> 20} MiB)")
+        else:
+            return False
+        return True
+
+    def _limit(self, limit: str) -> None:
+        place = Place(file=self._path or ".")
+        message = f"the source is beyond a limit: {limit}"
+        self.findings.append(Finding(code="GK9006", message=message, places=(place,)))
+
+    def _enter(self, folder: str) -> bool:
+        name = folder.rpartition("/")[2]
+        return not name.startswith(".") and not self._ignored.match_file(self._inside(folder) + "/")
+
+    def _inside(self, path: str) -> str:
+        return path[len(self._path) + 1 :] if self._path else path
+
+    def _wanted(self, entry: TreeEntry) -> bool:
+        if self._ignored.match_file(self._inside(entry.path) or entry.path):
+            return False
+        trouble = entry_trouble(entry)
+        if trouble is not None:
+            code, why = trouble
+            place = Place(file=shown(entry.path))
+            message = f"{shown(entry.path)}: {self._link(entry)}{why}"
+            self.findings.append(Finding(code=code, message=message, places=(place,)))
+            return False
+        name = entry.path.rpartition("/")[2]
+        if name in KUSTOMIZATION_NAMES:
+            return False
+        if _hidden_or_backup(name):
+            if any(suffix in name.lower() for suffix in _SUFFIXES):
+                self.skipped.append(entry.path)
+            return False
+        return name.lower().endswith(_SUFFIXES)
+
+    def _link(self, entry: TreeEntry) -> str:
+        if entry.is_file or entry.mode != 0o120000:
+            return ""
+        target = self._repository.read_blob(entry.id).decode("utf-8", "replace")
+        return f"-> {shown(target)}: "
+
+    def take(self, parsed: Parsed) -> None:
+        """Sort a file's documents: objects, our own configuration, and what is neither."""
+        self.findings.extend(parsed.findings)
+        for document in parsed.documents:
+            for item in self._expanded(document):
+                self._take_one(item)
+
+    def _take_one(self, document: Document) -> None:
+        obj = document.obj
+        api_version, kind = obj.get("apiVersion"), obj.get("kind")
+        for name, value in (("apiVersion", api_version), ("kind", kind)):
+            if not isinstance(value, str) or not value:
+                what = "is missing" if value is None else "must be text"
+                self._bad(document, "GK2001", f"{name} {what}", (name,))
+                return
+        assert isinstance(api_version, str)
+        group = api_version.rpartition("/")[0]
+        if group == _KUSTOMIZE:
+            return
+        (self.config if group == _OURS else self.documents).append(document)
+
+    def _expanded(self, document: Document) -> Iterator[Document]:
+        """The document, or the items of a List; one level."""
+        obj: object = document.obj
+        if not isinstance(obj, dict):
+            what = "a list" if isinstance(obj, list) else "plain text or a number"
+            self._bad(document, "GK2002", f"the document is {what}, not an object", ())
+            return
+        items = obj.get("items")
+        if not str(obj.get("kind")).endswith("List") or not isinstance(items, list):
+            yield document
+            return
+        for number, item in enumerate(items):
+            inner = dataclasses.replace(document, obj=item, base=("items", number))
+            if not isinstance(item, dict):
+                self._bad(inner, "GK2002", "an item of this List is not an object", ())
+            elif str(item.get("kind")).endswith("List") and "items" in item:
+                self._bad(inner, "GK2009", "a List inside a List is not read", ("kind",))
+            else:
+                yield dataclasses.replace(inner, line=inner.place().line)
+
+    def _bad(
+        self, document: Document, code: str, message: str, path: tuple[str | int, ...]
+    ) -> None:
+        place = document.place(path, label="here")
+        self.findings.append(Finding(code=code, message=message, places=(place,)))
+
+
+def _hidden_or_backup(name: str) -> bool:
+    return name.startswith((".", "#")) or name.lower().endswith(_BACKUP_ENDINGS)

@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import functools
+import hashlib
+import re
+import shutil
+import threading
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Final
 
+import git
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git import process, walk
+from gitkruise.git.commits import parse_commit, tree_of
+from gitkruise.git.mirror import check_git_version, make_mirror, no_git, no_known_hosts
+from gitkruise.git.objects import ObjectReader, damaged, write_loose
+from gitkruise.git.process import Credentials, Result, git_command, private_environment
+from gitkruise.git.refs import (
+    PROTOCOLS,
+    Remote,
+    full_ref,
+    hide_password,
+    is_object_id,
+    is_ref,
+    parse_url,
+    shown,
+)
+from gitkruise.git.tree import TreeEntry, clean_path
+from gitkruise.git.trouble import ref_missing, remote_failure
 from gitkruise.model.document import Commit
-from gitkruise.git.tree import TreeEntry
+
+__all__ = ["Credentials", "RefMoved", "Repository"]
+
+_LOCAL_S: Final = 60.0
+_REFS_MAX: Final = 10_000
+_MOVED: Final = re.compile(
+    r"fetch first|non-fast-forward|stale info|cannot lock ref|already exists|"
+    r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}",
+    re.IGNORECASE,
+)
+
+
+class RefMoved(Exception):
+    """The answer of a compare-and-swap. Somebody else was faster; nothing was changed."""
 
 
 class Repository:
-    """Blocking; safe to call from several threads. Raises SourceFailed (GK3xxx)."""
+    """One repository. Blocking, safe to share between threads. Raises SourceFailed (GK3xxx).
 
-    url: str  # as shown: without secrets
-    git_dir: Path
-    local: bool  # read in place
+    A repository of this machine is read in place; any other has a bare mirror that `fetch` fills.
+    """
+
+    def __init__(
+        self, remote: Remote, git_dir: Path, *, credentials: Credentials, timeout_s: float
+    ) -> None:
+        self.url = hide_password(remote.url)
+        self.git_dir = git_dir
+        self.local = remote.path is not None
+        self._remote, self._credentials, self._timeout_s = remote, credentials, timeout_s
+        self._failures = 0  # in a row
+        self._lock = threading.Lock()  # one fetch or push of this mirror at a time
+        self._reader = ObjectReader(
+            functools.partial(_launch, git_command(git_dir, ["cat-file", "--batch-command"]))
+        )
 
     @classmethod
     def open(
@@ -22,54 +74,305 @@ class Repository:
         url: str,
         *,
         mirrors: Path | None = None,
-        credentials: object = None,
-        protocols: Collection[str] = ("https", "ssh", "file"),
+        credentials: Credentials | None = None,
+        protocols: Collection[str] = PROTOCOLS,
         timeout_s: float = 60.0,
     ) -> Repository:
-        raise NotImplementedError
+        """The repository at `url`; a remote one needs a directory for `mirrors`. No network yet."""
+        remote = parse_url(url, protocols=protocols)
+        check_git_version(_launch)
+        secrets = credentials or Credentials()
+        if remote.path is not None:
+            git_dir = _git_dir(remote.path, url)
+        else:
+            if remote.protocol == "ssh" and not secrets.known_hosts:
+                raise no_known_hosts(hide_password(url))
+            assert mirrors is not None, "a remote repository needs a place for its mirror"
+            git_dir = mirrors / hashlib.sha256(url.encode()).hexdigest()[:20]
+            if not (git_dir / "HEAD").is_file():
+                make_mirror(_launch, git_dir)
+        return cls(remote, git_dir, credentials=secrets, timeout_s=timeout_s)
 
     def close(self) -> None:
-        raise NotImplementedError
+        self._reader.close()
+
+    def __enter__(self) -> Repository:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- refs ---------------------------------------------------------------------------------
 
     def tip(self, ref: str) -> str:
-        """Commit id of a branch or full ref now (asks the remote); GK3201 when it is not there."""
-        raise NotImplementedError
+        """Commit id a branch or full ref has now; asks the remote. Raises GK3201."""
+        name = full_ref(ref)
+        if self.local:
+            found = self._reader.peel(name)
+            if found is None:
+                raise ref_missing(self.url, ref, self._local_refs())
+            return found
+        refs = self._list_remote(name)
+        if name not in refs:
+            raise ref_missing(self.url, ref, [])
+        return refs.get(name + "^{}", refs[name])
+
+    def default_branch(self) -> str:
+        """The full ref the repository's HEAD names."""
+        if self.local:
+            result = self._run(["symbolic-ref", "--quiet", "HEAD"])
+            name = result.output.decode("utf-8", "replace").strip()
+        else:
+            found = re.search(r"^ref: (\S+)\tHEAD$", self._ls_remote("HEAD"), re.MULTILINE)
+            name = found[1] if found else ""
+        if not is_ref(name):
+            raise ref_missing(self.url, "HEAD", [])
+        return name
 
     def fetch(self, ref: str) -> str:
-        """tip() with its objects present locally."""
-        raise NotImplementedError
+        """tip(), with the commit and all it needs present here."""
+        announced = self.tip(ref)
+        if self.local or self._has(announced):
+            return announced
+        if len(announced) != (64 if self._algorithm == "sha256" else 40):
+            self._start_mirror_anew("sha256" if len(announced) == 64 else "sha1")
+        name = full_ref(ref)
+        kept = "refs/gitkruise/" + name.removeprefix("refs/")
+        words = [
+            "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
+            "--no-recurse-submodules", "--end-of-options", self._remote.url, f"+{name}:{kept}",
+        ]  # fmt: skip
+        self._talk(words)
+        fetched = self._reader.peel(kept)
+        if fetched is None:
+            raise damaged(announced, "commit")
+        return fetched  # what git verified; it may be newer than what was announced a moment ago
 
     def resolve(self, ref: str) -> str:
-        """Commit id of a branch, tag, full ref or commit id known locally (no network)."""
-        raise NotImplementedError
+        """Commit id of a branch, tag, full ref or commit id that is known here (no network)."""
+        if is_object_id(ref):
+            names = [ref]
+        elif not is_ref(ref if ref.startswith("refs/") else f"refs/heads/{ref}"):
+            raise ref_missing(self.url, ref, [])
+        elif ref.startswith("refs/"):
+            names = [ref] if self.local else ["refs/gitkruise/" + ref.removeprefix("refs/"), ref]
+        else:
+            names = [f"refs/heads/{ref}", f"refs/gitkruise/heads/{ref}", f"refs/tags/{ref}"]
+        for name in names:
+            found = self._reader.peel(name)
+            if found is not None:
+                return found
+        return self._abbreviated(ref) or self._refuse_ref(ref)
+
+    def _abbreviated(self, ref: str) -> str | None:
+        if not re.fullmatch(r"[0-9a-f]{7,63}", ref):
+            return None
+        return self._reader.peel(f"{ref}^{{commit}}")
+
+    def _refuse_ref(self, ref: str) -> str:
+        raise ref_missing(self.url, ref, self._local_refs())
+
+    def push_ref(self, ref: str, new: str, *, old: str | None) -> None:
+        """Move the full ref from `old` (None: it must not exist) to `new`, never forced.
+
+        Raises RefMoved when it is elsewhere. A remote takes it only as a fast-forward of `old`.
+        """
+        assert is_ref(ref)
+        assert is_object_id(new)
+        if self.local:
+            before = old or "0" * len(new)
+            result = self._run(["update-ref", "--end-of-options", ref, new, before])
+            if result.status != 0:
+                raise self._refusal(result.errors, result)
+            return
+        words = ["push", "--porcelain", "--no-verify", "--no-signed", "--end-of-options"]
+        self._talk([*words, self._remote.url, f"{new}:{ref}"], self._refusal_of_push)
+
+    def _refusal_of_push(self, result: Result) -> Exception | None:
+        lines = result.output.decode("utf-8", "replace").splitlines()
+        refused = next((line for line in lines if line.startswith("!\t")), None)
+        return None if refused is None else self._refusal(refused + result.errors, result)
+
+    def _refusal(self, text: str, result: Result) -> Exception:
+        if _MOVED.search(text):
+            return RefMoved(shown(text))
+        message = f"the push to {self.url} was refused"
+        said = ("git said", shown(" ".join((text or str(result.status)).split())))
+        next_step = ("next", "check the write credentials and the branch rules of the repository")
+        return SourceFailed(Finding(code="GK3106", message=message, notes=(said, next_step)))
+
+    def _local_refs(self) -> list[str]:
+        words = ["for-each-ref", "--count=1000", "--format=%(refname:short)", "refs/heads"]
+        return self._run(words).output.decode("utf-8", "replace").split("\n")[:-1]
+
+    # -- history ------------------------------------------------------------------------------
 
     def commit(self, commit: str) -> Commit:
-        raise NotImplementedError
+        """What a commit says of itself, cut and escaped for showing."""
+        return parse_commit(commit, self._reader.contents(commit, "commit"))
+
+    def message(self, commit: str) -> str:
+        """A commit's whole message, as written."""
+        data = self._reader.contents(commit, "commit")
+        return data.partition(b"\n\n")[2].decode("utf-8", "replace")
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
-        raise NotImplementedError
+        """Whether `descendant` has `ancestor` in its history (a commit has itself)."""
+        words = ["merge-base", "--is-ancestor", "--end-of-options", ancestor, descendant]
+        result = self._run(words)
+        if result.status not in {0, 1}:
+            raise damaged(f"{ancestor} or {descendant}", "commit")
+        return result.status == 0
 
     def commits_between(
         self, old: str, new: str, *, paths: Sequence[str] = (), limit: int = 1_000
     ) -> list[Commit]:
-        """Commits reachable from new and not from old ("" for all), newest first, touching `paths`."""
-        raise NotImplementedError
+        """Commits in `new` and not in `old` ("" for all) that touch `paths`, newest first."""
+        limits = [clean_path(path) for path in paths]
+        words = ["rev-list", "--topo-order", f"--max-count={limit}", "--end-of-options", new]
+        words += [f"^{old}"] if old else []
+        result = self._run([*words, "--", *(path for path in limits if path)])
+        if result.status != 0:
+            raise damaged(f"{old} or {new}", "commit")
+        return [self.commit(line) for line in result.output.decode().split()]
 
-    def changed_paths(self, old: str, new: str, path: str = "") -> list[str]:
-        """Paths (below `path`) whose content differs between two commits, sorted."""
-        raise NotImplementedError
+    # -- content ------------------------------------------------------------------------------
+
+    def find(self, commit: str, path: str = "") -> TreeEntry | None:
+        """The entry at `path` ("" is the commit's tree); None when there is none."""
+        root = tree_of(self._reader.contents(commit, "commit"))
+        return walk.find(self._reader, root, clean_path(path))
 
     def tree_id(self, commit: str, path: str = "") -> str:
-        """Id of the tree (or blob) at path; GK3202 when it is not there."""
-        raise NotImplementedError
+        """Id of the tree or file at `path`. Equal id, equal content. Raises GK3202."""
+        return self._existing(commit, path).id
 
-    def list_tree(self, commit: str, path: str = "") -> list[TreeEntry]:
-        """All entries below path, sorted; paths are relative to the repository's root."""
-        raise NotImplementedError
+    def list_tree(
+        self, commit: str, path: str = "", *, enter: Callable[[str], bool] = lambda _: True
+    ) -> list[TreeEntry]:
+        """Everything but folders below `path`, sorted. `enter` says which folders to look into."""
+        root = self._existing(commit, path)
+        return walk.leaves(self._reader, root, enter) if root.is_tree else [root]
 
-    def read_blob(self, blob: str, *, limit: int = 1 << 20) -> bytes:
-        raise NotImplementedError
+    def changed_paths(self, old: str, new: str, path: str = "") -> list[str]:
+        """Files below `path` that differ between two commits, sorted."""
+        before, after = self.find(old, path), self.find(new, path)
+        return walk.changed(self._reader, clean_path(path), before, after)
 
-    def push_ref(self, ref: str, new: str, *, old: str | None) -> None:
-        """Move a full ref from old (None: it must not exist) to new, never forced. Raises RefMoved."""
-        raise NotImplementedError
+    def sizes(self, blobs: Sequence[str]) -> dict[str, int]:
+        """Size in bytes of each blob, known without reading it."""
+        infos = self._reader.info(list(blobs))
+        for blob, info in zip(blobs, infos, strict=True):
+            if info is None:
+                raise damaged(blob, "blob")
+        return {info.id: info.size for info in infos if info is not None}
+
+    def read_blob(self, blob: str) -> bytes:
+        """A file's bytes. Ask `sizes` first where the size is not known to be small."""
+        return self._reader.contents(blob, "blob")
+
+    def read_tree(self, tree: str) -> tuple[TreeEntry, ...]:
+        return self._reader.tree(tree)
+
+    def write_object(self, kind: str, data: bytes) -> str:
+        """Store a blob, tree or commit in this repository or its mirror; its id."""
+        return write_loose(self._objects, kind, data, algorithm=self._algorithm)
+
+    def _existing(self, commit: str, path: str) -> TreeEntry:
+        found = self.find(commit, path)
+        if found is None:
+            message = f"there is no {shown(path)} in {self.url} at {commit[:7]}"
+            notes = (("unchanged", "nothing is deleted because a path is missing"),)
+            raise SourceFailed(Finding(code="GK3202", message=message, notes=notes))
+        return found
+
+    # -- running git --------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _objects(self) -> Path:
+        result = self._run(["rev-parse", "--git-path", "objects"])
+        path = Path(result.output.decode().strip())
+        return path if path.is_absolute() else self.git_dir / "objects"
+
+    @functools.cached_property
+    def _algorithm(self) -> str:
+        return self._run(["rev-parse", "--show-object-format"]).output.decode().strip() or "sha1"
+
+    def _start_mirror_anew(self, algorithm: str) -> None:
+        self._reader.close()
+        shutil.rmtree(self.git_dir)
+        make_mirror(_launch, self.git_dir, algorithm)
+        self.__dict__.pop("_algorithm", None)
+
+    def _has(self, commit: str) -> bool:
+        (info,) = self._reader.info([commit])
+        return info is not None and info.kind == "commit"
+
+    def _run(self, words: Sequence[str]) -> Result:
+        command = git_command(self.git_dir, words)
+        return process.collect(_launch(command), timeout_s=_LOCAL_S, output_max=process.OUTPUT_MAX)
+
+    def _talk(
+        self, words: Sequence[str], judge: Callable[[Result], Exception | None] | None = None
+    ) -> Result:
+        """Run a command that speaks to the remote; `judge` may know a failure better."""
+        with self._lock, private_environment(self._credentials) as env:
+            command = git_command(
+                self.git_dir,
+                words,
+                protocols=[self._remote.protocol],
+                environment=env,
+                limited=True,
+            )
+            result = process.collect(
+                _launch(command), timeout_s=self._timeout_s, output_max=process.OUTPUT_MAX
+            )
+            if result.status == 0 and not result.stopped:
+                self._failures = 0
+                return result
+            known = judge(result) if judge else None
+            if known is not None:
+                raise known
+            self._failures += 1
+            raise remote_failure(self.url, result, tries=self._failures, timeout_s=self._timeout_s)
+
+    def _ls_remote(self, ref: str) -> str:
+        words = ["ls-remote", "--quiet", "--symref", "--end-of-options", self._remote.url, ref]
+        if not ref.startswith("refs/"):
+            return self._talk(words).output.decode("utf-8", "replace")
+        return self._talk([*words, ref + "^{}"]).output.decode("utf-8", "replace")
+
+    def _list_remote(self, ref: str) -> dict[str, str]:
+        """Exactly this ref and what it peels to. (git matches patterns at the end of names.)"""
+        lines = self._ls_remote(ref).splitlines()[:_REFS_MAX]
+        pairs = (line.partition("\t") for line in lines)
+        return {
+            name: value
+            for value, _, name in pairs
+            if name in {ref, ref + "^{}"} and is_object_id(value)
+        }
+
+
+def _launch(command: list[str]) -> Popen[bytes]:
+    """Start one complete command in its own process group, through GitPython's runner."""
+    try:
+        running = git.Git("/").execute(
+            command, istream=PIPE, as_process=True, shell=False, start_new_session=True
+        )
+    except git.GitCommandNotFound as error:
+        raise no_git(str(error)) from error
+    child, running.proc = running.proc, None  # it is ours to wait for and to end
+    assert child is not None
+    return child
+
+
+def _git_dir(path: Path, url: str) -> Path:
+    """Where the repository at `path` keeps its objects: bare, or the .git of a checkout."""
+    try:
+        with git.Repo(path, search_parent_directories=False, expand_vars=False) as found:
+            return Path(found.git_dir).resolve()
+    except (git.NoSuchPathError, git.InvalidGitRepositoryError) as error:
+        what = "no such folder" if isinstance(error, git.NoSuchPathError) else "not a repository"
+        message = f"there is no git repository at {shown(url)}: {what}"
+        notes = (("next", "check the path, or make one with git init --bare"),)
+        raise SourceFailed(Finding(code="GK3103", message=message, notes=notes)) from error

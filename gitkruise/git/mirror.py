@@ -1,0 +1,52 @@
+"""What must be there before git can work: a git that is new enough, and a bare mirror."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Final
+
+from gitkruise.errors import Finding, SourceFailed, UsageProblem
+from gitkruise.git import process
+from gitkruise.git.process import Launch, git_command
+from gitkruise.git.refs import shown
+
+GIT_MIN: Final = (2, 36)  # cat-file --batch-command
+SETUP_S: Final = 60.0
+
+
+def make_mirror(launch: Launch, git_dir: Path, algorithm: str = "sha1") -> None:
+    """An empty bare repository."""
+    git_dir.parent.mkdir(parents=True, exist_ok=True)
+    words = ["init", "--quiet", "--bare", "--template=", f"--object-format={algorithm}"]
+    command = git_command(None, [*words, "--end-of-options", str(git_dir)])
+    result = process.collect(launch(command), timeout_s=SETUP_S, output_max=1 << 16)
+    if result.status != 0:
+        message = f"cannot make a mirror in {git_dir}: {shown(result.errors.strip())}"
+        raise SourceFailed(Finding(code="GK3002", message=message))
+
+
+@functools.cache
+def check_git_version(launch: Launch) -> None:
+    """Raises UsageProblem GK3003 when the installed git is too old for us."""
+    command = git_command(None, ["version"])
+    result = process.collect(launch(command), timeout_s=SETUP_S, output_max=1 << 16)
+    found = re.search(rb"git version (\d+)\.(\d+)", result.output)
+    if found is None:
+        raise no_git(result.errors.strip() or "it prints no version")
+    if (int(found[1]), int(found[2])) < GIT_MIN:
+        wanted = ".".join(map(str, GIT_MIN))
+        message = f"git {found[1].decode()}.{found[2].decode()} is too old; {wanted} is needed"
+        raise UsageProblem(Finding(code="GK3003", message=message))
+
+
+def no_git(why: str) -> UsageProblem:
+    notes = (("why", shown(why)), ("next", "install git, for instance: apt-get install git"))
+    return UsageProblem(Finding(code="GK3003", message="git cannot be run", notes=notes))
+
+
+def no_known_hosts(url: str) -> SourceFailed:
+    message = f"no known_hosts for {url}; an unknown host is never trusted"
+    next_step = "put the server's line into the key known_hosts of this source's secret"
+    return SourceFailed(Finding(code="GK3020", message=message, notes=(("next", next_step),)))

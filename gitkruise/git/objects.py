@@ -1,0 +1,165 @@
+"""Git objects by id: read through one lasting `cat-file`, written as loose files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from subprocess import Popen
+from typing import Final, NamedTuple
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git.process import end
+from gitkruise.git.refs import shown
+from gitkruise.git.tree import TreeEntry, parse_tree
+
+_BATCH: Final = 64  # requests in the pipe at once; their text stays far below a pipe's capacity
+_TREES_KEPT: Final = 4_096
+_PEEL_MAX: Final = 10
+
+
+class Info(NamedTuple):
+    id: str
+    kind: str  # commit, tree, blob, tag
+    size: int
+
+
+class ObjectReader:
+    """Answers about objects from `git cat-file --batch-command`; safe to share between threads."""
+
+    def __init__(self, start: Callable[[], Popen[bytes]]) -> None:
+        self._start = start
+        self._process: Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._trees: OrderedDict[str, tuple[TreeEntry, ...]] = OrderedDict()
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
+
+    def info(self, names: Sequence[str]) -> list[Info | None]:
+        """Id, kind and size of each name (an id or a full ref); None for what is not there."""
+        found: list[Info | None] = []
+        for at in range(0, len(names), _BATCH):
+            batch = names[at : at + _BATCH]
+            answers = self._ask([f"info {name}" for name in batch])
+            found.extend(info for info, _ in answers)
+        return found
+
+    def contents(self, name: str, kind: str) -> bytes:
+        """The bytes of one object. Raises SourceFailed GK3104 if it is missing or another kind."""
+        ((info, data),) = self._ask([f"contents {name}"])
+        if info is None or info.kind != kind:
+            raise damaged(name, kind)
+        return data
+
+    def tree(self, tree: str) -> tuple[TreeEntry, ...]:
+        """Entries of one tree; what was read once is kept, for an id never changes its content."""
+        kept = self._trees.get(tree)
+        if kept is not None:
+            return kept
+        data = self.contents(tree, "tree")
+        entries = tuple(parse_tree(data, id_bytes=len(tree) // 2))
+        with self._lock:
+            self._trees[tree] = entries
+            while len(self._trees) > _TREES_KEPT:
+                self._trees.popitem(last=False)
+        return entries
+
+    def peel(self, name: str) -> str | None:
+        """The commit a name leads to through at most ten tags; None when there is none."""
+        for _ in range(_PEEL_MAX):
+            (info,) = self.info([name])
+            if info is None or info.kind == "commit":
+                return info.id if info else None
+            if info.kind != "tag":
+                return None
+            name = self.contents(info.id, "tag").split(b"\n", 1)[0].partition(b" ")[2].decode()
+        return None
+
+    def _ask(self, requests: list[str]) -> list[tuple[Info | None, bytes]]:
+        assert not any("\n" in request for request in requests)
+        with self._lock:
+            for attempt in (1, 2):
+                try:
+                    return self._exchange(requests)
+                except (BrokenPipeError, EOFError):
+                    self._end()  # it died, for instance of a damaged pack: once more from new
+                    if attempt == 2:
+                        break
+        raise damaged(requests[0].partition(" ")[2], "object")
+
+    def _exchange(self, requests: list[str]) -> list[tuple[Info | None, bytes]]:
+        process = self._process = self._process or self._start()
+        assert process.stdin
+        process.stdin.write("".join(f"{r}\n" for r in requests).encode("utf-8"))
+        process.stdin.flush()
+        return [self._answer(process, request) for request in requests]
+
+    def _answer(self, process: Popen[bytes], request: str) -> tuple[Info | None, bytes]:
+        assert process.stdout
+        line = process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError
+        words = line.decode("utf-8", "replace").split()
+        if len(words) != 3 or not words[2].isdigit():
+            return None, b""
+        info = Info(words[0], words[1], int(words[2]))
+        if request.startswith("info "):
+            return info, b""
+        data = process.stdout.read(info.size + 1)
+        if len(data) != info.size + 1:
+            raise EOFError
+        return info, data[:-1]
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            if process.stdin:
+                process.stdin.close()
+        end(process)
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+
+
+def damaged(name: str, kind: str) -> SourceFailed:
+    message = f"the repository lacks {kind} {shown(name, 80)}, or it is damaged"
+    return SourceFailed(
+        Finding(code="GK3104", message=message, notes=(("next", "run git fsck in the repository"),))
+    )
+
+
+def object_id(kind: str, data: bytes, *, algorithm: str) -> str:
+    """The id git gives these bytes; algorithm is sha1 or sha256."""
+    return hashlib.new(algorithm, b"%s %d\0%s" % (kind.encode(), len(data), data)).hexdigest()
+
+
+def write_loose(objects: Path, kind: str, data: bytes, *, algorithm: str) -> str:
+    """Store one object durably; its id. An object that is there already is left alone."""
+    name = object_id(kind, data, algorithm=algorithm)
+    path = objects / name[:2] / name[2:]
+    if path.exists():
+        return name
+    path.parent.mkdir(exist_ok=True)
+    packed = zlib.compress(b"%s %d\0%s" % (kind.encode(), len(data), data), 1)
+    descriptor, temporary = tempfile.mkstemp(prefix="tmp_obj_", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123  a descriptor, not a path
+            file.write(packed)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o444)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return name

@@ -1,0 +1,82 @@
+"""What git says when a remote cannot be used, as one clear error with a next step."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git.process import Result
+from gitkruise.git.refs import shown
+
+_KINDS: Final[tuple[tuple[re.Pattern[str], str, str, str], ...]] = (
+    # what git or ssh prints · code · our sentence · next step
+    (re.compile(r"host key verification failed|remote host identification has changed|"
+                r"no matching host key", re.IGNORECASE),
+     "GK3020", "the host key of {url} is not one we trust",
+     "compare the fingerprint with the server's, then put its line into known_hosts"),
+    (re.compile(r"authentication failed|could not read (username|password)|permission denied|"
+                r"terminal prompts disabled|invalid credentials|error: 40[13]", re.IGNORECASE),
+     "GK3102", "the git remote {url} does not accept our credentials",
+     "check the secret of this source: username and password, bearerToken, or identity"),
+    (re.compile(r"unable to update url base from redirection|redirect", re.IGNORECASE),
+     "GK3004", "the git remote {url} redirects elsewhere, which is refused",
+     "write the address it redirects to, if you trust it"),
+    (re.compile(r"not found|does not appear to be a git repository|no such file or directory|"
+                r"not a git repository", re.IGNORECASE),
+     "GK3103", "there is no git repository at {url}",
+     "check the address; a private repository looks missing without credentials"),
+    (re.compile(r"fsck|corrupt|bad object|index-pack|unpack|inflate|file size limit",
+                re.IGNORECASE),
+     "GK3105", "what the git remote {url} sends is damaged, malicious or too large",
+     "run git fsck in that repository"),
+)  # fmt: skip
+_TELLING: Final = re.compile(r"(fatal|error|ssh|remote|.*denied|.*failed)\b", re.IGNORECASE)
+
+
+def remote_failure(url: str, result: Result, *, tries: int, timeout_s: float) -> SourceFailed:
+    """The error for a git command that talked to `url` and failed. `tries` counts in a row."""
+    said = _said(result, timeout_s)
+    code, message, next_step = "GK3101", "cannot reach the git remote {url}", "gitkruise doctor git"
+    for pattern, *kind in _KINDS:
+        if not result.stopped and pattern.search(result.errors):
+            code, message, next_step = kind
+            break
+    again = f", {tries} tries in a row" if tries > 1 else ""
+    return SourceFailed(
+        Finding(
+            code=code,
+            message=message.format(url=url),
+            notes=(
+                ("git said", said + again),
+                ("unchanged", "what runs stays as it is; new commits are not seen"),
+                ("next", next_step),
+            ),
+        )
+    )
+
+
+def _said(result: Result, timeout_s: float) -> str:
+    if result.stopped == "time":
+        return f"nothing for {timeout_s:g} s"
+    if result.stopped:
+        return f"more than its limit of {result.stopped} allows"
+    lines = [line.strip() for line in result.errors.splitlines() if line.strip()]
+    telling = [
+        x
+        for x in lines
+        if re.match(r"(fatal|error|ssh|remote|.*denied|.*failed)\b", x, re.IGNORECASE)
+    ]
+    last = (telling or lines or [f"nothing (exit status {result.status})"])[0]
+    return shown(re.sub(r"^(fatal|error): ", "", last))
+
+
+def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
+    """GK3201, with the nearest things that do exist."""
+    from difflib import get_close_matches  # noqa: PLC0415  only on this path
+
+    near = get_close_matches(ref, known, 3)
+    notes = [("did you mean", ", ".join(shown(n) for n in near))] if near else []
+    notes.append(("unchanged", "nothing is deleted because a ref is missing"))
+    message = f"{shown(ref)} is not in {url}"
+    return SourceFailed(Finding(code="GK3201", message=message, notes=tuple(notes)))

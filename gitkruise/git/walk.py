@@ -1,0 +1,73 @@
+"""Walks over trees by id: only what differs, or is asked for, is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gitkruise.git.objects import ObjectReader
+from gitkruise.git.tree import DEPTH_MAX, ENTRIES_MAX, TREE, TreeEntry, beyond
+
+
+def find(reader: ObjectReader, root: str, path: str) -> TreeEntry | None:
+    """The entry at `path` below the tree `root`; None when there is none."""
+    entry = TreeEntry("", TREE, root)
+    for part in filter(None, path.split("/")):
+        if not entry.is_tree:
+            return None
+        found = next((child for child in reader.tree(entry.id) if child.path == part), None)
+        if found is None:
+            return None
+        entry = TreeEntry(_below(entry.path, part), found.mode, found.id)
+    return entry
+
+
+def leaves(reader: ObjectReader, root: TreeEntry, enter: Callable[[str], bool]) -> list[TreeEntry]:
+    """Everything but folders below `root`, sorted by path. Raises InvalidManifests GK9020."""
+    found: list[TreeEntry] = []
+    seen = 0
+    waiting = [(root, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        if depth > DEPTH_MAX:
+            raise beyond(f"depth > {DEPTH_MAX} folders")
+        for child in reader.tree(folder.id):
+            seen += 1
+            if seen > ENTRIES_MAX:
+                raise beyond(f"more than {ENTRIES_MAX:,} entries")
+            whole = TreeEntry(_below(folder.path, child.path), child.mode, child.id)
+            if not child.is_tree:
+                found.append(whole)
+            elif enter(whole.path):
+                waiting.append((whole, depth + 1))
+    return sorted(found, key=lambda entry: entry.path)
+
+
+def changed(
+    reader: ObjectReader, start: str, before: TreeEntry | None, after: TreeEntry | None
+) -> list[str]:
+    """Paths of files that differ between two entries at `start`, sorted."""
+    found: list[str] = []
+    pairs = [(start, before, after)]
+    while pairs:
+        name, left, right = pairs.pop()
+        if left == right or (left and right and (left.id, left.mode) == (right.id, right.mode)):
+            continue
+        if any(entry is not None and not entry.is_tree for entry in (left, right)):
+            found.append(name)
+        ours, theirs = _children(reader, left), _children(reader, right)
+        pairs += [
+            (_below(name, n), ours.get(n), theirs.get(n)) for n in ours.keys() | theirs.keys()
+        ]
+        if len(pairs) + len(found) > ENTRIES_MAX:
+            raise beyond(f"more than {ENTRIES_MAX:,} changes")
+    return sorted(found)
+
+
+def _below(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _children(reader: ObjectReader, entry: TreeEntry | None) -> dict[str, TreeEntry]:
+    if entry is None or not entry.is_tree:
+        return {}
+    return {child.path: child for child in reader.tree(entry.id)}
