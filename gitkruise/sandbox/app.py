@@ -104,7 +104,8 @@ class App:
                     )
                     response.headers["Vary"] = "Accept"
                 return response
-        raise not_found()
+            case _:
+                raise not_found()
 
     def _health(self, rest: tuple[str, ...]) -> web.Response:
         if not self.ready:

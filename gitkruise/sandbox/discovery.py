@@ -96,12 +96,12 @@ class Discovery:
 
     def _page(self, root: str, rest: tuple[str, ...], form: Form) -> dict[str, Any]:
         if form.shape:
-            groups = [g for g in self._groups() if (g == "") == (root == "api")]
+            names = [g for g in self._groups() if (g == "") == (root == "api")]
             return {
                 "kind": "APIGroupDiscoveryList",
                 "apiVersion": f"{form.group}/{form.version}",
                 "metadata": {},
-                "items": [self._aggregated(group) for group in groups],
+                "items": [self._aggregated(group) for group in names],
             }
         match root, rest:
             case "api", ():
@@ -115,7 +115,8 @@ class Discovery:
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
             case "apis", (group, version):
                 return self._resources(group, version)
-        raise not_found()
+            case _:
+                raise not_found()
 
     def _groups(self) -> dict[str, list[str]]:
         """Groups with their versions, preferred first."""

@@ -46,7 +46,7 @@ async def run_parts(cluster: Cluster, parts: Sequence[Part], clock: Clock) -> No
             wait_s = AFTER_FAILURE_S
         elif dues:
             wait_s = min(wait_s, (min(dues) - clock.now()).total_seconds())
-        await _changed_within(cluster, seen, max(wait_s, 0.0))
+        await _changed_within(cluster, seen, clock, wait_s)
 
 
 def _round(
@@ -71,9 +71,9 @@ def _round(
     return dues
 
 
-async def _changed_within(cluster: Cluster, seen: int, seconds: float) -> None:
+async def _changed_within(cluster: Cluster, seen: int, clock: Clock, seconds: float) -> None:
     try:
-        async with asyncio.timeout(seconds):
+        async with clock.timeout(seconds):
             await cluster.changed(seen)
     except TimeoutError:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -121,7 +121,7 @@ class Objects:
         kind: Kind,
         form: Form,
         include: str,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """Chunks of watch lines; a failure after the start is told by an ERROR event, the last."""
         encoder = self.cluster.encoder
         told_columns = False

@@ -54,7 +54,8 @@ def route(raw_path: str) -> Route:
             return Page("health", tuple(rest))
         case ["version"]:
             return Page("version")
-    raise not_found()
+        case _:
+            raise not_found()
 
 
 def not_found() -> NotFound:

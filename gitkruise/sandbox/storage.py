@@ -101,7 +101,7 @@ class Store:
     def _rows(self) -> Iterator[Obj]:
         rows = self._db.execute("SELECT kind, namespace, name, digest, body FROM objects")
         for kind, namespace, name, digest, body in rows:
-            if _digest(body) != digest:
+            if not isinstance(body, bytes) or _digest(body) != digest:
                 raise _unusable(self.path, f"{kind} {namespace}/{name} is damaged")
             yield decode(body)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
 from gitkruise.errors import BadRequest
@@ -19,7 +19,7 @@ _TRUE: Final = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 async def batches(
     cluster: Cluster, request: ApiRequest, *, bookmark_every_s: float = BOOKMARK_EVERY_S
-) -> AsyncIterator[list[WatchEvent]]:
+) -> AsyncGenerator[list[WatchEvent]]:
     """The events of one watch, as many at a time as there are; ends at `timeoutSeconds`.
 
     The first batch comes at once, empty if need be, so that bad terms fail before an answer
@@ -51,7 +51,7 @@ async def batches(
 
 async def follow(
     cluster: Cluster, request: ApiRequest, *, bookmark_every_s: float = BOOKMARK_EVERY_S
-) -> AsyncIterator[WatchEvent]:
+) -> AsyncGenerator[WatchEvent]:
     """The events of `batches`, one by one."""
     async for events in batches(cluster, request, bookmark_every_s=bookmark_every_s):
         for event in events:
