@@ -73,13 +73,17 @@ OWN: list[tuple[str, dict[str, Any], list[str]]] = [
     ("Unit", {"sourceRef": {"name": "a"}, "suspend": {"by": "me", "until": "later"}}, []),
     ("Unit", {"sourceRef": {"name": "a"}, "suspend": "yes"}, ["$.spec.suspend"]),
     ("Unit", {"sourceRef": {"name": "a"}, "drift": {"mode": "off"}}, []),
-    ("Unit", {"sourceRef": {"name": "a"}, "prune": {"maxDeletePercent": 101}}, ["$.spec.prune.maxDeletePercent"]),
+    (
+        "Unit",
+        {"sourceRef": {"name": "a"}, "prune": {"maxDeletePercent": 101}},
+        ["$.spec.prune.maxDeletePercent"],
+    ),
     ("Unit", {"sourceRef": {}}, ["$.spec.sourceRef"]),
     ("Sink", {"git": {"sourceRef": {"name": "a"}, "detail": "pods"}}, []),
     ("Sink", {"git": {"sourceRef": {"name": "a"}, "detail": "all"}}, ["$.spec.git.detail"]),
     ("Receiver", {"type": "github", "secretRef": {"name": "a"}}, []),
     ("Receiver", {"type": "github"}, ["$.spec"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "spec", "where"), OWN)
