@@ -35,8 +35,9 @@ _KUSTOMIZE: Final = "kustomize.config.k8s.io"
 class Manifests:
     """What a path of a commit holds. `tree` is the id of its content: equal id, equal result.
 
-    `inputs` are the folders that were read (a kustomization may reach outside its path); `config` are documents of gitkruise's own group; `skipped` are hidden and backup files that
-    look like manifests.
+    `inputs` are the folders that were read: a kustomization may reach outside its path. `config`
+    are documents of gitkruise's own group; `skipped` are hidden and backup files that look like
+    manifests.
     """
 
     commit: str
@@ -134,7 +135,8 @@ def read_desired(
     assert kind in {"auto", "plain", "kustomize"}
     where = clean_path(path)
     reading = _Reading(repository, commit, where, ignore, cache or ParseCache())
-    tree, inputs = repository.tree_id(commit, where), (where,)
+    tree = repository.tree_id(commit, where)
+    inputs: tuple[str, ...] = (where,)
     if kind == "kustomize" or (kind == "auto" and reading.has_kustomization()):
         rendered = Renderer(repository, reading.cache).render(commit, where)
         tree, inputs = rendered.tree, rendered.folders

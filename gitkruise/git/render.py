@@ -63,8 +63,9 @@ class Renderer:
     def render(self, commit: str, path: str) -> Rendered:
         """The objects of the kustomization at `path`, each placed in its most likely source file.
 
-        What was rendered once from equal content is not rendered again. Raises InvalidManifests (GK34xx) for what the repository does wrong, SourceFailed GK3401
-        where neither kustomize nor kubectl is installed.
+        What was rendered once from equal content is not rendered again. Raises InvalidManifests
+        (GK34xx) for what the repository does wrong, SourceFailed GK3401 where neither kustomize
+        nor kubectl is installed.
         """
         needed = _Needed(self._repository, commit, self._cache)
         needed.collect(path)
@@ -150,7 +151,7 @@ class _Needed:
             waiting += self._references(folder, kustomization)
 
     def digest(self) -> str:
-        """Names the content: equal digest, equal result."""
+        """A name for the content: equal digest, equal result."""
         lines = sorted(f"{entry.path}\0{entry.id}\n" for entry in self.files.values())
         told = "\n".join(self.folders) + "\0" + "".join(lines)
         return hashlib.sha256(told.encode("utf-8")).hexdigest()

@@ -36,14 +36,19 @@ async def ref_changes(repository: Repository, *, poll_s: float = 1.0) -> AsyncGe
 
     observer = await asyncio.to_thread(_start, repository.git_dir, tell)
     try:
+        before = _fingerprint(repository.git_dir) if observer is None else ()
         yield None
         while True:
-            if observer is None:
-                await _changed(repository.git_dir, poll_s)
-            else:
+            if observer is not None:
                 await moved.wait()
                 moved.clear()
-            yield None
+                yield None
+                continue
+            await asyncio.sleep(poll_s)
+            now = await asyncio.to_thread(_fingerprint, repository.git_dir)
+            if now != before:
+                before = now
+                yield None
     finally:
         if observer is not None:
             observer.stop()
@@ -83,13 +88,6 @@ def _is_ref(git_dir: Path, path: str) -> bool:
         return False
     parts = Path(path).relative_to(git_dir).parts if Path(path).is_relative_to(git_dir) else ()
     return len(parts) > 1 or (len(parts) == 1 and parts[0] in _NAMES)
-
-
-async def _changed(git_dir: Path, poll_s: float) -> None:
-    """Return once refs differ from what they are now."""
-    before = await asyncio.to_thread(_fingerprint, git_dir)
-    while await asyncio.to_thread(_fingerprint, git_dir) == before:
-        await asyncio.sleep(poll_s)
 
 
 def _fingerprint(git_dir: Path) -> tuple[tuple[str, int, int], ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.errors import Place
-from gitkruise.wire.names import Obj, ObjectKey, key_of
+from gitkruise.wire.names import Obj
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 
@@ -105,41 +105,3 @@ def place_at(file: str, lines: Sequence[str], spot: Spot, *, label: str = "") ->
         length=max(1, min(spot.length, _SNIPPET_LINE_MAX)),
         label=label,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class DesiredObject:
-    """One object git asks for. The key's namespace is as the caller settled it for its unit."""
-
-    key: ObjectKey
-    document: Document
-
-    @property
-    def obj(self) -> Obj:
-        return self.document.obj
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DesiredSet:
-    """Everything one unit asks for at one commit, in file order. `tree` names the content read."""
-
-    commit: str
-    tree: str
-    objects: tuple[DesiredObject, ...]
-
-    def by_key(self) -> dict[ObjectKey, DesiredObject]:
-        return {desired.key: desired for desired in self.objects}
-
-    def duplicates(self) -> list[tuple[DesiredObject, DesiredObject]]:
-        """(first, again) for every key that is declared more than once."""
-        seen: dict[ObjectKey, DesiredObject] = {}
-        return [
-            (first, desired)
-            for desired in self.objects
-            if (first := seen.setdefault(desired.key, desired)) is not desired
-        ]
-
-
-def desired_objects(documents: Iterable[Document]) -> tuple[DesiredObject, ...]:
-    """The documents under their own keys; a caller defaults namespaces before this."""
-    return tuple(DesiredObject(key_of(document.obj), document) for document in documents)
