@@ -16,6 +16,7 @@ MAX_LENGTH: Final = 65_536  # characters of a selector; a URL cannot carry more 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 _TOKEN: Final = re.compile(r"\s*(==|!=|[=!,()<>]|[^\s=!,()<>]+)")
+_PUNCTUATION: Final = frozenset(("==", "!=", *"=!,()<>"))
 _ALPHANUMERIC: Final = (
     "alphanumeric characters, '-', '_' or '.', "
     "and must start and end with an alphanumeric character"
@@ -150,6 +151,12 @@ class _Tokens:
         self.at += 1
         return token
 
+    def identifier(self) -> str:
+        token = self.take()
+        if not token or token in _PUNCTUATION:
+            raise BadRequest(f"unable to parse requirement: found '{token}', expected: identifier")
+        return token
+
     def expect(self, *wanted: str) -> str:
         token = self.take()
         if token not in wanted:
@@ -173,8 +180,8 @@ def parse_label_selector(text: str) -> Selector:
 def _parse_requirement(tokens: _Tokens) -> Requirement:
     if tokens.peek() == "!":
         tokens.take()
-        return _requirement(tokens.take(), Op.NOT_EXISTS, ())
-    key = tokens.take()
+        return _requirement(tokens.identifier(), Op.NOT_EXISTS, ())
+    key = tokens.identifier()
     word = tokens.peek()
     if word in ("", ","):
         return _requirement(key, Op.EXISTS, ())
