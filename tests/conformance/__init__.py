@@ -1,0 +1,1 @@
+"""Rollouts as a real OpenKruise played them, played again."""

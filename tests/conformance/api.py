@@ -1,0 +1,71 @@
+"""The few requests a scenario needs, against a World at a virtual instant."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from gitkruise.errors import NotFound
+from gitkruise.wire.names import Obj
+from gitkruise.wire.request import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.times import format_time
+from gitkruise.world.cluster import World
+
+KRUISE: Final = "apps.kruise.io"
+_SERVED: Final = {
+    "Namespace": ResourceRef("", "v1", "namespaces"),
+    "Node": ResourceRef("", "v1", "nodes"),
+    "Pod": ResourceRef("", "v1", "pods"),
+    "ConfigMap": ResourceRef("", "v1", "configmaps"),
+    "PersistentVolumeClaim": ResourceRef("", "v1", "persistentvolumeclaims"),
+    "ControllerRevision": ResourceRef("apps", "v1", "controllerrevisions"),
+    "CloneSet": ResourceRef(KRUISE, "v1alpha1", "clonesets"),
+    "ImagePullJob": ResourceRef(KRUISE, "v1alpha1", "imagepulljobs"),
+}
+_CLUSTER_SCOPED: Final = frozenset({"Namespace", "Node"})
+
+
+class Api:
+    """One namespace of a World, seen by a user at `now`."""
+
+    def __init__(self, world: World, namespace: str, now: datetime) -> None:
+        self.world, self.namespace, self.now = world, namespace, now
+
+    @property
+    def stamp(self) -> str:
+        return format_time(self.now)
+
+    def ask(self, verb: str, kind: str, name: str = "", **more: Any) -> Obj:
+        scope = "" if kind in _CLUSTER_SCOPED else self.namespace
+        request = ApiRequest(verb=verb, resource=_SERVED[kind], namespace=scope, name=name, **more)
+        return self.world.handle(request, self.now).body
+
+    def create(self, obj: Obj) -> Obj:
+        return self.ask("create", obj["kind"], body=obj)
+
+    def list(self, kind: str) -> list[Obj]:
+        found: list[Obj] = self.ask("list", kind)["items"]
+        return found
+
+    def find(self, kind: str, name: str) -> Obj | None:
+        try:
+            return self.ask("get", kind, name)
+        except NotFound:
+            return None
+
+    def merge(self, kind: str, name: str, patch: Obj) -> Obj:
+        return self.ask("patch", kind, name, body=patch, content_type=MERGE_PATCH)
+
+    def json_patch(self, kind: str, name: str, operations: Any) -> Obj:
+        return self.ask("patch", kind, name, body=operations, content_type=JSON_PATCH)
+
+    def patch_status(self, kind: str, name: str, patch: Obj) -> Obj:
+        more = {"subresource": "status", "content_type": STRATEGIC_PATCH}
+        return self.ask("patch", kind, name, body=patch, **more)
+
+    def bind(self, name: str, binding: Obj) -> Obj:
+        return self.ask("create", "Pod", name, body=binding, subresource="binding")
+
+    def delete(self, kind: str, name: str, **options: Any) -> None:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+        self.ask("delete", kind, name, body=body)

@@ -1,0 +1,260 @@
+"""Plays a recorded scenario on the World in virtual time and notes what can be seen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.admission.chain import admit
+from gitkruise.admission.request import AdmissionRequest
+from gitkruise.errors import ApiError
+from gitkruise.kube.data import load_catalog
+from gitkruise.model.settings import Gates, parse_gates
+from gitkruise.planner.workloads import CLONESET
+from gitkruise.wire.names import Obj
+from gitkruise.wire.paths import get
+from gitkruise.world.cluster import World
+from gitkruise.world.simulate import Simulation
+from tests.conformance.api import Api
+from tests.conformance.node import Node
+
+NAMESPACE: Final = "conf"
+START: Final = datetime(2026, 7, 2, 10, 0, 0, tzinfo=UTC)
+QUIET, PATIENCE = timedelta(seconds=1), timedelta(seconds=3)
+_TICKS_MAX: Final = 60
+_STATUS: Final = (
+    "replicas",
+    "readyReplicas",
+    "availableReplicas",
+    "updatedReplicas",
+    "updatedReadyReplicas",
+    "updatedAvailableReplicas",
+    "expectedUpdatedReplicas",
+    "currentRevision",
+    "updateRevision",
+    "collisionCount",
+)
+_STATE: Final = "lifecycle.apps.kruise.io/state"
+
+
+def gates_of(scenario: Obj) -> Gates:
+    return parse_gates(",".join(f"{name}=true" for name in scenario.get("gates") or ()))
+
+
+class Player:
+    """One scenario on a fresh World. `log` is what a recording holds."""
+
+    def __init__(self, scenario: Obj) -> None:
+        gates = gates_of(scenario)
+
+        def admitted(request: AdmissionRequest) -> Obj | None:
+            return admit(request, gates)
+
+        self.scenario = scenario
+        self.world = World(load_catalog(), admit=admitted)
+        self.api = Api(self.world, NAMESPACE, START)
+        meta = {"name": NAMESPACE}
+        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        self.node = Node(self.api, int(scenario.get("nodes") or 5))
+        self.simulation = Simulation(self.world, (), (CLONESET,), gates, START)
+        self.log: list[Any] = []
+
+    def play(self) -> list[Any]:
+        for step in self.scenario["steps"]:
+            ((verb, argument),) = step.items()
+            getattr(self, f"do_{verb}")(argument)
+        return self.log
+
+    def pause(self, span: timedelta = QUIET) -> None:
+        """Let controllers finish, and time pass."""
+        self.simulation.run_until(self.api.now)
+        self.api.now += span
+        self.simulation.now = max(self.api.now, self.simulation.now)
+        self.simulation.run_until(self.api.now)
+
+    # What a scenario may ask for
+
+    def do_create(self, obj: Obj) -> None:
+        try:
+            self.api.create(obj)
+        except ApiError as error:
+            self.log.append({"rejected": error.status})
+            return
+        self.pause()
+
+    def do_patch(self, asked: Obj) -> None:
+        try:
+            if "json" in asked:
+                self.api.json_patch(asked["kind"], asked["name"], asked["json"])
+            else:
+                self.api.merge(asked["kind"], asked["name"], asked["merge"])
+        except ApiError as error:
+            self.log.append({"rejected": error.status})
+            return
+        self.pause()
+
+    def do_delete(self, asked: Obj) -> None:
+        policy = asked.get("propagation", "Background")
+        self.api.delete(asked["kind"], asked["name"], propagationPolicy=policy)
+
+    def do_index(self, _: Any) -> None:
+        for at, pod in enumerate(self.api.list("Pod")):
+            self._label(pod, {"labels": {"conf/idx": str(at)}})
+
+    def do_pods(self, asked: Obj) -> None:
+        if "idx" in asked:
+            found = self._indexed(asked["idx"])
+        else:
+            found = [p for p in self.api.list("Pod") if _carries(p, asked["where"])]
+        for pod in found[: asked.get("first")]:
+            self.api.merge("Pod", pod["metadata"]["name"], asked["merge"])
+
+    def do_delete_pods(self, indexes: Sequence[int]) -> None:
+        for pod in self._indexed(indexes):
+            self.api.delete("Pod", pod["metadata"]["name"], gracePeriodSeconds=0)
+
+    def do_pods_to_delete(self, asked: Obj) -> None:
+        names = [p["metadata"]["name"] for p in self._indexed(asked["idx"])]
+        spec: dict[str, Any] = {"scaleStrategy": {"podsToDelete": names}}
+        if "replicas" in asked:
+            spec["replicas"] = asked["replicas"]
+        self.api.merge("CloneSet", asked["name"], {"spec": spec})
+        self.pause()
+
+    def do_hold(self, asked: Obj) -> None:
+        self.node.hold = _holder(asked)
+
+    def do_unready(self, indexes: Sequence[int]) -> None:
+        self.do_hold({"idx": indexes})
+        self.node.tick()
+
+    def do_release(self, _: Any) -> None:
+        self.node.hold = None
+
+    def do_freeze(self, value: Any) -> None:
+        self.node.frozen = bool(value)
+
+    def do_sleep(self, seconds: float) -> None:
+        self.pause(timedelta(seconds=seconds))
+        self.observe()
+
+    def do_tick(self, count: int) -> None:
+        for _ in range(int(count)):
+            self.pause()
+            self.node.tick()
+            self.pause()
+            self.observe()
+
+    def do_settle(self, asked: Any) -> None:
+        self.pause()
+        self.observe()
+        for _ in range((asked or {}).get("ticks", _TICKS_MAX)):
+            changed = self.node.tick()
+            self.pause()
+            self.observe()
+            if changed:
+                continue
+            self.pause(PATIENCE)
+            self.observe()
+            if not self.node.tick():
+                break
+        self.pause()
+        self.observe(final=True)
+        self.log.append({"settled": True})
+
+    def _label(self, pod: Obj, metadata: Obj) -> None:
+        self.api.merge("Pod", pod["metadata"]["name"], {"metadata": metadata})
+
+    def _indexed(self, indexes: Sequence[int]) -> list[Obj]:
+        wanted = {str(i) for i in indexes}
+        return [p for p in self.api.list("Pod") if _index(p) in wanted]
+
+    # What can be seen
+
+    def observe(self, *, final: bool = False) -> None:
+        wave: dict[str, Any] = {"pods": self._pods()}
+        for raw in self.api.list("CloneSet"):
+            status = raw.get("status") or {}
+            shown = {k: status[k] for k in _STATUS if status.get(k) is not None}
+            wave.setdefault("clonesets", {})[raw["metadata"]["name"]] = shown
+            named = get(raw, "spec", "scaleStrategy", "podsToDelete", default=())
+            if named:
+                wave["podsToDelete"] = len(named)
+        claims = self.api.list("PersistentVolumeClaim")
+        if claims:
+            wave["pvcs"] = sum(not c["metadata"].get("deletionTimestamp") for c in claims)
+        revisions = self.api.list("ControllerRevision")
+        wave["revisions"] = sorted([r["metadata"]["name"], r["revision"]] for r in revisions)
+        if self.scenario.get("compare") == "final" and not final:
+            return
+        if not self.log or self.log[-1] != wave:
+            self.log.append(wave)
+
+    def _pods(self) -> list[Any]:
+        count: Counter[str] = Counter()
+        for pod in self.api.list("Pod"):
+            count[json.dumps(self._pod(pod), sort_keys=True)] += 1
+        return [[n, json.loads(text)] for text, n in sorted(count.items())]
+
+    def _pod(self, pod: Obj) -> dict[str, Any]:
+        meta, status = pod["metadata"], pod.get("status") or {}
+        labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+        running = {c["name"]: c for c in status.get("containerStatuses") or ()}
+        conditions = status.get("conditions") or ()
+        seen: dict[str, Any] = {
+            "revision": labels.get("controller-revision-hash"),
+            "phase": status.get("phase"),
+            "ready": any(c["type"] == "Ready" and c["status"] == "True" for c in conditions),
+            "containers": [
+                [c["name"], c["image"], running.get(c["name"], {}).get("restartCount", 0)]
+                for c in pod["spec"]["containers"]
+            ],
+        }
+        if labels.get(_STATE):
+            seen["lifecycle"] = labels[_STATE]
+        if meta.get("deletionTimestamp"):
+            seen["terminating"] = True
+        if meta.get("finalizers"):
+            seen["finalizers"] = meta["finalizers"]
+        if self.scenario.get("ordered"):
+            seen["idx"] = labels.get("conf/idx", "new")
+        for key in self.scenario.get("show_labels") or ():
+            seen.setdefault("labels", {})[key] = labels.get(key)
+        for key in self.scenario.get("show_annotations") or ():
+            shown = re.sub(r"^[0-9]{2,}$", "N", notes[key]) if key in notes else None
+            seen.setdefault("annotations", {})[key] = shown
+        return seen
+
+
+def _index(pod: Obj) -> str | None:
+    found: str | None = get(pod, "metadata", "labels", "conf/idx")
+    return found
+
+
+def _carries(pod: Obj, labels: Mapping[str, str]) -> bool:
+    return all(get(pod, "metadata", "labels", k) == v for k, v in labels.items())
+
+
+def _holder(asked: Obj) -> Any:
+    def holds(pod: Obj) -> bool:
+        if "idx" in asked:
+            return _index(pod) in {str(i) for i in asked["idx"]}
+        if "image" in asked:
+            return any(c["image"] == asked["image"] for c in pod["spec"]["containers"])
+        return _index(pod) is None if "new" in asked else True
+
+    return holds
+
+
+def even(log: Sequence[Any]) -> list[Any]:
+    """A status field that is 0 and one that is absent are the same."""
+    return [
+        {**entry, "clonesets": {n: {k: v for k, v in s.items() if v != 0} for n, s in sets.items()}}
+        if (sets := entry.get("clonesets"))
+        else entry
+        for entry in log
+    ]
