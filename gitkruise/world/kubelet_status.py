@@ -215,10 +215,7 @@ def conditions(pod: Obj, runtime: PodRuntime, phase: str, now: datetime) -> list
     }
     generation = pod["metadata"].get("generation")
     return [
-        *(
-            _condition(type_, *wanted[type_], before.get(type_), now, generation)
-            for type_ in wanted
-        ),
+        *(_condition(t, wanted[t], before.get(t), now, generation) for t in wanted),
         *others,
     ]
 
@@ -236,7 +233,6 @@ def _condition(
         "type": type_,
         **({"observedGeneration": generation} if generation else {}),
         "status": status,
-        "lastProbeTime": None,
         "lastTransitionTime": moved or format_time(now),
         **_texts(reason=reason, message=message),
     }

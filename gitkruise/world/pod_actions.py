@@ -145,7 +145,7 @@ class _InitWalk:
             elif seen is not None and not met:
                 self._plain(i, seen)
             met = met or seen is not None
-        if not met:
+        if not met and self._specs:
             self._starts.append(0)
 
     @property

@@ -246,12 +246,11 @@ class Scheduler:
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "lastProbeTime": None,
             "lastTransitionTime": format_time(now),
             "reason": "Unschedulable",
             "message": message,
         }
-        before = next((c for c in old if c["type"] == "PodScheduled"), {})
+        before: Obj = next((c for c in old if c["type"] == "PodScheduled"), {})
         if before.get("status") == "False":
             condition["lastTransitionTime"] = before["lastTransitionTime"]
         conditions = [*(c for c in old if c["type"] != "PodScheduled"), condition]

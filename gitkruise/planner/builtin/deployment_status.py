@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from gitkruise.model import conditions
 from gitkruise.planner.builtin.sets import SetFacts, created_at
 from gitkruise.wire.names import Obj
 from gitkruise.wire.times import parse_time
 
-NO_DEADLINE: Final = 2**31 - 1
+NO_DEADLINE, DEADLINE_S = 2**31 - 1, 600  # the default is apps/v1's
 _DONE, _LATE = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
@@ -105,7 +105,7 @@ def _progressing(
     raw: Obj, old: Obj, standing: Standing, now: datetime
 ) -> tuple[Obj | None, datetime | None]:
     spec = raw["spec"]
-    deadline = spec.get("progressDeadlineSeconds", NO_DEADLINE)
+    deadline = spec.get("progressDeadlineSeconds", DEADLINE_S)
     if deadline == NO_DEADLINE:
         return None, None
     before = conditions.find(old.get("conditions") or (), "Progressing")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gitkruise.wire.intstr import resolve
 
@@ -25,6 +25,9 @@ class Size:
     most: int | None = None
 
 
+_DEFAULT: Final = {"maxSurge": "25%", "maxUnavailable": "25%"}  # of apps/v1
+
+
 class Bounds(NamedTuple):
     """Pods allowed above the wanted number, and allowed to be missing from it."""
 
@@ -39,7 +42,9 @@ def bounds(strategy: Mapping[str, Any], replicas: int) -> Bounds:
     """
     if strategy.get("type") == "Recreate":
         return Bounds(0, 0)
-    rolling = strategy.get("rollingUpdate") or {}
+    rolling = strategy.get("rollingUpdate")
+    if rolling is None:
+        rolling = _DEFAULT
     surge = resolve(rolling.get("maxSurge"), replicas, round_up=True)
     unavailable = resolve(rolling.get("maxUnavailable"), replicas, round_up=False)
     return Bounds(surge, unavailable) if surge or unavailable else Bounds(0, 1)
