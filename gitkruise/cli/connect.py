@@ -1,0 +1,105 @@
+"""Which cluster a command talks to: the flags every such command shares."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitkruise.cli.config import Environment
+from gitkruise.cli.sandbox import sandbox_kubeconfig
+from gitkruise.errors import Finding, UsageProblem
+
+if TYPE_CHECKING:
+    from gitkruise.kube.clock import Clock
+    from gitkruise.kube.http import HttpTransport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChoice:
+    """What the user said about the cluster; "" where nothing was said."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    sandbox: bool = False
+    name: str = ""
+
+    @property
+    def given(self) -> bool:
+        return bool(self.kubeconfig or self.context or self.sandbox)
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--kubeconfig, --context, --sandbox and --cluster, handed on as one `cluster`."""
+
+    @click.option("--kubeconfig", default="", metavar="FILE", help="As for kubectl.")
+    @click.option("--context", "kube_context", default="", help="Context of the kubeconfig.")
+    @click.option("--sandbox", is_flag=True, help="Use the running embedded cluster.")
+    @click.option("--cluster", "name", default="", help="The cluster's name on status branches.")
+    def wrapped(
+        *args: Any, kubeconfig: str, kube_context: str, sandbox: bool, name: str, **kwargs: Any
+    ) -> Any:
+        if sandbox and (kubeconfig or kube_context):
+            raise UsageProblem(
+                Finding(code="GK7010", message="--sandbox excludes --kubeconfig and --context")
+            )
+        choice = ClusterChoice(
+            kubeconfig=kubeconfig, context=kube_context, sandbox=sandbox, name=name
+        )
+        return command(*args, cluster=choice, **kwargs)
+
+    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+    wrapped.__click_params__ = [  # type: ignore[attr-defined]  # where click keeps options
+        *getattr(command, "__click_params__", []),
+        *getattr(wrapped, "__click_params__", []),
+    ]
+    return wrapped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """A cluster to talk to: its connection, and the name it goes by in git."""
+
+    transport: HttpTransport
+    clock: Clock
+    name: str
+    namespace: str
+
+
+@asynccontextmanager
+async def connected(choice: ClusterChoice, environment: Environment) -> AsyncIterator[Chosen]:
+    """A transport to the chosen cluster, closed at the end. Raises ClusterFailed GK410x.
+
+    Without flags it is the cluster kubectl would use.
+    """
+    from gitkruise.kube.auth import find  # noqa: PLC0415  imports ssl and aiohttp
+    from gitkruise.kube.clock import SystemClock  # noqa: PLC0415
+    from gitkruise.kube.http import HttpTransport  # noqa: PLC0415
+
+    file = str(sandbox_kubeconfig(environment)) if choice.sandbox else choice.kubeconfig
+    connection = find(environment.variables, kubeconfig_file=file, context=choice.context)
+    clock = SystemClock()
+    transport = HttpTransport(connection, clock)
+    name = choice.name or _safe(connection.context) or "in-cluster"
+    try:
+        yield Chosen(transport=transport, clock=clock, name=name, namespace=connection.namespace)
+    finally:
+        await transport.close()
+
+
+def _safe(context: str) -> str:
+    """A context's name as part of a branch name."""
+    kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in context)
+    return kept.strip(".-").removesuffix(".lock").replace("..", "-")
+
+
+def existing(path: str, what: str) -> Path:
+    """A path that must be there. Raises UsageProblem GK7011."""
+    found = Path(path)
+    if not found.exists():
+        raise UsageProblem(Finding(code="GK7011", message=f"there is no {what} at {path}"))
+    return found

@@ -1,0 +1,266 @@
+"""gitkruise demo: a whole GitOps canary on this machine, deleted when you quit."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from gitkruise.cli.config import read_environment
+from gitkruise.cli.style import Style
+from gitkruise.errors import Finding, TimedOut, UsageProblem
+
+if TYPE_CHECKING:
+    from gitkruise.app import RunOptions
+    from gitkruise.cli.demo_screen import Screen
+    from gitkruise.cli.demo_story import Chapter, Workbench
+    from gitkruise.kube.clock import Clock
+    from gitkruise.model.config import Config
+    from gitkruise.model.record import Rollout, UnitRecord
+    from gitkruise.sandbox.server import Sandbox
+
+PAUSE_S: Final = 2.0  # between chapters, so that a reader can follow
+PATIENCE_S: Final = 120.0  # a chapter that takes longer has failed
+CLUSTER: Final = "sandbox"
+
+
+@click.command()
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    help="Make the repository and the kubeconfig here, and leave them.",
+)
+@click.option("--exit", "leave", is_flag=True, help="Leave when the story ends.")
+@click.option("--speed", default=1.0, show_default=True, help="Tell the story faster.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the simulated cluster.")
+def demo(keep: Path | None, leave: bool, speed: float, seed: int) -> None:
+    """Play a whole GitOps canary: release, canary, roll-out, bad image, rollback.
+
+    \b
+    Examples:
+      gitkruise demo
+      gitkruise demo --exit --speed 10
+      gitkruise demo --keep /tmp/shop
+
+    Everything runs on this machine: a git repository, a Kubernetes-compatible cluster with
+    simulated containers, and gitkruise between them.
+    """
+    if speed <= 0:
+        raise UsageProblem(Finding(code="GK7012", message="--speed must be greater than 0"))
+    with ExitStack() as stack:
+        root = _root(keep, stack)
+        asyncio.run(_play(_Wishes(root=root, leave=leave, speed=speed, seed=seed)))
+
+
+def _root(keep: Path | None, stack: ExitStack) -> Path:
+    if keep is None:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gitkruise-demo-")))
+    if keep.exists() and any(keep.iterdir()):
+        raise UsageProblem(
+            Finding(
+                code="GK7013",
+                message=f"{keep} is not empty",
+                notes=(("next", "name a directory that is not there yet"),),
+            )
+        )
+    keep.mkdir(parents=True, exist_ok=True)
+    return keep.absolute()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wishes:
+    root: Path
+    leave: bool
+    speed: float
+    seed: int
+
+
+class _News:
+    """The newest record of each unit, and a way to wait for the next one."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, UnitRecord] = {}
+        self._changed = asyncio.Event()
+
+    def offer(self, record: UnitRecord) -> None:
+        self.records[record.unit] = record
+        self._changed.set()
+
+    async def next(self) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+
+
+async def _play(wishes: _Wishes) -> None:
+    """Start everything, tell the story, and stay until told to leave (or leave)."""
+    from gitkruise.cli.demo_screen import Screen  # noqa: PLC0415  imports rich
+    from gitkruise.cli.serving import stop_event  # noqa: PLC0415
+
+    environment = read_environment()
+    stop = stop_event()
+    live = environment.interactive and environment.stdout_tty
+    screen = Screen(Style.of(environment), live=live)
+    async with asyncio.TaskGroup() as tasks:
+        story = tasks.create_task(_Telling(wishes, screen).tell(stop))
+        stopping = tasks.create_task(stop.wait())
+        await asyncio.wait({story, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        story.cancel()
+        stopping.cancel()
+
+
+class _Telling:
+    """One performance of the story."""
+
+    def __init__(self, wishes: _Wishes, screen: Screen) -> None:
+        self._wishes, self._screen = wishes, screen
+        self._news = _News()
+
+    async def tell(self, stop: asyncio.Event) -> None:
+        from gitkruise.app import controller, sandbox_controllers  # noqa: PLC0415
+        from gitkruise.cli.demo_story import STORY, Workbench  # noqa: PLC0415
+        from gitkruise.kube.auth import from_kubeconfig  # noqa: PLC0415
+        from gitkruise.kube.clock import SystemClock  # noqa: PLC0415
+        from gitkruise.kube.http import HttpTransport  # noqa: PLC0415
+        from gitkruise.sandbox.server import SandboxOptions, serve  # noqa: PLC0415
+
+        wishes, clock = self._wishes, SystemClock()
+        self._screen.say(
+            "gitkruise demo · everything runs on this machine"
+            + (" and is deleted when you quit" if wishes.root.name.startswith("gitkruise-") else "")
+        )
+        bench = Workbench(wishes.root)
+        await asyncio.to_thread(bench.create)
+        kubeconfig = wishes.root / "kubeconfig"
+        options = SandboxOptions(
+            ephemeral=True, speed=wishes.speed, seed=wishes.seed, kubeconfig=kubeconfig, nodes=6
+        )
+        async with serve(options, controllers=sandbox_controllers) as sandbox:
+            self._introduce(bench, sandbox, kubeconfig)
+            transport = HttpTransport(from_kubeconfig([kubeconfig]), clock)
+            began = clock.monotonic()
+            first = await self._push(bench, STORY[0])
+            async with controller(self._options(bench), transport, clock):
+                await self._chapter(STORY[0], 1, first, (clock, began))
+                for number, chapter in enumerate(STORY[1:], 2):
+                    await clock.sleep(PAUSE_S / wishes.speed)
+                    commit = await self._push(bench, chapter)
+                    await self._chapter(chapter, number, commit, (clock, began))
+                await self._written(clock)
+                self._conclude(bench, kubeconfig)
+                if not wishes.leave:
+                    await stop.wait()
+            await transport.close()
+
+    def _options(self, bench: Workbench) -> RunOptions:
+        from gitkruise.app import RunOptions  # noqa: PLC0415
+        from gitkruise.gitops.config import load_config  # noqa: PLC0415
+
+        config = load_config(bench.clone / "gitkruise.yaml")
+        return RunOptions(
+            config=_pointed_at(config, bench.bare),
+            cluster=CLUSTER,
+            state_dir=self._wishes.root / "state",
+            identity="demo",
+            listeners=(self._news.offer,),
+        )
+
+    def _introduce(self, bench: Workbench, sandbox: Sandbox, kubeconfig: Path) -> None:
+        say = self._screen.say
+        say()
+        say(f"  repo        {bench.bare}   (a real git repository: clone it, push to it)")
+        say(f"  cluster     {sandbox.url}   (simulated: 6 nodes, Kubernetes API)")
+        say(f"  kubectl     export KUBECONFIG={kubeconfig}")
+        say()
+
+    async def _push(self, bench: Workbench, chapter: Chapter) -> str:
+        await asyncio.to_thread(chapter.change, bench)
+        return await asyncio.to_thread(bench.push, chapter.subject)
+
+    async def _chapter(
+        self, chapter: Chapter, number: int, commit: str, time: tuple[Clock, float]
+    ) -> None:
+        """Show one commit's rollout until it ends as the story says."""
+        clock, began = time
+        started = clock.monotonic()
+        clock_text = _minutes(started - began)
+        self._screen.say(f' {clock_text}  commit {number}  {commit[:7]}  "{chapter.subject}"')
+        if chapter.lesson:
+            self._screen.say(f"        {chapter.lesson}")
+        with self._screen:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    while not self._ended(chapter, commit):
+                        await self._news.next()
+                        self._screen.show(self._shown(chapter))
+            except TimeoutError:
+                raise TimedOut(self._late(chapter)) from None
+        took = clock.monotonic() - started
+        for rollout in self._shown(chapter):
+            self._screen.say(self._result(rollout, took))
+        self._screen.say()
+
+    def _shown(self, chapter: Chapter) -> list[Rollout]:
+        record = self._news.records.get("shop/shop")
+        rollouts = record.rollouts if record else ()
+        return [r for r in rollouts if chapter.watch in {None, r.key}]
+
+    def _ended(self, chapter: Chapter, commit: str) -> bool:
+        record = self._news.records.get("shop/shop")
+        if record is None or record.causal is None or record.causal.id != commit:
+            return False
+        if chapter.watch is None:
+            return record.state is chapter.ends and record.applied is not None
+        rollout = next((r for r in record.rollouts if r.key == chapter.watch), None)
+        return rollout is not None and rollout.state is chapter.ends
+
+    def _late(self, chapter: Chapter) -> Finding:
+        seen = "; ".join(f"{r.unit}: {r.state} {r.message}" for r in self._news.records.values())
+        return Finding(
+            code="GK9010",
+            message=f'"{chapter.subject}" did not end {chapter.ends} in {PATIENCE_S:g} s',
+            notes=(("seen", seen or "nothing"),),
+        )
+
+    def _result(self, rollout: Rollout, took: float) -> str:
+        from gitkruise.cli.progress import rollout_bar  # noqa: PLC0415
+
+        return f"        {rollout_bar(rollout, self._screen.style)}  in {took:.1f} s"
+
+    async def _written(self, clock: Clock) -> None:
+        """Give the last status commit the moment it needs."""
+        await clock.sleep(0.5)
+
+    def _conclude(self, bench: Workbench, kubeconfig: Path) -> None:
+        say = self._screen.say
+        say("What you saw: five commits, no kubectl. Each outcome is in git:")
+        say(f"  git -C {bench.bare} log --oneline gitkruise/status/{CLUSTER}")
+        if self._wishes.leave:
+            return
+        say("Try, in another terminal:")
+        say(f"  git clone {bench.bare} shop && cd shop")
+        say("  edit partition in apps/checkout/cloneset.yaml, commit, push")
+        say(f"  KUBECONFIG={kubeconfig} gitkruise status")
+        say(f"  KUBECONFIG={kubeconfig} kubectl get clonesets,pods -n shop")
+        say("Ctrl-C to quit.")
+
+
+def _pointed_at(config: Config, bare: Path) -> Config:
+    """The shop's own configuration, following the bare repository instead of the clone."""
+    import msgspec  # noqa: PLC0415  already loaded with the configuration
+
+    sources = {
+        name: msgspec.structs.replace(
+            source, spec=msgspec.structs.replace(source.spec, url=str(bare))
+        )
+        for name, source in config.sources.items()
+    }
+    return msgspec.structs.replace(config, sources=sources)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"

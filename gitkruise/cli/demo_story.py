@@ -1,0 +1,142 @@
+"""The demo's story: a shop's repository, and the commits an ordinary git client pushes to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gitkruise.git.edit import edit_field
+from gitkruise.git.repo import Repository
+from gitkruise.gitops.rollback import compute_rollback
+from gitkruise.kube.data import data_dir
+from gitkruise.model.states import State
+from gitkruise.wire.names import ObjectKey
+
+BRANCH: Final = "main"
+WHO: Final = ("gitkruise demo", "demo@localhost")
+CHECKOUT: Final = ObjectKey("apps.kruise.io", "CloneSet", "shop", "checkout")
+CART: Final = ObjectKey("apps.kruise.io", "CloneSet", "shop", "cart")
+FILES: Final = {CHECKOUT: "apps/checkout/cloneset.yaml", CART: "apps/cart/cloneset.yaml"}
+_IMAGE: Final = ("spec", "template", "spec", "containers", 0, "image")
+_PARTITION: Final = ("spec", "updateStrategy", "partition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """One commit: how the working tree changes, and the state its rollout ends in."""
+
+    subject: str
+    ends: State
+    watch: ObjectKey | None = None  # the rollout it is about; None: everything
+    lesson: str = ""
+    change: Callable[[Workbench], None] = field(default=lambda _: None)
+
+
+class Workbench:
+    """A bare repository and a clone of it, driven by the git command."""
+
+    def __init__(self, root: Path) -> None:
+        self.bare, self.clone = root / "shop-deploy.git", root / "clone"
+        self._home = root
+
+    def create(self) -> None:
+        """The bare repository, holding nothing yet, and a clone with the shop in it."""
+        self._git(self._home, "init", "-q", "--bare", f"--initial-branch={BRANCH}", str(self.bare))
+        self._git(self._home, "clone", "-q", str(self.bare), str(self.clone))
+        shutil.copytree(data_dir("examples-repo"), self.clone, dirs_exist_ok=True)
+
+    def set(self, key: ObjectKey, path: tuple[str | int, ...], value: object) -> None:
+        """Edit one field of a manifest in the clone."""
+        file = self.clone / FILES[key]
+        file.write_bytes(edit_field(file.read_bytes(), FILES[key], key, path, value))
+
+    def roll_back(self, key: ObjectKey) -> None:
+        """Write what gitkruise computes for going back to before the last commit."""
+        with Repository.open(str(self.clone)) as repository:
+            head = repository.resolve(BRANCH)
+            before = repository.commit(head).parents[0]
+            computed = compute_rollback(repository, key, now=head, to=before)
+        (self.clone / computed.file).write_bytes(computed.data)
+
+    def push(self, subject: str) -> str:
+        """Commit everything and push it; the commit's id."""
+        name, email = WHO
+        self._git(self.clone, "add", "-A")
+        self._git(
+            self.clone, "-c", f"user.name={name}", "-c", f"user.email={email}",
+            "commit", "-q", "-m", subject,
+        )  # fmt: skip
+        self._git(self.clone, "push", "-q", "origin", f"HEAD:{BRANCH}")
+        return self._git(self.clone, "rev-parse", "HEAD")
+
+    def _git(self, where: Path, *words: str) -> str:
+        environment = {
+            "PATH": os.defpath,
+            "HOME": str(self._home),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+        done = subprocess.run(  # noqa: S603  our own words, no shell
+            [shutil.which("git") or "git", *words],
+            cwd=where,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.strip()
+
+
+def _canary(bench: Workbench) -> None:
+    bench.set(CHECKOUT, _IMAGE, "registry.example.com/checkout:v2.4.1")
+    bench.set(CHECKOUT, _PARTITION, "60%")
+
+
+def _the_rest(bench: Workbench) -> None:
+    bench.set(CHECKOUT, _PARTITION, 0)
+
+
+def _bad_image(bench: Workbench) -> None:
+    bench.set(CART, _IMAGE, "registry.example.com/cart:v9-broken")
+
+
+def _rollback(bench: Workbench) -> None:
+    bench.roll_back(CART)
+
+
+STORY: Final = (
+    Chapter(subject="shop: first release", ends=State.DONE),
+    Chapter(
+        subject="checkout v2.4.1, partition 60%",
+        ends=State.HELD,
+        watch=CHECKOUT,
+        lesson="a canary: 60% stay on the old version until a commit says otherwise",
+        change=_canary,
+    ),
+    Chapter(
+        subject="checkout: partition 0",
+        ends=State.DONE,
+        watch=CHECKOUT,
+        lesson="the rest follows, two pods at a time",
+        change=_the_rest,
+    ),
+    Chapter(
+        subject="cart v9",
+        ends=State.STUCK,
+        watch=CART,
+        lesson="an image nobody can pull: the rollout stops itself, old pods keep serving",
+        change=_bad_image,
+    ),
+    Chapter(
+        subject="cart: roll back to v8",
+        ends=State.DONE,
+        watch=CART,
+        lesson="computed by gitkruise: template and partition together",
+        change=_rollback,
+    ),
+)

@@ -1,0 +1,80 @@
+"""gitkruise run: the controller proper, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gitkruise.cli.config import read_environment
+from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
+from gitkruise.cli.progress import Teller
+from gitkruise.model.settings import Gates, parse_gates
+
+if TYPE_CHECKING:
+    from gitkruise.model.config import Config
+    from gitkruise.model.record import UnitRecord
+
+
+@click.command()
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    default=Path("gitkruise.yaml"),
+    show_default=True,
+    help="File or directory with GitSource, Unit and Sink documents.",
+)
+@click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more.")
+@cluster_options
+def run(config_path: Path, feature_gates: str, verbose: bool, cluster: ClusterChoice) -> None:
+    """Follow git, drive the cluster, write the outcome back.
+
+    \b
+    Examples:
+      gitkruise run --config gitkruise.yaml --sandbox
+      gitkruise run --config gitkruise.yaml --kubeconfig ~/.kube/config --context prod
+
+    One line on standard error for each change of state; everything else is in the status branch.
+    """
+    from gitkruise.gitops.config import load_config  # noqa: PLC0415  imports jsonschema
+
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+    config = load_config(config_path)
+    asyncio.run(_run(config, parse_gates(feature_gates), cluster))
+
+
+async def _run(config: Config, gates: Gates, choice: ClusterChoice) -> None:
+    from gitkruise.app import RunOptions, controller  # noqa: PLC0415  imports aiohttp and git
+    from gitkruise.cli.serving import stop_event  # noqa: PLC0415
+
+    environment, teller = read_environment(), Teller()
+    stop = stop_event()
+    async with connected(choice, environment) as chosen:
+
+        def tell(record: UnitRecord) -> None:
+            for line in teller.lines(record, chosen.clock.now()):
+                click.echo(line, err=True)
+
+        options = RunOptions(
+            config=config,
+            cluster=chosen.name,
+            state_dir=environment.state_dir,
+            identity=f"{platform.node()}-{os.getpid()}",
+            gates=gates,
+            listeners=(tell,),
+        )
+        async with controller(options, chosen.transport, chosen.clock) as running:
+            click.echo(
+                f"following {len(running.units)} units for cluster {chosen.name}, "
+                f"engine {running.engine}",
+                err=True,
+            )
+            await stop.wait()
