@@ -147,7 +147,8 @@ class StatusDetails:
             "kind": self.kind,
             "uid": self.uid,
             "causes": [
-                {"reason": c.reason, "message": c.message, "field": c.field} for c in self.causes
+                {"reason": c.reason, "message": c.message, **({"field": c.field} if c.field else {})}
+                for c in self.causes
             ],
             "retryAfterSeconds": self.retry_after_s,
         }

@@ -7,6 +7,7 @@ nobody else owns, then compare) and the API server's field manager around it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from gitkruise.errors import ApplyConflict, BadRequest, Cause, InternalError, StatusDetails
@@ -20,10 +21,8 @@ from gitkruise.world.fieldset import (
     difference,
     intersection,
     members,
-    path_set,
     printed,
     union,
-    without_below,
 )
 from gitkruise.world.managed import (
     APPLY,
@@ -36,6 +35,7 @@ from gitkruise.world.managed import (
     conflicts,
     empty_object,
     in_version,
+    own_part,
     owned,
     read_managers,
     released,
@@ -43,10 +43,9 @@ from gitkruise.world.managed import (
     write_managers,
     writer,
 )
-from gitkruise.world.structure import compare, field_set, merge, remove, with_named_fields
+from gitkruise.world.structure import compare, duplicate, field_set, merge, remove, with_named_fields
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
-_STATUS: Final = path_set([("f:status",)])
 
 
 def apply(call: Call, live: Obj | None, config: Obj) -> tuple[Obj, list[dict[str, Any]]]:
@@ -64,9 +63,8 @@ def apply(call: Call, live: Obj | None, config: Obj) -> tuple[Obj, list[dict[str
     last = managers.get(me)
     node = call.kind.schema
     merged = merge(base, config, node)
-    wanted = _own_part(call, difference(field_set(config, node), UNOWNED))
-    now = format_time(call.now)
-    managers[me] = Entry(api_version=call.kind.api_version, fields=wanted, time=now)
+    wanted = own_part(call, difference(field_set(config, node), UNOWNED))
+    managers[me] = Entry(api_version=call.kind.api_version, fields=wanted)
     if last is not None and last.fields:
         merged = _pruned(call, merged, managers, last)
     change = Change(call, base, merged)
@@ -74,11 +72,15 @@ def apply(call: Call, live: Obj | None, config: Obj) -> tuple[Obj, list[dict[str
     if found and not call.options.force:
         raise _conflict(found, managers)
     after = released(managers, change, me)
-    if last is not None and wanted == last.fields and last.api_version == call.kind.api_version:
-        same = change.in_version(call.kind.api_version)
-        if same == ({}, {}) and last.time:
-            after[me] = last
+    after[me] = replace(after[me], time=_time(call, change, last))
     return merged, write_managers(after)
+
+
+def _time(call: Call, change: Change, last: Entry | None) -> str:
+    """When the manager applied last; an apply that changes no value leaves it as it was."""
+    if any(change.in_version(call.kind.api_version) or ()):
+        return format_time(call.now)
+    return last.time if last else ""
 
 
 def _managers_of(call: Call, live: Obj | None) -> Managers:
@@ -93,15 +95,6 @@ def _managers_of(call: Call, live: Obj | None) -> Managers:
     who = Who(BEFORE_FIRST_APPLY, UPDATE, call.kind.api_version, "")
     entry = Entry(api_version=call.kind.api_version, fields=fields, time=format_time(call.now))
     return {who: entry} if fields else {}
-
-
-def _own_part(call: Call, fields: FieldSet) -> FieldSet:
-    """What a write to this (sub)resource can own: status only, or all but status."""
-    if "status" not in call.kind.subresources:
-        return fields
-    if call.subresource == "status":
-        return {name: below for name, below in fields.items() if name == "f:status"}
-    return without_below(fields, _STATUS)
 
 
 def _pruned(call: Call, merged: Obj, managers: Managers, last: Entry) -> Obj:
@@ -142,16 +135,19 @@ def _named(obj: Obj, node: Node) -> FieldSet:
 
 
 def _check_declared(call: Call, config: Obj) -> None:
+    """What is applied must be typed by the schema: no unknown field, no entry of a list twice."""
     problems = unknown_fields(call.kind.schema, config)
-    if not problems:
+    why = duplicate(config, call.kind.schema)
+    if problems:
+        why = f".{problems[0].field}: field not declared in schema"
+    if not why:
         return
-    namespace, name = call.request.namespace, call.request.name
-    lines = [f".{problem.field}: field not declared in schema" for problem in problems]
-    listed = lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
+    meta = call.request.body.get("metadata") or {}
+    namespace, name = meta.get("namespace") or "", meta.get("name") or ""
     group, version = call.kind.group, call.kind.version
     raise InternalError(
         f"failed to create typed patch object ({namespace}/{name}; {group}/{version},"
-        f" Kind={call.kind.kind}): {listed}"
+        f" Kind={call.kind.kind}): {why}"
     )
 
 

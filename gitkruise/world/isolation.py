@@ -154,10 +154,17 @@ def _finalize(kind: Kind, old: Obj, new: Obj) -> Obj:
     }
 
 
+def _scale(kind: Kind, old: Obj, new: Obj) -> Obj:
+    """A Scale was laid over the object already: only its replicas differ."""
+    del kind, old
+    return new
+
+
 _SUBRESOURCES: Final[Mapping[str, Callable[[Kind, Obj, Obj], Obj]]] = {
+    "scale": _scale,
     "status": _status,
     "resize": _resize,
     "ephemeralcontainers": _ephemeral,
     "finalize": _finalize,
 }
-WRITABLE: Final = frozenset(_SUBRESOURCES)
+WRITABLE: Final = frozenset(_SUBRESOURCES) - {"scale"}  # served as objects of the kind itself

@@ -20,7 +20,9 @@ from gitkruise.world.fieldset import (
     path_set,
     to_fields_v1,
     union,
+    without_below,
 )
+from gitkruise.world.isolation import NAMESPACE
 from gitkruise.world.structure import Comparison, compare
 
 UPDATE_MANAGERS_MAX: Final = 10  # older ones are joined as "ancient-changes"
@@ -38,6 +40,11 @@ UNOWNED: Final = path_set(
         )
     ]
 )  # fmt: skip
+
+
+SPEC: Final = path_set([("f:spec",)])
+STATUS: Final = path_set([("f:status",)])
+FINALIZERS: Final = path_set([("f:spec", "f:finalizers")])
 
 
 class Who(NamedTuple):
@@ -173,6 +180,7 @@ def after_update(call: Call, old: Obj | None, new: Obj) -> list[dict[str, Any]] 
     listed = given or before
     change = Change(call, old if old is not None else empty_object(call), new)
     taken, removed = change.in_version(call.kind.api_version) or (NOTHING, NOTHING)
+    taken = own_part(call, taken)
     if not taken and not removed and listed is before:
         return list(before) if before else None
     managers = read_managers(listed) or read_managers(before)
@@ -184,6 +192,17 @@ def after_update(call: Call, old: Obj | None, new: Obj) -> list[dict[str, Any]] 
         time = "" if call.subresource == "scale" else format_time(call.now)
         managers[me] = Entry(api_version=call.kind.api_version, fields=fields, time=time)
     return write_managers(_capped(managers)) or None
+
+
+def own_part(call: Call, fields: FieldSet) -> FieldSet:
+    """What a write to this (sub)resource can own: status only, or all but what strategies set."""
+    if call.kind.group_kind == NAMESPACE:
+        fields = without_below(fields, FINALIZERS)
+    if "status" not in call.kind.subresources:
+        return fields
+    if call.subresource == "status":
+        return without_below(fields, SPEC)
+    return without_below(fields, STATUS)
 
 
 def released(managers: Managers, change: Change, keep: Who | None = None) -> Managers:

@@ -12,6 +12,7 @@ from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.times import format_time
 from gitkruise.world.identity import check_name, label_value, new_uid, qualified_name, wrong
+from gitkruise.world.refusals import undecodable
 from gitkruise.world.state import State
 
 ANNOTATIONS_MAX_BYTES: Final = 256 * 1024
@@ -202,26 +203,39 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
             f"the object provided is unrecognized (must be of type {kind.kind}): an object was expected"
         )
     version, name = obj.get("apiVersion"), obj.get("kind")
-    if version not in (None, "", kind.api_version):
+    if kind.crd and not name:
         raise BadRequest(
-            f"the API version in the data ({version}) does not match the expected API version"
-            f" ({kind.api_version})"
+            f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is"
+            " missing"
         )
-    if name not in (None, "", kind.kind):
-        raise BadRequest(
-            f"the kind in the data ({name}) does not match the expected kind ({kind.kind})"
-        )
+    _check_words(kind, version, name)
     if not isinstance(obj.get("metadata", {}), Mapping | None):
         raise BadRequest("metadata must be an object")
-    rest = {
-        key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
-    }
+    rest = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata")}
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
         "metadata": obj.get("metadata") or {},
         **rest,
     }
+
+
+def _check_words(kind: Kind, version: Any, name: Any) -> None:
+    """apiVersion and kind of a body are those of the URL; built-in and custom kinds word it differently."""
+    if not kind.crd and version not in (None, "", kind.api_version):
+        raise undecodable(kind, f'no kind "{name}" is registered for version "{version}" in scheme')
+    if version not in (None, "", kind.api_version):
+        raise BadRequest(
+            f"the API version in the data ({version}) does not match the expected API version"
+            f" ({kind.api_version})"
+        )
+    if name in (None, "", kind.kind):
+        return
+    if kind.crd:
+        raise BadRequest(
+            f"the kind in the data ({name}) does not match the expected kind ({kind.kind})"
+        )
+    raise BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}')
 
 
 def _shown(value: Any) -> str:

@@ -16,6 +16,7 @@ from gitkruise.world.fieldset import (
     SELF,
     FieldSet,
     keyed,
+    printed,
     union,
 )
 from gitkruise.world.fieldset import field as field_element
@@ -196,21 +197,31 @@ def merge(live: Any, config: Any, node: Node | None) -> Any:
 
 
 def _merge_lists(live: Sequence[Any], config: Sequence[Any], node: Node | None) -> list[Any]:
-    """Shared entries in the applied order, entries of others where they stood."""
+    """Shared entries in the applied order; an entry of others stays before what follows it.
+
+    Walks both lists: entries only in `live` are taken where they stand, shared ones when the
+    applied list gets to them, and an applied entry waits for what stands before its twin.
+    """
     assert node is not None
     old, new = list(elements(live, node)), list(elements(config, node))
     known, wanted = dict(old), dict(new)
+    shared = [element for element, _ in new if element in known]
     out: list[Any] = []
-    todo = iter(new)
-    for element, item in old:
-        if element not in wanted:
-            out.append(item)
-            continue
-        for name, entry in todo:
-            out.append(merge(known[name], entry, node.items) if name in known else entry)
-            if name in known:
+    at = 0
+    for element, item in new:
+        while at < len(old) and old[at][0] != element:
+            other, entry = old[at]
+            if other in wanted and (not shared or other == shared[0]):
                 break
-    out.extend(merge(known[n], e, node.items) if n in known else e for n, e in todo)
+            if other not in wanted:
+                out.append(entry)
+            at += 1
+        if at < len(old) and old[at][0] == element:
+            at += 1
+        out.append(merge(known[element], item, node.items) if element in known else item)
+        if shared and shared[0] == element:
+            shared.pop(0)
+    out.extend(entry for other, entry in old[at:] if other not in wanted)
     return out
 
 
@@ -252,3 +263,21 @@ def with_named_fields(fields: FieldSet, node: Node | None) -> FieldSet:
             nested = {SELF: {}, **nested}
         out[element] = nested
     return out
+
+
+def duplicate(value: Any, node: Node | None, path: str = "") -> str:
+    """The first entry a granular list holds twice, as structured merge says it; "" without one."""
+    if is_map(value, node):
+        parts = ((item, below(node, name), f"{path}.{name}") for name, item in value.items())
+        return next(filter(None, (duplicate(*part) for part in parts)), "")
+    if not is_list(value, node):
+        return ""
+    assert node is not None
+    seen: set[str] = set()
+    for element, item in elements(value, node):
+        if element in seen:
+            return f"{path}: duplicate entries for key {printed([element])}"
+        seen.add(element)
+        if found := duplicate(item, node.items, path + printed([element])):
+            return found
+    return ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
-from gitkruise.errors import BadRequest, Problem
+from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
@@ -31,7 +31,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     obj = cleaned(call, obj, {})
     meta = metadata.born(call.state, kind, obj["metadata"], call.now)
     obj = with_part_defaults(kind, on_create(kind, {**obj, "metadata": meta}), {})
-    _check_types(kind, obj, {})
+    _check_types(call, obj, {})
     if kind.crd and listed is None:
         obj = _owned(call, None, obj)
     admitted = _admit(call, CREATE, obj, None)
@@ -60,7 +60,7 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
         raise refusals.invalid(kind, call.name, frozen)
     new = {**new, "metadata": metadata.carried(old["metadata"], new["metadata"])}
     new = with_part_defaults(kind, on_update(kind, call.subresource, old, new), old)
-    _check_types(kind, new, old)
+    _check_types(call, new, old)
     defaulted, new = new, _admit(call, UPDATE, new, old)
     problems = metadata.check_update(old["metadata"], new["metadata"])
     problems += _schema_problems(kind, new, old)
@@ -109,7 +109,8 @@ def _check_locks(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
         if call.request.verb == "update" and kind.crd and call.subresource != "scale":
             path = ("metadata", "resourceVersion")
             why = "Invalid value: 0: must be specified for an update"
-            raise refusals.invalid(kind, name, [Problem(path, "FieldValueInvalid", why)])
+            problem = Problem(path, "FieldValueInvalid", why)
+            raise invalid_object(kind.plural, kind.group, name, [problem])
         return
     if not (isinstance(version, str) and version.isdecimal()):
         raise BadRequest(f'strconv.ParseUint: parsing "{version}": invalid syntax')
@@ -119,7 +120,7 @@ def _check_locks(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
 
 def cleaned(call: Call, obj: Obj, old: Obj) -> Obj:
     """`obj` without fields its schema does not know; told of as `fieldValidation` asks."""
-    kind, schema = call.kind, call.kind.schema
+    schema = call.kind.schema
     out, unknown = dict(obj), list[Problem]()
     for name, part, child in _changed_parts(schema, obj, old):
         if child is None:
@@ -133,13 +134,13 @@ def cleaned(call: Call, obj: Obj, old: Obj) -> Obj:
         unknown += unknown_fields(schema, {name: part})
     if unknown and call.options.field_validation == "Strict":
         listed = ", ".join(problem.message for problem in unknown)
-        raise _strict(call, obj, f"strict decoding error: {listed}")
+        raise _refusal(call, obj, f"strict decoding error: {listed}")
     if call.options.field_validation == "Warn":
         call.warnings.extend(problem.message for problem in unknown)
     return out if unknown else obj
 
 
-def _strict(call: Call, obj: Obj, why: str) -> Exception:
+def _refusal(call: Call, obj: Obj, why: str) -> Exception:
     if call.request.verb != "patch":
         return refusals.undecodable(call.kind, why)
     text = json.dumps(obj, ensure_ascii=False, separators=(",", ":"), default=_raw)
@@ -159,10 +160,30 @@ def with_part_defaults(kind: Kind, obj: Obj, old: Obj) -> Obj:
     for name, part, child in _changed_parts(kind.schema, out, old):
         if child is not None:
             out[name] = with_defaults(child, part)
+            if not kind.crd or name == "metadata":
+                out[name] = without_empty(child, out[name])
     for name, child in kind.schema.defaulted():
         if name not in out:
             out[name] = with_defaults(child, child.default)
     return out
+
+
+def without_empty(node: Node, value: Any) -> Any:
+    """`value` as Go encodes a decoded built-in object: empty lists and free maps are left out."""
+    if isinstance(value, list | tuple):
+        items = node.items
+        kept = [without_empty(items, item) for item in value] if items is not None else value
+        return kept if any(a is not b for a, b in zip(kept, value, strict=True)) else value
+    if not isinstance(value, Mapping) or not node.has_fields:
+        return value
+    out: dict[str, Any] = {}
+    for name, item in value.items():
+        child = node.child(name)
+        if child is None or name in node.required:
+            out[name] = item
+        elif item or not (isinstance(item, list) or (item == {} and child.additional)):
+            out[name] = without_empty(child, item)
+    return out if len(out) < len(value) or any(out[k] is not value[k] for k in out) else value
 
 
 def _changed_parts(schema: Node, obj: Obj, old: Obj) -> list[tuple[str, Any, Node | None]]:
@@ -174,8 +195,9 @@ def _changed_parts(schema: Node, obj: Obj, old: Obj) -> list[tuple[str, Any, Nod
     ]
 
 
-def _check_types(kind: Kind, obj: Obj, old: Obj) -> None:
+def _check_types(call: Call, obj: Obj, old: Obj) -> None:
     """Built-in kinds are decoded into Go types: a wrong type is a 400 there, not a 422."""
+    kind = call.kind
     if kind.crd:
         return
     for name, part, child in _changed_parts(kind.schema, obj, old):
@@ -183,26 +205,42 @@ def _check_types(kind: Kind, obj: Obj, old: Obj) -> None:
             continue
         for problem in validate(child, part):
             if problem.reason == "FieldValueTypeInvalid":
-                raise refusals.undecodable(kind, _go_words(kind, (name, *problem.path), problem))
+                why = _go_words(kind, (name, *problem.path), problem)
+                raise _refusal(call, obj, why)
 
 
 def _go_words(kind: Kind, path: tuple[str | int, ...], problem: Problem) -> str:
     """encoding/json's sentence about a value that does not fit its field."""
     node: Node | None = kind.schema
-    owner = kind.kind
+    owner, names = kind.kind, list[str]()
     for step in path:
         if node is None:
             break
-        if isinstance(step, str) and node.component and step in node.names:
-            owner = node.component.rpartition(".")[2]
+        if isinstance(step, str) and step in node.names:
+            owner = node.component.rpartition(".")[2] or owner
+            names.append(step)
         node = node.items if isinstance(step, int) else node.child(step)
     found = problem.message.split('"')[1]
-    wanted = "value" if node is None else _GO_TYPES.get(node.type, node.type)
-    if node is not None and node.format == "int64":
-        wanted = "int64"
-    names = ".".join(step for step in path if isinstance(step, str))
     shown = {"integer": "number", "boolean": "bool"}.get(found, found)
-    return f"json: cannot unmarshal {shown} into Go struct field {owner}.{names} of type {wanted}"
+    wanted = _go_type(node)
+    return (
+        f"json: cannot unmarshal {shown} into Go struct field {owner}.{'.'.join(names)}"
+        f" of type {wanted}"
+    )
+
+
+def _go_type(node: Node | None) -> str:
+    """The Go type a field is decoded into, as far as the schema tells."""
+    if node is None:
+        return "value"
+    if node.items is not None:
+        return "[]" + _go_type(node.items)
+    if node.additional is not None:
+        return "map[string]" + _go_type(node.additional)
+    if node.component:
+        version, _, name = node.component.rpartition(".")
+        return f"{version.rpartition('.')[2]}.{name}"
+    return "int64" if node.format == "int64" else _GO_TYPES.get(node.type, node.type)
 
 
 def _schema_problems(kind: Kind, obj: Obj, old: Obj) -> list[Problem]:
