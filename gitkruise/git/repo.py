@@ -205,6 +205,12 @@ class Repository:
         words = ["for-each-ref", "--count=1000", "--format=%(refname:short)", "refs/heads"]
         return self._run(words).output.decode("utf-8", "replace").split("\n")[:-1]
 
+    def refs(self, pattern: str) -> list[str]:
+        """Full names of the refs known here that match `pattern` (as for-each-ref), sorted."""
+        assert pattern.startswith("refs/")
+        words = ["for-each-ref", "--count=1000", "--format=%(refname)", pattern]
+        return self._run(words).output.decode("utf-8", "replace").split("\n")[:-1]
+
     # -- history ------------------------------------------------------------------------------
 
     def commit(self, commit: str) -> Commit:
