@@ -102,7 +102,9 @@ def next_batch(pod: PodFacts, spec: UpdateSpec, state: InPlaceState, now: dateti
             batches=(*state.batches, (format_time(now), names)),
         ),
         metadata=metadata,
-        containers=[{"name": name, "image": images[name]} for name in sorted(images)],
+        containers=[  # in the pod's order: a patch that lists them otherwise would move them
+            {"name": c.name, "image": images[c.name]} for c in pod.containers if c.name in images
+        ],
         resize=_resize(pod, resources),
     )
 

@@ -70,13 +70,21 @@ def kruise_condition(
     return made
 
 
-def in_place_condition(*, ready: bool, now: datetime) -> Obj:
-    made = {
+def in_place_condition(pod: PodFacts, *, ready: bool, now: datetime) -> Obj:
+    """InPlaceUpdateReady for a strategic patch, which takes an old reason away only by null."""
+    made: dict[str, str | None] = {
         "type": wire.INPLACE_READY,
         "status": "True" if ready else "False",
         "lastTransitionTime": format_time(now),
     }
-    return made if ready else {**made, "reason": _START}
+    if not ready:
+        return {**made, "reason": _START}
+    old = pod.condition(wire.INPLACE_READY)
+    if old is not None and old.reason:
+        made["reason"] = None
+    if old is not None and old.message:
+        made["message"] = None
+    return made
 
 
 def with_ready(pod: PodFacts, changed: Sequence[Obj], now: datetime) -> list[Obj]:

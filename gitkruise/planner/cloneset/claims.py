@@ -113,5 +113,7 @@ def _hand_over(owner: CloneSetFacts, claim: Obj, pod: PodFacts) -> Patch:
         steps=(
             Step(body={"metadata": {"ownerReferences": references}}, content_type=STRATEGIC_PATCH),
         ),
-        failed=Event("Warning", "FailedUpdate", f"could not hand claim {meta['name']} to its pod: "),
+        failed=Event(
+            "Warning", "FailedUpdate", f"could not hand claim {meta['name']} to its pod: "
+        ),
     )

@@ -92,7 +92,7 @@ def _refresh_in_place(this: Round, pod: PodFacts, change: PodChange, out: Findin
     if state is not None and not _advance(this, pod, state, change, out):
         return False
     if wire.INPLACE_READY in pod.gates and not pod.in_place_settled:
-        change.conditions.append(in_place_condition(ready=True, now=this.now))
+        change.conditions.append(in_place_condition(pod, ready=True, now=this.now))
     return True
 
 

@@ -122,7 +122,9 @@ def _recreate(this: Round, pod: PodFacts, out: Findings) -> None:
                 "Normal", "SuccessfulUpdatePodReCreate", f"pod {pod.name} will be recreated"
             ),
             failed=Event(
-                "Warning", "FailedUpdatePodReCreate", f"could not mark pod {pod.name} for deletion: "
+                "Warning",
+                "FailedUpdatePodReCreate",
+                f"could not mark pod {pod.name} for deletion: ",
             ),
         ),
     )
@@ -157,7 +159,7 @@ def _write(this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec, out: 
     change = PodChange()
     vertical = this.gates.in_place_workload_vertical_scaling
     if needs_unready(pod, spec, vertical=vertical) and pod.in_place is not False:
-        change.conditions.append(in_place_condition(ready=False, now=this.now))
+        change.conditions.append(in_place_condition(pod, ready=False, now=this.now))
     change.enter(pod, enter(State.UPDATING, None, this.now), this.now)
     shown = target.short if this.gates.clone_set_short_hash else target.name
     change.merge({"labels": {wire.REVISION_HASH: shown, wire.TEMPLATE_HASH: target.short}})
