@@ -92,4 +92,4 @@ class Cluster:
     async def durable(self, version: int) -> None:
         """Wait until `version` is on disk, however long a full disk takes; Unavailable if never."""
         if self._journal:
-            await self._journal.durable(version, patient=True)
+            await self._journal.durable(min(version, self._published), patient=True)

@@ -36,23 +36,16 @@ class Served:
     categories: tuple[str, ...] = ()
 
 
-# Resources that store nothing, and subresources whose body is of another kind.
-_VIRTUAL: Final[Mapping[tuple[str, str], tuple[tuple[str, str, bool], ...]]] = {
-    ("", "v1"): (("bindings", "Binding", True),),
-    ("authentication.k8s.io", "v1"): (("selfsubjectreviews", "SelfSubjectReview", False),),
-    ("authorization.k8s.io", "v1"): (
-        ("localsubjectaccessreviews", "LocalSubjectAccessReview", True),
-        ("selfsubjectaccessreviews", "SelfSubjectAccessReview", False),
-        ("selfsubjectrulesreviews", "SelfSubjectRulesReview", False),
-        ("subjectaccessreviews", "SubjectAccessReview", False),
-    ),
-}
 _SUBRESOURCES: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
     # subresource: (group, version, kind, verbs); a group of "" and no version is the parent's own
     "scale": ("autoscaling", "v1", "Scale", SUBRESOURCE_VERBS),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
     "binding": ("", "v1", "Binding", ("create",)),
     "token": ("authentication.k8s.io", "v1", "TokenRequest", ("create",)),
+    "exec": ("", "v1", "PodExecOptions", ("create", "get")),
+    "attach": ("", "v1", "PodAttachOptions", ("create", "get")),
+    "portforward": ("", "v1", "PodPortForwardOptions", ("create", "get")),
+    "proxy": ("", "", "", ("create", "delete", "get", "patch", "update")),
     "finalize": ("", "", "", ("update",)),
     "log": ("", "", "", ("get",)),
 }
@@ -125,10 +118,6 @@ class Discovery:
             versions = groups.setdefault(kind.group, [])
             if kind.version not in versions:
                 versions.append(kind.version)
-        for group, version in _VIRTUAL:
-            versions = groups.setdefault(group, [])
-            if version not in versions:
-                versions.append(version)
         return groups
 
     def _group(self, group: str) -> dict[str, Any]:
@@ -154,17 +143,6 @@ class Discovery:
         for kind in self._catalog.kinds():
             if (kind.group, kind.version) == (group, version):
                 yield from _entries(kind)
-        for path, name, namespaced in _VIRTUAL.get((group, version), ()):
-            known = {k.plural for k in self._catalog.kinds() if k.group == group}
-            if path not in known:
-                singular = path.removesuffix("s")
-                yield Served(
-                    path=path,
-                    kind=name,
-                    verbs=("create",),
-                    namespaced=namespaced,
-                    singular=singular,
-                )
 
     def _aggregated(self, group: str) -> dict[str, Any]:
         meta = {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None}

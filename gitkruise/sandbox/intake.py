@@ -21,7 +21,8 @@ from gitkruise.errors import (
 )
 from gitkruise.git.documents import parse_file
 from gitkruise.kube.codec import decode
-from gitkruise.sandbox.negotiation import YAML
+from gitkruise.sandbox import kube_protobuf
+from gitkruise.sandbox.negotiation import PROTOBUF, YAML
 from gitkruise.sandbox.routing import Resource, verb_of
 from gitkruise.wire.request import (
     APPLY_PATCH,
@@ -36,7 +37,7 @@ BODY_MAX: Final = 3 * 1024 * 1024
 BODY_WITHIN_S: Final = 30.0
 TOKEN_MAX: Final = 4096
 _PATCHES: Final = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH})
-_OBJECTS: Final = frozenset({JSON, YAML, ""})
+_OBJECTS: Final = frozenset({JSON, YAML, PROTOBUF, ""})
 _BODIED: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _NAMED_MANAGER: Final = frozenset({"create", "update", "patch"})
 _STRICT: Final = frozenset({"Strict", "Warn"})
@@ -165,6 +166,11 @@ def read_object(data: bytes, content_type: str, *, strict: bool = False) -> Any:
 
     `strict` also refuses a key given twice, as kube-apiserver does under fieldValidation=Strict.
     """
+    if content_type == PROTOBUF:
+        try:
+            return kube_protobuf.read(data)
+        except ValueError as error:
+            raise BadRequest(f"the object provided is unrecognized: {error}") from None
     yaml = content_type in {YAML, APPLY_PATCH}
     if yaml and not data.lstrip().startswith(b"{"):
         return _from_yaml(data)

@@ -11,11 +11,10 @@ from typing import Final
 from aiohttp import web
 
 from gitkruise.errors import ApiError, NotSupported, TooManyRequests
-from gitkruise.sandbox.cluster import ADMIN, Cluster
+from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.intake import read_request
 from gitkruise.sandbox.negotiation import Form, form_of
-from gitkruise.sandbox.replies import json_reply, send, text_reply
-from gitkruise.sandbox.reviews import is_review, review
+from gitkruise.sandbox.replies import send, text_reply
 from gitkruise.sandbox.routing import Resource, not_found
 from gitkruise.sandbox.tables import Shaper
 from gitkruise.sandbox.watching import BOOKMARK_EVERY_S, batches
@@ -52,10 +51,6 @@ class Objects:
 
     async def answer(self, http: web.BaseRequest, target: Resource) -> web.StreamResponse:
         """Carry out one request; raises ApiError."""
-        if is_review(target.ref.group, target.ref.plural):
-            request = await read_request(http, target)
-            body = review(target.ref.group, target.ref.plural, request.body, ADMIN)
-            return json_reply(body, status=201)
         kind = self.cluster.world.catalog.by_ref(target.ref)
         if kind is None:
             raise not_found()

@@ -147,7 +147,7 @@ def paths_of(kind: Kind) -> Iterator[tuple[str, dict[str, Any]]]:
     patch = {
         **ok,
         "parameters": [_query(name) for name in (*_WRITE_PARAMS, "force")],
-        "requestBody": {"content": {name: {"schema": body} for name in _PATCH_TYPES}},
+        "requestBody": {"content": {name: {"schema": body} for name in patch_types(kind)}},
     }
     read = {**ok, "parameters": []}
     remove = {**ok, "parameters": [_query("dryRun")]}
@@ -167,6 +167,11 @@ def paths_of(kind: Kind) -> Iterator[tuple[str, dict[str, Any]]]:
             "delete": {**remove, "x-kubernetes-action": "delete"},
         },
     )
+
+
+def patch_types(kind: Kind) -> tuple[str, ...]:
+    """Strategic merge patches exist for built-in kinds only; kubectl chooses by this list."""
+    return tuple(name for name in _PATCH_TYPES if not (kind.crd and "strategic" in name))
 
 
 def _query(name: str) -> dict[str, Any]:
