@@ -90,7 +90,7 @@ def _unsupported(node: Node, value: Any, at: Steps) -> Problem:
 
 def _object(node: Node, value: Mapping[str, Any], at: Steps) -> Iterator[Problem]:
     for key in node.required:
-        if value.get(key) is None and not _null_counts(node, key):
+        if not _is_given(node, key, value):
             yield Problem((*at, key), REQUIRED, "Required value")
     for key, item in value.items():
         child = node.child(key)
@@ -98,9 +98,16 @@ def _object(node: Node, value: Mapping[str, Any], at: Steps) -> Iterator[Problem
             yield from _check(child, item, (*at, key))
 
 
-def _null_counts(node: Node, key: str) -> bool:
+def _is_given(node: Node, key: str, value: Mapping[str, Any]) -> bool:
+    """Whether a required field is there. Defaults of custom resources count: the server fills them
+    before it looks; those of built-in kinds are only Go's zero values."""
+    if value.get(key) is not None:
+        return True
     child = node.child(key)
-    return child is not None and (child.nullable or child.default is not MISSING)
+    if child is None:
+        return key in value
+    defaulted = child.default is not MISSING and not node.component
+    return defaulted or (child.nullable and key in value)
 
 
 def _array(node: Node, value: list[Any], at: Steps) -> Iterator[Problem]:
