@@ -129,6 +129,19 @@ def test_a_relist_ends_the_memory_of_our_deletes(store: Store) -> None:
     assert not store._gone
 
 
+def test_a_relist_from_before_our_delete_does_not_end_its_memory(store: Store) -> None:
+    gone = {"kind": "Status", "status": "Success"}
+    store.apply(FEED, Init())
+    store.note_delete(key("a"), "uid-a", gone)
+    store.note_write(pod("c", 13))
+    store.note_delete(key("c"), "uid-c", gone)
+    for event in (InitApply(pod("a", 3)), InitApply(pod("b", 4)), InitDone("12")):
+        store.apply(FEED, event)
+    for late in (pod("a", 13), pod("c", 13)):
+        store.apply(FEED, Apply(late))
+    assert held(store) == {"b": AB["b"]}
+
+
 @pytest.mark.parametrize(
     ("meta", "remains"),
     [
