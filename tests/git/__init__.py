@@ -1,0 +1,1 @@
+"""Reading repositories, manifests and status branches."""
