@@ -1,0 +1,221 @@
+"""What a commit would do, before it does it: object changes, and the rollouts played ahead.
+
+The waves come from the controller's own planner, played on a model cluster: on a copy of the
+live objects when a cluster is given, on the base commit's objects brought to rest otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.admission.chain import admit
+from gitkruise.errors import ApiError, Finding
+from gitkruise.kube.rawobject import thaw
+from gitkruise.kube.transport import Transport
+from gitkruise.model.change import Change, ChangeKind, Desired
+from gitkruise.model.settings import Gates
+from gitkruise.planner.sync.differ import all_differences, owned_differences
+from gitkruise.planner.sync.marks import MANAGER
+from gitkruise.planner.workloads import WORKLOADS
+from gitkruise.wire.catalog import Catalog, Kind
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.request import APPLY_PATCH, ApiRequest
+from gitkruise.world.cluster import World
+from gitkruise.world.kubelet import Kubelet
+from gitkruise.world.preview import Forecast, predict
+from gitkruise.world.profiles import GENERAL
+from gitkruise.world.scheduler import Scheduler, add_nodes
+from gitkruise.world.simulate import Simulation
+
+CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
+NAMESPACE: Final = GroupKind("", "Namespace")
+# What a rollout can depend on; everything else of the cluster plays no part in it.
+_STAGE: Final = (
+    NAMESPACE,
+    GroupKind("", "Node"),
+    GroupKind("", "Pod"),
+    GroupKind("", "ConfigMap"),
+    GroupKind("", "PersistentVolumeClaim"),
+    GroupKind("apps", "ControllerRevision"),
+    CLONESET,
+)
+_NODES: Final = 5  # of an offline preview
+_REST: Final = timedelta(hours=1)  # how long an offline base may take to settle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """Object changes in key order, and what they do to pods. `live`: pods have their real names."""
+
+    changes: tuple[Change, ...]
+    forecast: Forecast | None
+    live: bool
+    unplayed: tuple[Finding, ...] = field(default=())  # why some rollout could not be played
+
+
+def changes_between(
+    base: Sequence[Desired], target: Sequence[Desired], catalog: Catalog
+) -> tuple[Change, ...]:
+    """Git to git, without a cluster: what is created, configured and pruned."""
+    before = {d.key: d for d in base}
+    after = {d.key: d for d in target}
+    out = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if new is None:
+            assert old is not None
+            out.append(_change(ChangeKind.PRUNE, old, before=old.obj, after=None))
+        elif old is None:
+            out.append(_change(ChangeKind.CREATE, new, before=None, after=new.obj))
+        else:
+            kind = catalog.by_kind(key.group, new.version, key.kind)
+            fields = all_differences(old.obj, new.obj, kind.strict if kind else None)
+            what = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
+            change = _change(what, new, before=old.obj, after=new.obj)
+            out.append(replace(change, fields=fields))
+    return tuple(out)
+
+
+def _change(what: ChangeKind, d: Desired, *, before: Obj | None, after: Obj | None) -> Change:
+    return Change(kind=what, key=d.key, before=before, after=after, source=str(d.document))
+
+
+def with_live(
+    changes: Sequence[Change],
+    target: Sequence[Desired],
+    live: Mapping[ObjectKey, Obj],
+    catalog: Catalog,
+) -> tuple[Change, ...]:
+    """`changes` with what a sync would correct as well: fields that differ in the cluster."""
+    wanted = {d.key: d for d in target}
+    out = []
+    for change in changes:
+        d = wanted.get(change.key)
+        if d is None or change.kind is not ChangeKind.UNCHANGED or change.key not in live:
+            out.append(change)
+            continue
+        kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
+        fields = owned_differences(d.obj, live[d.key], kind.schema if kind else None)
+        drifted = replace(
+            change, kind=ChangeKind.CONFIGURE, fields=fields, before=live[d.key], drift=True
+        )
+        out.append(drifted if fields else change)
+    return tuple(out)
+
+
+# Playing ahead ----------------------------------------------------------------------------------
+
+
+def offline_world(base: Sequence[Desired], catalog: Catalog, gates: Gates, now: datetime) -> World:
+    """A model cluster in which `base` is applied and at rest. Raises the ApiError of a bad base."""
+    world = _world(catalog, gates)
+    add_nodes(world, _NODES, now)
+    for d in sorted(base, key=lambda d: d.stage):
+        if d.key.group_kind in {*_STAGE, CLONESET}:
+            _ensure_namespace(world, d.key.namespace, catalog, now)
+            world.handle(_apply(d, catalog), now)
+    parts = (Scheduler(), Kubelet(GENERAL))
+    simulation = Simulation(world, parts, WORKLOADS, gates, now)
+    simulation.events = False
+    simulation.run_until(now + _REST)
+    return world
+
+
+async def live_world(
+    transport: Transport, catalog: Catalog, namespaces: Iterable[str], gates: Gates
+) -> World:
+    """A model cluster that holds what the real one holds of the rollouts in `namespaces`.
+
+    Raises ApiError.
+    """
+    spaces = sorted(set(namespaces))
+    async with asyncio.TaskGroup() as tasks:
+        lists = [
+            tasks.create_task(_read(transport, kind, ns))
+            for gk in _STAGE
+            if (kind := catalog.stored(gk)) is not None
+            for ns in (spaces if kind.namespaced else [""])
+        ]
+    objects = [obj for task in lists for obj in task.result()]
+    world = _world(catalog, gates)
+    world.restore(objects, max((_version(obj) for obj in objects), default=1))
+    return world
+
+
+def _version(obj: Obj) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+async def _read(transport: Transport, kind: Kind, namespace: str) -> list[Obj]:
+    request = ApiRequest(verb="list", resource=kind.ref, namespace=namespace)
+    items = (await transport.send(request)).body.get("items") or ()
+    marks = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return [{**marks, **thaw(item)} for item in items]
+
+
+def _world(catalog: Catalog, gates: Gates) -> World:
+    return World(catalog, admit=lambda request: admit(request, gates), seed=0)
+
+
+def _ensure_namespace(world: World, name: str, catalog: Catalog, now: datetime) -> None:
+    if not name or world.get(ObjectKey("", "Namespace", "", name)) is not None:
+        return
+    kind = catalog.stored(NAMESPACE)
+    assert kind is not None
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    world.handle(ApiRequest(verb="create", resource=kind.ref, body=body), now)
+
+
+def _apply(d: Desired, catalog: Catalog) -> ApiRequest:
+    kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
+    assert kind is not None
+    return ApiRequest(
+        verb="patch",
+        resource=kind.ref,
+        namespace=d.key.namespace,
+        name=d.key.name,
+        body=d.obj,
+        content_type=APPLY_PATCH,
+        params={"fieldManager": MANAGER, "force": "true"},
+    )
+
+
+def play(
+    world: World,
+    changes: Sequence[Change],
+    target: Sequence[Desired],
+    catalog: Catalog,
+    now: datetime,
+    gates: Gates,
+) -> tuple[Forecast | None, tuple[Finding, ...]]:
+    """The rollouts that `changes` start; a change the model refuses is told, not hidden."""
+    wanted = {d.key: d for d in target}
+    writes: list[ApiRequest] = []
+    unplayed: list[Finding] = []
+    for change in changes:
+        if change.key.group_kind != CLONESET or change.kind is ChangeKind.UNCHANGED:
+            continue
+        d = wanted.get(change.key)
+        if d is None:
+            continue
+        _ensure_namespace(world, d.key.namespace, catalog, now)
+        try:
+            world.fork().handle(_apply(d, catalog), now)
+        except ApiError as error:
+            unplayed.append(
+                Finding(
+                    code="GK2102",
+                    message=error.message,
+                    places=(d.document.place(("spec",), key=True),),
+                    object=str(d.key),
+                )
+            )
+            continue
+        writes.append(_apply(d, catalog))
+    if not writes:
+        return None, tuple(unplayed)
+    return predict(world, writes, now, gates=gates), tuple(unplayed)
