@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Writes protobuf.json: field numbers of Kubernetes' built-in types, read from their Go sources.
 
     python schemas/generate_protobuf.py ~/go/pkg/mod/k8s.io      (modules api and apimachinery)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -41,9 +42,9 @@ from gitkruise.sandbox.state import (
 from gitkruise.sandbox.storage import Store
 from gitkruise.sandbox.tables import Shaper
 from gitkruise.world.cluster import World
-from gitkruise.world.garbage import Garbage
+from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
-from gitkruise.world.namespaces import Namespaces
+from gitkruise.world.namespaces import NamespaceController
 from gitkruise.world.profiles import GENERAL
 from gitkruise.world.scheduler import Scheduler
 
@@ -158,7 +159,7 @@ async def _open_cluster(
 
 
 def _parts(options: SandboxOptions) -> list[Part]:
-    parts: list[Part] = [Garbage(), Namespaces()]
+    parts: list[Part] = [GarbageCollector(), NamespaceController()]
     if options.kubelet:
         parts += [Scheduler(), Kubelet(GENERAL.faster(options.speed))]
     return parts
@@ -180,7 +181,9 @@ def _application(cluster: Cluster, token: str) -> App:
 @asynccontextmanager
 async def listening(app: App, context: ssl.SSLContext, *, port: int) -> AsyncIterator[int]:
     """Serve `app` on loopback; yields the port. A negative port is a wish, 0 any free one."""
-    server = web.Server(app.handle, handler_cancellation=True, **SERVER_ARGS)
+    quiet = logging.getLogger("gitkruise.sandbox.http")  # of broken requests; app logs our own
+    quiet.setLevel(logging.CRITICAL)
+    server = web.Server(app.handle, handler_cancellation=True, logger=quiet, **SERVER_ARGS)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=STOP_WITHIN_S)
     await runner.setup()
     try:

@@ -91,10 +91,13 @@ def test_a_key_given_twice_is_refused_under_strict_validation(client: Client) ->
     assert 'duplicate field "name"' in answer.body["message"]
 
 
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\nabc"
+
+
 @pytest.mark.parametrize(
     "raw",
     [
-        b"POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc",
+        b"POST /x HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\n" + CHUNKED,
         b"GET /version HTTP/1.1\r\nHost: {host}\r\nHost: {host}\r\n\r\n",
         b"GET /version HTTP/1.1\r\n\r\n",
         b"GET /version HTTP/1.1\r\nHost: {host}\r\nX: " + b"a" * 65_536 + b"\r\n\r\n",
@@ -112,4 +115,4 @@ def test_broken_framing_is_a_400(client: Client, raw: bytes) -> None:  # B-A05
         context.wrap_socket(plain, server_hostname=parts.hostname) as tls,
     ):
         tls.sendall(raw.replace(b"{host}", parts.netloc.encode()))
-        assert tls.recv(64).startswith(b"HTTP/1.1 400 ")
+        assert tls.recv(64).split()[1] == b"400"
