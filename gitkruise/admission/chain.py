@@ -7,8 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from gitkruise.admission.cloneset import cloneset_problems, default_cloneset
-from gitkruise.admission.metadata import metadata_problems
+from gitkruise.admission.config_objects import (
+    claim_problems,
+    config_map_problems,
+    default_claim_object,
+    default_node,
+    default_secret,
+    node_problems,
+    secret_problems,
+)
+from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_problems
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
+from gitkruise.admission.services import default_service, service_problems
+from gitkruise.admission.workloads import KINDS as WORKLOADS
+from gitkruise.admission.workloads import default_workload, workload_problems
 from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.model.settings import Gates
 from gitkruise.wire.names import GroupKind, Obj
@@ -42,11 +54,46 @@ class Stage:
         )
 
 
+def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:
+    return frozenset(GroupKind(group, kind) for kind in kinds)
+
+
+# What a kube-apiserver itself does to the kinds it serves comes first, then OpenKruise's webhooks;
+# later stages (sidecar injection, deletion protection) slot in behind.
 STAGES: Final = (
-    Stage(name="metadata", examine=metadata_problems),
+    Stage(name="pods", kinds=_kinds("", "Pod"), mutate=default_pod, examine=pod_problems),
     Stage(
-        name="cloneset",
-        kinds=frozenset({GroupKind("apps.kruise.io", "CloneSet")}),
+        name="workloads",
+        kinds=WORKLOADS,
+        mutate=default_workload,
+        examine=workload_problems,
+    ),
+    Stage(
+        name="services",
+        kinds=_kinds("", "Service"),
+        mutate=default_service,
+        examine=service_problems,
+    ),
+    Stage(
+        name="secrets", kinds=_kinds("", "Secret"), mutate=default_secret, examine=secret_problems
+    ),
+    Stage(name="configmaps", kinds=_kinds("", "ConfigMap"), examine=config_map_problems),
+    Stage(
+        name="claims",
+        kinds=_kinds("", "PersistentVolumeClaim"),
+        mutate=default_claim_object,
+        examine=claim_problems,
+    ),
+    Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
+    Stage(
+        name="readiness gate",
+        kinds=_kinds("", "Pod"),
+        operations=frozenset({CREATE}),
+        mutate=add_readiness_gate,
+    ),
+    Stage(
+        name="clonesets",
+        kinds=_kinds("apps.kruise.io", "CloneSet"),
         mutate=default_cloneset,
         examine=cloneset_problems,
     ),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import Any, Final, TypeAlias
 
 from gitkruise.wire.images import default_pull_policy
-from gitkruise.wire.quantity import round_up_milli
-from gitkruise.wire.typed import normalise
+from gitkruise.wire.quantity import canonical, round_up_milli
+from gitkruise.wire.typed import Malformed, normalise
 
 Node: TypeAlias = MutableMapping[str, Any]  # a part of a typed value made here, so ours to fill
 Step: TypeAlias = str | tuple[str, ...]  # "*" is every element of a list, a tuple is each of those
+# (the maps to look at, the field, its value where it is missing)
+Default: TypeAlias = tuple[tuple[Step, ...], str, Any]
 
 _LONG_LIVED: Final = ("containers", "initContainers")
 _ALL: Final = (*_LONG_LIVED, "ephemeralContainers")
@@ -24,8 +26,7 @@ _FILES: Final = (
 _MODES: Final = ("secret", "configMap", "downwardAPI", "projected")
 _TOKEN: Final = ("volumes", "*", "projected", "sources", "*", "serviceAccountToken")
 
-# (the maps to look at, the field, its value where it is missing); typed values have no empty fields
-POD_SPEC: Final[tuple[tuple[tuple[Step, ...], str, Any], ...]] = (
+POD_SPEC: Final[tuple[Default, ...]] = (
     ((), "dnsPolicy", "ClusterFirst"),
     ((), "restartPolicy", "Always"),
     ((), "securityContext", {}),
@@ -66,7 +67,7 @@ def default_template(template: Any, *, host_ports: bool = False) -> dict[str, An
     typed: dict[str, Any] = normalise("PodTemplateSpec", template)
     fill_pod_spec(typed["spec"], _pull_always)
     if host_ports and typed["spec"].get("hostNetwork"):
-        for port in _maps(typed["spec"], (_LONG_LIVED, "*", "ports", "*")):
+        for port in maps_at(typed["spec"], (_LONG_LIVED, "*", "ports", "*")):
             if port.get("containerPort"):
                 port.setdefault("hostPort", port["containerPort"])
     return typed
@@ -76,7 +77,7 @@ def default_claim(claim: Any) -> dict[str, Any]:
     """A volumeClaimTemplate as OpenKruise stores it: typed, phase Pending. Raises Malformed."""
     typed: dict[str, Any] = normalise("PersistentVolumeClaim", claim)
     typed["status"].setdefault("phase", "Pending")
-    _round(typed, _CLAIM_RESOURCES)
+    round_up(typed, _CLAIM_RESOURCES)
     return typed
 
 
@@ -85,32 +86,53 @@ def fill_pod_spec(spec: Node, container_policy: Callable[[str], str]) -> None:
 
     `container_policy` chooses the pull policy of ordinary containers from their image.
     """
-    for volume in _maps(spec, ("volumes", "*")):
+    for volume in maps_at(spec, ("volumes", "*")):
         if volume.keys() <= {"name"}:
             volume["emptyDir"] = {}
-    for path, field, value in POD_SPEC:
-        for node in _maps(spec, path):
-            if field not in node:
-                node[field] = dict(value) if isinstance(value, dict) else value
+    fill(spec, POD_SPEC)
     for kind, policy in (("containers", container_policy), ("initContainers", default_pull_policy)):
-        for container in _maps(spec, (kind, "*")):
+        for container in maps_at(spec, (kind, "*")):
             if "imagePullPolicy" not in container:
                 container["imagePullPolicy"] = policy(container.get("image", ""))
-    _round(spec, _RESOURCES)
+    round_up(spec, _RESOURCES)
+
+
+def fill(root: Node, defaults: Iterable[Default]) -> None:
+    """Set every missing field the table names, in order and in place. `root` is ours to fill."""
+    for path, field, value in defaults:
+        for node in maps_at(root, path):
+            if node.get(field) is None:
+                node[field] = dict(value) if isinstance(value, dict) else value
+
+
+def round_up(root: Node, paths: Iterable[tuple[Step, ...]]) -> None:
+    """Round the amounts in the maps `paths` lead to up to 1/1000, in place. Raises Malformed."""
+    for path in paths:
+        for amounts in maps_at(root, path):
+            for name, text in amounts.items():
+                amounts[name] = _amount(text, round_up_milli)
+
+
+def print_amounts(root: Node, fields: Iterable[tuple[tuple[Step, ...], str]]) -> None:
+    """Print the amounts in the named fields as Kubernetes does, in place. Raises Malformed."""
+    for path, field in fields:
+        for node in maps_at(root, path):
+            if field in node:
+                node[field] = _amount(node[field], canonical)
+
+
+def _amount(text: Any, print_it: Callable[[Any], str]) -> str:
+    try:
+        return print_it(text)
+    except ValueError as error:
+        raise Malformed(str(error)) from error
 
 
 def _pull_always(_image: str) -> str:
     return "Always"
 
 
-def _round(root: Node, paths: tuple[tuple[Step, ...], ...]) -> None:
-    for path in paths:
-        for amounts in _maps(root, path):
-            for name, text in amounts.items():
-                amounts[name] = round_up_milli(text)
-
-
-def _maps(node: Any, path: tuple[Step, ...]) -> Iterator[Node]:
+def maps_at(node: Any, path: tuple[Step, ...]) -> Iterator[Node]:
     """Every map `path` leads to."""
     if not path:
         if node is not None:
@@ -119,8 +141,8 @@ def _maps(node: Any, path: tuple[Step, ...]) -> Iterator[Node]:
     head, rest = path[0], path[1:]
     if head == "*":
         for item in node or ():
-            yield from _maps(item, rest)
+            yield from maps_at(item, rest)
         return
     for name in (head,) if isinstance(head, str) else head:
         if name in node:
-            yield from _maps(node[name], rest)
+            yield from maps_at(node[name], rest)

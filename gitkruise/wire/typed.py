@@ -35,7 +35,24 @@ def normalise(type_name: str, value: Any) -> Any:
     Unknown fields vanish, omitempty drops zero values, structs are always written, quantities and
     times are printed anew. Keys come in struct order. Raises Malformed where Go cannot decode.
     """
-    return _struct(type_name)(value)
+    return _struct(type_name, _STRICT)(value)
+
+
+def settle(type_name: str, value: Any) -> Any:
+    """The same as a newer API server does it: fields the table lacks stay, unset times go.
+
+    For the kinds a cluster serves, whose types have grown since the table's release.
+    """
+    return _struct(type_name, _NEWER)(value)
+
+
+class _Mode(NamedTuple):
+    keep_unknown: bool
+    write_no_time: bool  # a time that is not set is written as null
+
+
+_STRICT: Final = _Mode(keep_unknown=False, write_no_time=True)
+_NEWER: Final = _Mode(keep_unknown=True, write_no_time=False)
 
 
 class _Field(NamedTuple):
@@ -46,14 +63,15 @@ class _Field(NamedTuple):
 
 
 @cache
-def _struct(type_name: str) -> Codec:
+def _struct(type_name: str, mode: _Mode) -> Codec:
     fields: list[_Field] = []  # filled on first use, so that types may mention each other
+    known = frozenset(name for name, _, _ in TYPES[type_name])
 
     def round_trip(value: Any) -> dict[str, Any]:
         if value is not None and not isinstance(value, Mapping):
             raise Malformed(f"cannot unmarshal {_go_name(value)} into a {type_name}")
         if not fields:
-            fields.extend(_fields(type_name))
+            fields.extend(_fields(type_name, mode))
         given = value or {}
         out: dict[str, Any] = {}
         for name, always, codec, pointer in fields:
@@ -67,14 +85,21 @@ def _struct(type_name: str) -> Codec:
                 raise
             if always or (held is not None if pointer else held):
                 out[name] = held
+        if mode.keep_unknown:
+            out |= {k: v for k, v in given.items() if k not in known and v is not None}
         return out
 
     return round_trip
 
 
-def _fields(type_name: str) -> list[_Field]:
+def _fields(type_name: str, mode: _Mode) -> list[_Field]:
     return [
-        _Field(name, always or _is_struct(kind), _codec(kind), kind.startswith("*"))
+        _Field(
+            name,
+            (always and (mode.write_no_time or kind != "Time")) or _is_struct(kind),
+            _codec(kind, mode),
+            kind.startswith("*"),
+        )
         for name, always, kind in TYPES[type_name]
     ]
 
@@ -83,15 +108,15 @@ def _is_struct(kind: str) -> bool:
     return kind in TYPES
 
 
-def _codec(kind: str) -> Codec:
+def _codec(kind: str, mode: _Mode) -> Codec:
     if kind.startswith("*"):
-        target = _codec(kind[1:])
+        target = _codec(kind[1:], mode)
         return lambda value: None if value is None else target(value)
     if kind.startswith("[]"):
-        return _list(_codec(kind[2:]))
+        return _list(_codec(kind[2:], mode))
     if kind.startswith("map<"):
-        return _map(_codec(kind[4:-1]))
-    return _SCALARS[kind] if kind in _SCALARS else _struct(kind)
+        return _map(_codec(kind[4:-1], mode))
+    return _SCALARS[kind] if kind in _SCALARS else _struct(kind, mode)
 
 
 def _list(element: Codec) -> Codec:

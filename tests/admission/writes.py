@@ -48,7 +48,8 @@ class Shelf:
 
 
 def _opaque() -> Node:
-    return Node({}, Components({}.__getitem__))
+    nothing: dict[str, Obj] = {}
+    return Node({}, Components(nothing.__getitem__))
 
 
 def write(
