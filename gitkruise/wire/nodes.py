@@ -63,7 +63,8 @@ class Node:
     """
 
     __slots__ = (
-        "_children", "_components", "_items", "_properties", "_values", "additional_allowed",
+        "_children", "_components", "_defaulted", "_items", "_properties", "_values",
+        "additional_allowed",
         "all_of", "any_of", "component", "default", "embedded_resource", "enum",
         "exclusive_maximum", "exclusive_minimum", "format", "int_or_string", "limits", "list_keys",
         "list_type", "map_type", "merge_key", "merge_strategy", "nullable", "one_of", "pattern",
@@ -76,6 +77,7 @@ class Node:
         self._components = components
         self._children: dict[str, Node] = {}
         self._items: Node | None = None
+        self._defaulted: tuple[tuple[str, Node], ...] | None = None
         self._values: Node | None = None
         self._properties: Raw = raw.get("properties") or {}
         self._read_shape(raw)
@@ -164,13 +166,13 @@ class Node:
             assert child is not None
             yield key, child
 
-    def defaulted(self) -> Iterator[tuple[str, Node]]:
+    def defaulted(self) -> tuple[tuple[str, Node], ...]:
         """The named fields that have a default."""
-        for key, raw in self._properties.items():
-            if "default" in raw:
-                child = self.child(key)
-                assert child is not None
-                yield key, child
+        if self._defaulted is None:
+            names = [key for key, raw in self._properties.items() if "default" in raw]
+            found = ((key, self.child(key)) for key in names)
+            self._defaulted = tuple((key, child) for key, child in found if child is not None)
+        return self._defaulted
 
     @property
     def items(self) -> Node | None:

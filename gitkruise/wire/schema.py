@@ -22,7 +22,9 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_DEPTH: Final = 200  # levels of nesting; deeper objects are refused before Python's own limit
+MAX_SUGGESTIONS: Final = 20  # unknown fields of one object that get one; looking for it is slow
 UNKNOWN_FIELD: Final = "FieldValueUnknown"
+_LEAVES: Final = frozenset({str, int, float, bool, type(None), RawJSON})
 _ALWAYS_KNOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 Steps: TypeAlias = tuple[str | int, ...]
@@ -46,18 +48,25 @@ def _prune(node: Node, value: Any, depth: int) -> Any:
         return pruned if _differs(pruned, value) else value
     if not isinstance(value, Mapping):
         return value
-    out: dict[str, Any] = {}
-    changed = False
+    changed: dict[str, Any] = {}
     for key, item in value.items():
         child = node.child(key)
-        if child is not None:
-            out[key] = kept = _prune(child, item, depth + 1)
-            changed = changed or kept is not item
-        elif node.preserve_unknown or (node.embedded_resource and key in _ALWAYS_KNOWN):
-            out[key] = item
-        else:
-            changed = True
-    return out if changed else value
+        if child is None:
+            if not _keeps(node, key):
+                changed[key] = MISSING
+        elif item.__class__ not in _LEAVES:
+            kept = _prune(child, item, depth + 1)
+            if kept is not item:
+                changed[key] = kept
+    if not changed:
+        return value
+    merged = {key: changed.get(key, item) for key, item in value.items()}
+    return {key: item for key, item in merged.items() if item is not MISSING}
+
+
+def _keeps(node: Node, key: str) -> bool:
+    """Whether a field without a schema stays."""
+    return node.preserve_unknown or (node.embedded_resource and key in _ALWAYS_KNOWN)
 
 
 def unknown_fields(node: Node, value: Any) -> list[Problem]:
@@ -78,14 +87,13 @@ def _unknown(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
         for key, item in value.items():
             child = node.child(key)
             if child is not None:
-                _unknown(child, item, (*at, key), found)
-            elif not (node.preserve_unknown or (node.embedded_resource and key in _ALWAYS_KNOWN)):
-                found.append(_unknown_field(node, (*at, key), key))
-
-
-def _unknown_field(node: Node, at: Steps, key: str) -> Problem:
-    path = Problem(at, "", "").field
-    return Problem(at, UNKNOWN_FIELD, f'unknown field "{path}"', nearest(key, node.names))
+                if item.__class__ not in _LEAVES:
+                    _unknown(child, item, (*at, key), found)
+            elif not _keeps(node, key):
+                near = nearest(key, node.names) if len(found) < MAX_SUGGESTIONS else ""
+                path = Problem((*at, key), "", "").field
+                message = f'unknown field "{path}"'
+                found.append(Problem((*at, key), UNKNOWN_FIELD, message, near))
 
 
 def nearest(word: str, known: Mapping[str, Any]) -> str:
@@ -114,7 +122,7 @@ def _defaults(node: Node, value: Any, depth: int) -> Any:
     _check_depth(depth)
     if isinstance(value, list | tuple):
         return _list_defaults(node, value, depth)
-    if not isinstance(value, Mapping) or isinstance(value, RawJSON):
+    if not isinstance(value, Mapping):
         return value
     out: dict[str, Any] = {}
     changed = False
@@ -133,6 +141,8 @@ def _defaults(node: Node, value: Any, depth: int) -> Any:
 
 def _filled(node: Node, item: Any, depth: int) -> Any:
     """The item with defaults; MISSING for a null that neither may be nor has a default."""
+    if item is not None and item.__class__ in _LEAVES:
+        return item
     anything = node.component and not node.types
     if item is None and not node.nullable and not anything:
         if node.default is MISSING:
