@@ -43,7 +43,14 @@ from gitkruise.world.managed import (
     write_managers,
     writer,
 )
-from gitkruise.world.structure import compare, duplicate, field_set, merge, remove, with_named_fields
+from gitkruise.world.structure import (
+    compare,
+    duplicate,
+    field_set,
+    merge,
+    remove,
+    with_named_fields,
+)
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
@@ -84,7 +91,7 @@ def _time(call: Call, change: Change, last: Entry | None) -> str:
 
 
 def _managers_of(call: Call, live: Obj | None) -> Managers:
-    """The live object's managers; what an untracked object already has belongs to "before-first-apply"."""
+    """The live object's managers; an untracked one's fields are "before-first-apply"'s."""
     if live is None:
         return {}
     managers = read_managers(live["metadata"].get("managedFields"))

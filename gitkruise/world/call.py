@@ -1,4 +1,4 @@
-"""One request on its way through the model cluster: what is asked, of which kind, with which options."""
+"""One request on its way through the model cluster: its kind, its options, the time."""
 
 from __future__ import annotations
 

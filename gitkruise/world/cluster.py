@@ -93,7 +93,7 @@ class World:
         return self.state.journal.since(version)
 
     def restore(self, objects: Iterable[Obj], version: int) -> None:
-        """Replace everything by `objects` (storage form, as stored) as of resourceVersion `version`."""
+        """Replace everything by `objects` (storage form) as of resourceVersion `version`."""
         items = [(key_of(obj), obj) for obj in objects]
         self.state.load(items, version)
         for key, obj in items:

@@ -62,7 +62,7 @@ def is_finished(obj: Obj) -> bool:
 
 
 def remove(state: State, kind: Kind, key: ObjectKey) -> Obj:
-    """Take an object out of the cluster; its last state. The last instance takes a dying definition along."""
+    """Take an object out; its last state. The last instance takes a dying definition along."""
     last = state.commit(kind, key, None)
     if kind.group_kind == CRD:
         state.catalog = state.catalog.without_crd(key.name)
@@ -88,7 +88,7 @@ def _finish_definition(state: State, kind: Kind) -> None:
 
 
 def _default_account(call: Call, namespace: Obj) -> None:
-    """Every namespace has a ServiceAccount "default", as the service account controller makes it."""
+    """Every namespace has a ServiceAccount "default"; its controller makes it at once."""
     kind = call.state.catalog.stored(SERVICE_ACCOUNT)
     if kind is None:
         return

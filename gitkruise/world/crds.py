@@ -19,7 +19,7 @@ _CONDITIONS: Final = (
 
 
 def accepted(state: State, crd: Obj, now: datetime) -> Obj:
-    """The definition with defaults and status filled in. Raises InvalidObject when it cannot be served."""
+    """The definition with defaults and status; InvalidObject when it cannot be served."""
     crd = _defaulted(crd)
     state.catalog.with_crd(crd)
     names = crd["spec"]["names"]

@@ -62,7 +62,8 @@ def read_delete_options(call: Call) -> DeleteOptions:
         why = f'Unsupported value: "{policy}": supported values: {words}'
         raise bad_options("DeleteOptions", "propagationPolicy", "FieldValueNotSupported", why)
     if policy and orphan is not None:
-        why = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        both = "orphanDependents and deletionPropagation cannot be both set"
+        why = f'Invalid value: "{policy}": {both}'
         raise bad_options("DeleteOptions", "propagationPolicy", "FieldValueInvalid", why)
     if orphan is not None:
         policy = "Orphan" if orphan in (True, "true") else "Background"
@@ -129,8 +130,9 @@ def _check_preconditions(call: Call, stored: Obj, options: DeleteOptions) -> Non
     version = options.resource_version
     if version and version != meta["resourceVersion"]:
         why = (
-            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion"
-            f" in record ({meta['resourceVersion']}). The object might have been modified"
+            f"the ResourceVersion in the precondition ({version}) does not match the"
+            f" ResourceVersion in record ({meta['resourceVersion']}). The object might have been"
+            " modified"
         )
         raise refusals.precondition(call.kind, call.name, why)
 

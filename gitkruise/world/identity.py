@@ -48,7 +48,7 @@ def generated_name(state: State, base: str, attempt: int) -> str:
 
 
 def check_name(kind: Kind, name: str, *, prefix: bool = False) -> str:
-    """What is wrong with a name of this kind, or "". A `prefix` (generateName) may end in a dash."""
+    """What is wrong with a name of this kind, or ""; a `prefix` (generateName) may end in "-"."""
     rule = _RULES.get(kind.group_kind, _GROUP_RULES.get(kind.group, subdomain))
     return rule(re.sub(r"-$", "a", name) if prefix else name)
 
@@ -60,9 +60,9 @@ def subdomain(name: str) -> str:
     if _SUBDOMAIN_RE.fullmatch(name):
         return ""
     return (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.',"
-        " and must start and end with an alphanumeric character (e.g. 'example.com', regex used for"
-        f" validation is '{_SUBDOMAIN}')"
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+        "'-' or '.', and must start and end with an alphanumeric character (e.g. "
+        f"'example.com', regex used for validation is '{_SUBDOMAIN}')"
     )
 
 
@@ -73,9 +73,9 @@ def label(name: str) -> str:
     if _LABEL_RE.fullmatch(name):
         return ""
     return (
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must"
-        " start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for"
-        f" validation is '{_LABEL}')"
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or "
+        "'-', and must start and end with an alphanumeric character (e.g. 'my-name',  or "
+        f"'123-abc', regex used for validation is '{_LABEL}')"
     )
 
 
@@ -86,9 +86,9 @@ def label_1035(name: str) -> str:
     if _LABEL_1035_RE.fullmatch(name):
         return ""
     return (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
-        " alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123',"
-        f" regex used for validation is '{_LABEL_1035}')"
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start "
+        "with an alphabetic character, and end with an alphanumeric character (e.g. "
+        f"'my-name',  or 'abc-123', regex used for validation is '{_LABEL_1035}')"
     )
 
 
@@ -126,15 +126,15 @@ def qualified_name(text: str) -> str:
 
 
 _NAME_RULE: Final = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an"
-    " alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation"
-    f" is '{_NAME}')"
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex "
+    f"used for validation is '{_NAME}')"
 )
 _QUALIFIED: Final = (
-    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end"
-    " with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for"
-    f" validation is '{_NAME}') with an optional DNS subdomain prefix and '/' (e.g."
-    " 'example.com/MyName')"
+    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or "
+    f"'123-abc', regex used for validation is '{_NAME}') with an optional DNS subdomain "
+    "prefix and '/' (e.g. 'example.com/MyName')"
 )
 
 
@@ -145,9 +145,10 @@ def label_value(text: str) -> str:
     if not text or _NAME_RE.fullmatch(text):
         return ""
     return (
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.',"
-        " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
-        " '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', "
+        "'_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  "
+        "or 'my_value',  or '12345', regex used for validation is "
+        "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
     )
 
 

@@ -124,7 +124,7 @@ def _locked(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]
 def _resize(kind: Kind, old: Obj, new: Obj) -> Obj:
     """pods/resize changes resources of containers and nothing else."""
     del kind
-    out: Any = {**old, "metadata": _locked(old["metadata"], new["metadata"])}
+    out: Obj = {**old, "metadata": _locked(old["metadata"], new["metadata"])}
     for part in ("containers", "initContainers"):
         asked = {c.get("name"): c for c in get(new, "spec", part, default=())}
         for index, container in enumerate(get(old, "spec", part, default=())):
@@ -132,14 +132,16 @@ def _resize(kind: Kind, old: Obj, new: Obj) -> Obj:
             for field in ("resources", "resizePolicy"):
                 if wanted.get(field) is not None:
                     out = put(out, ("spec", part, index, field), wanted[field])
-    return out  # type: ignore[no-any-return]  # put() keeps the shape of what it is given
+    return out
 
 
 def _ephemeral(kind: Kind, old: Obj, new: Obj) -> Obj:
     del kind
     out: Obj = {**old, "metadata": _locked(old["metadata"], new["metadata"])}
     added = get(new, "spec", "ephemeralContainers")
-    return put(out, ("spec", "ephemeralContainers"), added) if added else out  # type: ignore[no-any-return]  # as above
+    if added:
+        out = put(out, ("spec", "ephemeralContainers"), added)
+    return out
 
 
 def _finalize(kind: Kind, old: Obj, new: Obj) -> Obj:

@@ -96,7 +96,7 @@ def read_managers(listed: Sequence[Mapping[str, Any]] | None) -> Managers:
 
 
 def write_managers(managers: Managers) -> list[dict[str, Any]]:
-    """metadata.managedFields in the server's order: operation, time, manager, version, subresource."""
+    """metadata.managedFields as the server sorts them: by operation, time, manager, version."""
 
     def order(item: tuple[Who, Entry]) -> tuple[str, ...]:
         who, entry = item
@@ -146,8 +146,8 @@ class Change:
             node = schema_of(self._call, api_version)
             if node is None:
                 return None
-            sides = (in_version(obj, api_version) for obj in (self._old, self._new))
-            self._known[api_version] = owned(compare(*sides, node))
+            old, new = (in_version(obj, api_version) for obj in (self._old, self._new))
+            self._known[api_version] = owned(compare(old, new, node))
         return self._known[api_version]
 
 

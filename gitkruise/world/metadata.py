@@ -66,7 +66,7 @@ def counts_generation(kind: Kind) -> bool:
 
 
 def carried(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of an updated object: a client's `new`, with what only the server sets from `old`."""
+    """The metadata of an updated object: `new`, with what only the server sets from `old`."""
     out = {key: value for key, value in new.items() if key not in _SYSTEM and value is not None}
     out.update({key: old[key] for key in _SYSTEM if key in old})
     return out
@@ -200,7 +200,8 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
     """`obj` with apiVersion and kind filled in. Raises BadRequest when it is something else."""
     if not isinstance(obj, Mapping):
         raise BadRequest(
-            f"the object provided is unrecognized (must be of type {kind.kind}): an object was expected"
+            f"the object provided is unrecognized (must be of type {kind.kind}):"
+            " an object was expected"
         )
     version, name = obj.get("apiVersion"), obj.get("kind")
     if kind.crd and not name:
@@ -221,7 +222,7 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
 
 
 def _check_words(kind: Kind, version: Any, name: Any) -> None:
-    """apiVersion and kind of a body are those of the URL; built-in and custom kinds word it differently."""
+    """apiVersion and kind of a body are those of the URL; custom kinds word it differently."""
     if not kind.crd and version not in (None, "", kind.api_version):
         raise undecodable(kind, f'no kind "{name}" is registered for version "{version}" in scheme')
     if version not in (None, "", kind.api_version):

@@ -13,6 +13,7 @@ from gitkruise.errors import (
     Problem,
     StatusDetails,
     TooManyRequests,
+    invalid_object,
 )
 from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.paths import get, put
@@ -36,7 +37,7 @@ _CREATED: Final = {
 
 
 def bind(call: Call) -> ApiReply:
-    """POST pods/binding: sets nodeName and PodScheduled. Raises Conflict when the pod has a node."""
+    """POST pods/binding: sets nodeName and PodScheduled; Conflict when the pod has a node."""
     body = _body(call, "Binding")
     target = body.get("target") or {}
     problems = []
@@ -46,7 +47,7 @@ def bind(call: Call) -> ApiReply:
     if not target.get("name"):
         problems.append(Problem(("target", "name"), "FieldValueRequired", "Required value"))
     if problems:
-        raise refusals.invalid_object("Binding", "", call.name, problems)
+        raise invalid_object("Binding", "", call.name, problems)
     pod = call.stored()
     why = _unbindable(pod)
     if why:
@@ -124,8 +125,8 @@ def _spend_budget(call: Call, pod: Obj, *, dry_run: bool) -> None:
         return
     if len(found) > 1:
         raise InternalError(
-            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not"
-            " support."
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does"
+            " not support."
         )
     budget, status = found[0], found[0].get("status") or {}
     if _free_to_go(pod, budget, status):
@@ -143,7 +144,7 @@ def _spend_budget(call: Call, pod: Obj, *, dry_run: bool) -> None:
 
 
 def _free_to_go(pod: Obj, budget: Obj, status: Mapping[str, Any]) -> bool:
-    """A pod that is not ready costs nothing when enough others are, or the policy says so always."""
+    """A pod that is not ready costs nothing when enough others are, or by policy."""
     conditions = get(pod, "status", "conditions", default=())
     if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
         return False

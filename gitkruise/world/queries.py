@@ -55,7 +55,7 @@ class Query:
 
 
 def read_query(kind: Kind, request: ApiRequest) -> Query:
-    """Raises BadRequest for selectors that cannot be parsed or fields the kind cannot be selected by."""
+    """Raises BadRequest for selectors that do not parse or do not fit the kind."""
     params = request.params
     fields = parse_field_selector(params.get("fieldSelector", "")).checked(kind.group_kind)
     if request.name:
@@ -197,7 +197,7 @@ def _check_match(params: Mapping[str, str]) -> None:
 
 
 def asked_version(state: State, params: Mapping[str, str]) -> int:
-    """`resourceVersion` of a read, 0 without one. Raises BadRequest, and GatewayTimeout for a future one."""
+    """`resourceVersion` of a read, 0 without one. Raises BadRequest, GatewayTimeout (future)."""
     text = params.get("resourceVersion") or "0"
     if not (text.isascii() and text.isdecimal()) or int(text) >= 1 << 64:
         raise BadRequest(
@@ -217,7 +217,7 @@ def asked_version(state: State, params: Mapping[str, str]) -> int:
 
 
 def _snapshot_version(state: State, params: Mapping[str, str]) -> int:
-    """Which state a list shows: the newest, which is not older than anything, unless Exact is asked."""
+    """Which state a list shows: the newest, which is never too old, unless Exact is asked."""
     version = asked_version(state, params)
     exact = params.get("resourceVersionMatch") == "Exact"
     return version if exact else state.version

@@ -19,7 +19,6 @@ from gitkruise.errors import (
     invalid_object,
 )
 from gitkruise.wire.kinds import Kind
-from gitkruise.wire.names import GroupKind
 
 
 def resource(kind: Kind) -> str:
@@ -56,7 +55,8 @@ def modified(kind: Kind, name: str) -> Conflict:
     return conflict(
         kind,
         name,
-        "the object has been modified; please apply your changes to the latest version and try again",
+        "the object has been modified; please apply your changes to the latest version and try"
+        " again",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gitkruise.errors import BadRequest, Problem
+from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.wire.kinds import ScalePaths
 from gitkruise.wire.names import Obj
 from gitkruise.wire.patches import json_patch, merge_patch
@@ -96,4 +96,4 @@ def _negative(call: Call, replicas: int) -> Exception:
         return refusals.invalid(call.kind, call.name, [Problem(path, "FieldValueInvalid", why)])
     why = f"Invalid value: {replicas}: must be greater than or equal to 0"
     problem = Problem(("spec", "replicas"), "FieldValueInvalid", why)
-    return refusals.invalid_object("Scale", "autoscaling", call.name, [problem])
+    return invalid_object("Scale", "autoscaling", call.name, [problem])

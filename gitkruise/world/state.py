@@ -1,4 +1,4 @@
-"""What a model cluster remembers: objects by key, their indexes, and the journal of every change."""
+"""What a model cluster remembers: objects by key, their indexes, the journal of changes."""
 
 from __future__ import annotations
 

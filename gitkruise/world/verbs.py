@@ -44,7 +44,7 @@ PUT_CREATES: Final = frozenset(
 
 
 def create(call: Call) -> ApiReply:
-    """POST: 201 with the object. Raises AlreadyExists, NotFound and Forbidden for its namespace, ..."""
+    """POST: 201 with the object. Raises AlreadyExists; NotFound, Forbidden for its namespace."""
     obj = check_type(call.kind, call.request.body)
     if obj["metadata"].get("resourceVersion"):
         raise BadRequest("resourceVersion should not be set on objects to be created")
@@ -231,7 +231,8 @@ def _applied(call: Call) -> ApiReply:
 def _apply_created(call: Call, config: Obj) -> ApiReply:
     uid = get(config, "metadata", "uid")
     if uid:
-        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        found = "and no existing object was found"
+        why = f"uid mismatch: the provided object specified uid {uid}, {found}"
         raise refusals.conflict(call.kind, call.name, why)
     merged, listed = apply(call, None, config)
     return _created(call, merged, listed)

@@ -11,7 +11,7 @@ from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
 from gitkruise.wire.request import ApiRequest, WatchEvent
 from gitkruise.world.call import flag
-from gitkruise.world.queries import MATCHES, Query, select, asked_version, read_query
+from gitkruise.world.queries import MATCHES, Query, asked_version, read_query, select
 from gitkruise.world.refusals import bad_options, no_such_method, no_such_resource
 from gitkruise.world.state import Record, State
 
@@ -65,14 +65,15 @@ def _past_or_future(state: State, text: str) -> int:
     """A watch from a version to come waits for it; from one long gone it expires on reading."""
     if not (text.isascii() and text.isdecimal()) or int(text) >= 1 << 63:
         raise BadRequest(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}":'
+            " invalid syntax"
         )
     del state
     return int(text)
 
 
 def _initial_wanted(params: Mapping[str, str]) -> bool | None:
-    """sendInitialEvents, None when it is not given. Raises InvalidObject for a wrong combination."""
+    """sendInitialEvents, None when not given. Raises InvalidObject for a wrong combination."""
     given = params.get("sendInitialEvents")
     match = params.get("resourceVersionMatch", "")
     why = ""

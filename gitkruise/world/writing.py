@@ -1,4 +1,4 @@
-"""What every write passes before it is stored: cleaning, defaults, admission, validation, ownership."""
+"""What every write passes before it is stored: cleaning, defaults, admission, validation."""
 
 from __future__ import annotations
 
@@ -162,6 +162,8 @@ def with_part_defaults(kind: Kind, obj: Obj, old: Obj) -> Obj:
             out[name] = with_defaults(child, part)
             if not kind.crd or name == "metadata":
                 out[name] = without_empty(child, out[name])
+                if name not in kind.schema.required and _omitted(child, out[name]):
+                    del out[name]
     for name, child in kind.schema.defaulted():
         if name not in out:
             out[name] = with_defaults(child, child.default)
@@ -181,9 +183,14 @@ def without_empty(node: Node, value: Any) -> Any:
         child = node.child(name)
         if child is None or name in node.required:
             out[name] = item
-        elif item or not (isinstance(item, list) or (item == {} and child.additional)):
+        elif not _omitted(child, item):
             out[name] = without_empty(child, item)
     return out if len(out) < len(value) or any(out[k] is not value[k] for k in out) else value
+
+
+def _omitted(node: Node, value: Any) -> bool:
+    """Empty lists and empty maps with free keys carry `omitempty` in every built-in type."""
+    return not value and (isinstance(value, list) or (value == {} and node.additional is not None))
 
 
 def _changed_parts(schema: Node, obj: Obj, old: Obj) -> list[tuple[str, Any, Node | None]]:
@@ -287,7 +294,7 @@ def _admit(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
 
 
 def _owned(call: Call, old: Obj | None, new: Obj, seen: Obj | None = None) -> Obj:
-    """`new` with its managedFields brought up to date; `seen` is what the writer is held to have set."""
+    """`new` with managedFields brought up to date; `seen` is what its writer is held to."""
     source = new if seen is None else seen
     return _with_managers(new, managed.after_update(call, old, source))
 
