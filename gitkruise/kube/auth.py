@@ -169,6 +169,8 @@ def _plugged(base: Connection, chosen: kubeconfig.Chosen, config: Obj) -> Connec
             )
         except (ConfigException, OSError, ValueError) as error:
             raise _no_credentials(chosen, str(error)) from error
+        if not configuration.auth_settings() and not configuration.cert_file:
+            raise _no_credentials(chosen, "it failed, or gave neither a token nor a certificate")
         return configuration
 
     configuration = load()

@@ -83,8 +83,8 @@ class HttpTransport:
             async with asyncio.timeout(self._deadline_s), self.limit.slot() as generation:
                 return await self._tries(request, generation, progress)
         except TimeoutError as error:
-            why = f"no answer from {self.connection.host} within {self._deadline_s:g} s"
-            raise _lost_error(request, _Lost(why, written=progress.written)) from error
+            lost = _Lost(f"no answer within {self._deadline_s:g} s", written=progress.written)
+            raise self._failure(request, lost) from error
 
     async def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
         assert request.verb == "watch"
@@ -97,10 +97,10 @@ class HttpTransport:
                     opened = self._opened("GET", url, headers, None, progress)
                     response = await stack.enter_async_context(opened)
             except TimeoutError as error:
-                why = f"no answer from {self.connection.host} within {self._deadline_s:g} s"
-                raise Unavailable(f"cannot watch {request.path}: {why}") from error
+                lost = _Lost(f"no answer within {self._deadline_s:g} s", written=False)
+                raise self._failure(request, lost) from error
             except _Lost as lost:
-                raise _lost_error(request, lost) from lost
+                raise self._failure(request, lost) from lost
             if response.status != 200:
                 raise await self._refusal(response)
             try:
@@ -130,7 +130,7 @@ class HttpTransport:
                 await self._clock.sleep(self._pause(request, attempt, error))
             except (ApiError, _Lost) as error:
                 if attempt == TRIES or not await self._mend(request, error, progress):
-                    raise _lost_error(request, error) from error
+                    raise self._failure(request, error) from error
                 await self._clock.sleep(self._pause(request, attempt, error))
             else:
                 self.limit.succeeded()
@@ -157,6 +157,15 @@ class HttpTransport:
         told = error.details.retry_after_s if isinstance(error, ApiError) else 0
         return max(told, pause_s(attempt, first_s=0.05, cap_s=5.0, seed=request.path))
 
+    def _failure(self, request: ApiRequest, error: ApiError | _Lost) -> ApiError:
+        """What the caller is told when no more tries follow."""
+        if isinstance(error, ApiError):
+            return error
+        if error.written and request.verb not in _READS:
+            where, open_ = self.connection.host, f"whether the {request.verb} took place is unknown"
+            return GatewayTimeout(f"API server at {where}: {error.why}; {open_}")
+        return Unavailable(f"cannot reach the API server at {self.connection.host}: {error.why}")
+
     async def _once(self, request: ApiRequest, progress: SimpleNamespace) -> ApiReply:
         body = None if request.body is None else encode(request.body)
         headers = await self._headers()
@@ -169,14 +178,11 @@ class HttpTransport:
             try:
                 data = await reading.whole(response.content, self._cap)
             except (aiohttp.ClientError, OSError) as error:
-                why = f"the answer of {self.connection.host} broke off: {error}"
-                raise _Lost(why, written=True) from error
+                raise _Lost(f"the answer broke off: {error}", written=True) from error
         try:
             obj = reading.body(data, request)
         except ValueError as error:
-            raise _Lost(
-                f"{self.connection.host} answered no JSON: {error}", written=True
-            ) from error
+            raise _Lost(f"the answer is no JSON: {error}", written=True) from error
         return ApiReply(
             status=response.status, body=obj, warnings=reading.warnings(response.headers)
         )
@@ -247,7 +253,7 @@ class _Opened:
         progress: SimpleNamespace,
     ) -> None:
         connection = transport.connection
-        self._host, self._progress = connection.host, progress
+        self._progress = progress
         self._context = transport.session().request(
             method,
             url,
@@ -263,8 +269,7 @@ class _Opened:
         try:
             return await self._context.__aenter__()
         except (aiohttp.ClientError, OSError) as error:
-            why = f"{self._host}: {why_unreachable(error)}"
-            raise _Lost(why, written=self._progress.written) from error
+            raise _Lost(why_unreachable(error), written=self._progress.written) from error
 
     async def __aexit__(self, *exc: Any) -> None:
         await self._context.__aexit__(*exc)
@@ -277,12 +282,3 @@ async def _note_written(_session: Any, context: Any, _params: Any) -> None:
 def _repeatable(request: ApiRequest) -> bool:
     """Doing it twice is doing it once: reads, and server-side apply."""
     return request.verb in _READS or request.content_type == APPLY_PATCH
-
-
-def _lost_error(request: ApiRequest, error: ApiError | _Lost) -> ApiError:
-    """What the caller is told when no more tries follow."""
-    if isinstance(error, ApiError):
-        return error
-    if error.written and request.verb not in _READS:
-        return GatewayTimeout(f"{error.why}; whether the {request.verb} took place is unknown")
-    return Unavailable(f"cannot reach the API server at {error.why}")
