@@ -373,12 +373,17 @@ def _launch(command: list[str]) -> Popen[bytes]:
 
 
 def _git_dir(path: Path, url: str) -> Path:
-    """Where the repository at `path` keeps its objects: bare, or the .git of a checkout."""
-    try:
-        with git.Repo(path, search_parent_directories=False, expand_vars=False) as found:
-            return Path(found.git_dir).resolve()
-    except (git.NoSuchPathError, git.InvalidGitRepositoryError) as error:
-        what = "no such folder" if isinstance(error, git.NoSuchPathError) else "not a repository"
-        message = f"there is no git repository at {shown(url)}: {what}"
-        notes = (("next", "check the path, or make one with git init --bare"),)
-        raise SourceFailed(Finding(code="GK3103", message=message, notes=notes)) from error
+    """Where the repository at `path` keeps its objects: bare, or the .git of a checkout.
+
+    git.Repo would ask the caller's GIT_* variables, which may name another repository.
+    """
+    for candidate in (path / ".git", path):
+        command = git_command(candidate.absolute(), ["rev-parse", "--absolute-git-dir"])
+        if candidate.exists():
+            result = process.collect(_launch(command), timeout_s=_LOCAL_S, output_max=1 << 16)
+            if result.status == 0:
+                return Path(result.output.decode("utf-8", "surrogateescape").rstrip("\n"))
+    what = "not a repository" if path.exists() else "no such folder"
+    message = f"there is no git repository at {shown(url)}: {what}"
+    notes = (("next", "check the path, or make one with git init --bare"),)
+    raise SourceFailed(Finding(code="GK3103", message=message, notes=notes))
