@@ -11,7 +11,6 @@ from gitkruise.model.cloneset import CloneSetFacts, UpdateStrategy
 from gitkruise.model.plan import Hold
 from gitkruise.model.pod import PodFacts
 from gitkruise.wire.intstr import (
-    on_delete_unavailable_count,
     partition_count,
     resolve,
     resolve_decimal,
@@ -41,12 +40,14 @@ class Amounts:
 
 def resolve_amounts(owner: CloneSetFacts) -> Amounts:
     """Behaviour of section "inputs" of the diff: partition up, surge up (0 while paused),
-    maxUnavailable up without surge and down with it. Never raises: see `bad_amounts`.
+    maxUnavailable up without surge and down with it. Without rollingUpdate (OnDelete) the
+    default fifth is rounded up too: OpenKruise's 0 below five replicas never lets a healthy
+    pod go that somebody asked to delete. Never raises: see `bad_amounts`.
     """
     update, replicas = owner.update, owner.replicas
     scale = scale_unavailable_count(owner.scale.max_unavailable, replicas)
     if not update.rolling:
-        unavailable = on_delete_unavailable_count(replicas)
+        unavailable = unavailable_count(None, replicas, surge=0)
         return Amounts(replicas=replicas, unavailable=unavailable, scale_unavailable=scale)
     surge = surge_count(update.max_surge, replicas, paused=update.paused)
     return Amounts(
