@@ -1,9 +1,8 @@
-"""What every cluster has from the start: the four namespaces, nodes, the CRDs it knows."""
+"""What a sandbox has from the start, beside a World's own: nodes, and the CRDs it knows."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
 
 from gitkruise.errors import AlreadyExists
 from gitkruise.kube.data import recorded_crds
@@ -12,21 +11,13 @@ from gitkruise.wire.request import ApiRequest
 from gitkruise.world.cluster import World
 from gitkruise.world.scheduler import add_nodes
 
-NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
-
 
 def bootstrap(world: World, now: datetime, *, nodes: int) -> None:
     """Create what is missing; what is there already stays as it is."""
-    for name in NAMESPACES:
-        _ensure(world, _namespace(name), now)
     for crd in recorded_crds():
         _ensure(world, crd, now)
     if nodes:
         add_nodes(world, nodes, now)
-
-
-def _namespace(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def _ensure(world: World, obj: Obj, now: datetime) -> None:

@@ -144,7 +144,12 @@ async def _open_cluster(
 ) -> Cluster:
     """The World as it was left, with its journal running."""
     gates = options.gates
-    world = World(load_catalog(), admit=lambda request: admit(request, gates), seed=options.seed)
+    world = World(
+        load_catalog(),
+        admit=lambda request: admit(request, gates),
+        seed=options.seed,
+        start=clock.now(),
+    )
     encoder = Encoder()
     if state is None:
         return Cluster(world, clock.now, encoder=encoder)
