@@ -63,7 +63,8 @@ class Lab:
     ) -> None:
         self.world = empty_world(seed=seed, gates=gates)
         add_nodes(self.world, nodes, START)
-        self.parts = [Scheduler(), Kubelet(profile)] if parts is None else list(parts)
+        chosen: Sequence[Part] = [Scheduler(), Kubelet(profile)] if parts is None else parts
+        self.parts = list(chosen)
         self.simulation = Simulation(self.world, self.parts, EMBEDDED, gates or Gates(), START)
 
     @property

@@ -11,16 +11,17 @@ from typing import Final
 from gitkruise.wire.times import format_micro_time
 
 HELD: Final = "held"
-_WHAT_WIDTH, _OBJECT_WIDTH = 18, 24
+IN_PLACE: Final = "in-place"
+_WHAT_WIDTH, _OBJECT_WIDTH = 26, 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One thing that happened, or one pod that was left alone.
 
-    `what` is an action with its kind (`CreatePod`, `PatchPod`, `DeletePod`), `held`, a change of a
-    pod seen in the cluster (`ready`, `unready`, `gone`), an event's reason, or `fault`.
-    `workload` is the `Kind namespace/name` that decided it, "" for what no controller decided.
+    `what` is an action with its kind (`CreatePod`, `PatchPod`, `DeletePod`), `held`, `fault`, or a
+    change of a pod seen in the cluster: `in-place` (it moved to the revision in `why`), `ready`,
+    `unready`, `gone`. `workload` is the `Kind namespace/name` that decided it or owns the pod.
     """
 
     at: datetime

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from gitkruise.model.labels import REVISION_HASH
 from gitkruise.model.plan import Applied, Create, Delete, Outcome, Patch, Plan, Refused, Stale
 from gitkruise.model.settings import Gates
-from gitkruise.model.trace import HELD, Line, Trace
+from gitkruise.model.trace import HELD, IN_PLACE, Line, Trace
 from gitkruise.model.workload import Workload
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of, split_api_version
 from gitkruise.world.execute import Send, execute
 
 if TYPE_CHECKING:
@@ -215,14 +216,33 @@ def _trouble(outcome: Outcome) -> str:
 
 
 def _pod_lines(record: Record, now: datetime) -> list[Line]:
-    """`gone` pods, and pods whose Ready condition moved."""
-    name = record.key.name
+    """Pods that are gone, moved to another revision in place, or whose Ready condition moved."""
+    owner = _owner_text(record)
+
+    def line(what: str, why: str = "") -> Line:
+        return Line(at=now, what=what, object=record.key.name, why=why, workload=owner)
+
     if record.after is None:
-        return [Line(at=now, what="gone", object=name)]
+        return [line("gone")]
+    lines = []
+    old, new = _revision(record.before), _revision(record.after)
+    if record.before is not None and old != new:
+        lines.append(line(IN_PLACE, new))
     before, after = _is_ready(record.before), _is_ready(record.after)
-    if before == after:
-        return []
-    return [Line(at=now, what="ready" if after else "unready", object=name)]
+    if before != after:
+        lines.append(line("ready" if after else "unready"))
+    return lines
+
+
+def _owner_text(record: Record) -> str:
+    obj = record.after or record.before
+    ref = controller_of(obj) if obj else None
+    return f"{ref['kind']} {record.key.namespace}/{ref['name']}" if ref else ""
+
+
+def _revision(pod: Obj | None) -> str:
+    labels = (pod or {}).get("metadata", {}).get("labels") or {}
+    return str(labels.get(REVISION_HASH) or "")
 
 
 def _is_ready(pod: Obj | None) -> bool:

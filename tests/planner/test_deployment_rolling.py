@@ -184,3 +184,9 @@ def test_e39_the_leftover_goes_to_the_largest() -> None:
 def test_e43_nothing_to_add_changes_no_size() -> None:
     new, old = Size(name="new", replicas=2, most=3), Size(name="old", replicas=1, most=3)
     assert rescale(new, [old], 2, 1, recreate=False) == {"new": 2, "old": 1}
+
+
+def test_quirk_pods_that_are_about_to_go_are_not_counted_as_serving() -> None:
+    """The old one was scaled to 5 and its sixth pod still serves: upstream would drop below 5."""
+    found = shrink_old(one("new", 3), [one("old", 5, 6)], 6, 1)
+    assert found == {"old": 2}

@@ -15,7 +15,7 @@ from gitkruise.world.profiles import FAST, GENERAL
 from gitkruise.world.scheduler import Scheduler
 from tests.worlds import Lab, container, pod
 
-PROBED = {"readinessProbe": {"tcpSocket": {"port": 80}}}
+PROBED: dict[str, Any] = {"readinessProbe": {"tcpSocket": {"port": 80}}}
 KEY = {"name": "K", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "k"}}}
 
 
@@ -127,7 +127,7 @@ def test_d58_another_name_for_the_same_digest_still_restarts() -> None:
 def test_d59_a_container_that_exits_at_once_is_restarted_at_growing_intervals() -> None:
     lab = Lab()
     lab.apply(pod("p", container(image="app:crash")))
-    starts = []
+    starts: list[int] = []
     for second in range(700):
         count = (status(lab).get("containerStatuses") or [{}])[0].get("restartCount", -1)
         if count >= len(starts) and "lastState" in entry(lab) and get(entry(lab), "containerID"):
@@ -196,7 +196,7 @@ def gone_after(profile: Any, name: str = "p", **spec: Any) -> float:
     return moments(lab, "gone")[0]
 
 
-HOOK = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
+HOOK: dict[str, Any] = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
 STUBBORN = GENERAL.faster(1)
 ENDINGS = {
     "exits on TERM": (FAST, {}, 1.0),

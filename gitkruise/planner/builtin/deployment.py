@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.errors import Problem, invalid_object
 from gitkruise.model.plan import Action, Create, Delete, Event, Plan
-from gitkruise.model.pod import POD, pod_facts
 from gitkruise.model.settings import Gates
 from gitkruise.model.view import View
 from gitkruise.model.workload import Workload
@@ -27,6 +26,7 @@ from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of, key_o
 KIND: Final = GroupKind("apps", "Deployment")
 REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
 _COLLISIONS_MAX: Final = 100
+_LOOK_AGAIN: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,8 @@ def _old_pods(view: View, raw: Obj, sets: Sequence[SetFacts]) -> int:
     for one in sets:
         if new is not None and one.name == new.name:
             continue
-        for pod in view.owned(one.raw["metadata"]["uid"], POD, raw["metadata"]["namespace"]):
-            count += pod_facts(pod).phase not in {"Succeeded", "Failed"}
+        for pod in view.pods_of(one.raw["metadata"]["uid"], raw["metadata"]["namespace"]):
+            count += pod.phase not in {"Succeeded", "Failed"}
     return count
 
 
@@ -105,6 +105,8 @@ def plan_deployment(s: DeploymentSnapshot, gates: Gates) -> Plan:
         return Plan(problem=error)
     standing = round_.standing()
     status, wake_at = deployment_status(s.raw, standing, s.now)
+    if s.old_pods:  # nobody tells us when the last pod of an old ReplicaSet is gone
+        wake_at = min(filter(None, (wake_at, s.now + _LOOK_AGAIN)))
     actions = [] if s.raw["metadata"].get("deletionTimestamp") else round_.actions(standing)
     same = status == s.raw.get("status")
     return Plan(actions=tuple(actions), status=None if same else status, wake_at=wake_at)

@@ -69,7 +69,8 @@ def shrink_old(
     if room <= 0:
         return {}
     clean_unhealthy(olds, sizes, room)
-    can = sum(s.available for s in every) - (wanted - unavailable)
+    # Upstream counts every available pod, also those a ReplicaSet was told to delete and has not.
+    can = sum(min(s.available, s.replicas) for s in every) - (wanted - unavailable)
     for old in olds:
         step = min(sizes[old.name], max(can, 0))
         sizes[old.name] -= step
