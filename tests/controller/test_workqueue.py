@@ -1,0 +1,87 @@
+"""Laws of the work queue: each key once, earliest time wins, never two rounds at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitkruise.controller.workqueue import WorkQueue
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds: int) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def test_the_earliest_wish_wins() -> None:
+    queue = WorkQueue[str]()
+    for seconds in (5, 2, 9):
+        queue.add("a", at(seconds))
+    queue.add("b", at(3))
+    assert (queue.next_at(), len(queue)) == (at(2), 2)
+    assert queue.pop(at(1)) is None
+    assert [queue.pop(at(9)) for _ in range(3)] == ["a", "b", None]
+
+
+def test_a_wish_during_a_round_waits_for_its_end() -> None:
+    queue = WorkQueue[str]()
+    queue.add("a", at(0))
+    assert queue.pop(at(0)) == "a"
+    queue.add("a", at(7))
+    queue.add("a", at(1))
+    assert queue.pop(at(9)) is None
+    assert queue.running == 1
+    queue.done("a")
+    assert queue.next_at() == at(1)
+
+
+def test_dropped_keys_are_forgotten() -> None:
+    queue = WorkQueue[str]()
+    queue.add("a", at(0))
+    queue.drop("a")
+    assert (queue.pop(at(9)), queue.next_at()) == (None, None)
+    queue.add("a", at(4))
+    assert queue.pop(at(4)) == "a"
+
+
+moves = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from("abcd"), st.integers(0, 20)),
+    st.tuples(st.just("pop"), st.just(""), st.integers(0, 20)),
+    st.tuples(st.sampled_from(["done", "drop"]), st.sampled_from("abcd"), st.just(0)),
+)
+
+
+@given(st.lists(moves, min_size=10, max_size=60))
+def test_it_behaves_like_two_dicts(script: list[tuple[str, str, int]]) -> None:
+    queue = WorkQueue[str]()
+    due: dict[str, int] = {}
+    again: dict[str, int] = {}
+    running: set[str] = set()
+    for move, key, seconds in script:
+        if move == "add":
+            queue.add(key, at(seconds))
+            wishes = again if key in running else due
+            wishes[key] = min(seconds, wishes.get(key, seconds))
+        elif move == "pop":
+            got = queue.pop(at(seconds))
+            first = min(due.values(), default=99)
+            if got is None:
+                assert first > seconds
+            else:
+                assert got not in running
+                assert due.pop(got) == first <= seconds
+                running.add(got)
+        elif move == "drop":
+            queue.drop(key)
+            due.pop(key, None)
+            again.pop(key, None)
+        elif key in running:
+            queue.done(key)
+            running.remove(key)
+            if key in again:
+                due[key] = again.pop(key)
+        assert len(queue) == len(due)
+        assert queue.next_at() == (at(min(due.values())) if due else None)
