@@ -16,6 +16,7 @@ HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent
 sys.path.insert(0, str(ROOT))  # this file runs from a checkout that need not be installed
 
+from gitkruise.kube.data import only_storage_version  # noqa: E402  after the path
 from gitkruise.wire.nodes import OBJECT_META, QUANTITY, REF_PREFIX  # noqa: E402  after the path
 from gitkruise.wire.templates import typed_templates  # noqa: E402  after the path
 
@@ -298,17 +299,11 @@ def own_crds() -> Iterator[tuple[Path, str]]:
         yield _manifest(crd)
 
 
-def installed_crds() -> Iterator[tuple[Path, str]]:
-    """OpenKruise's kinds for clusters without OpenKruise.
-
-    Only the storage version is served there: without a conversion webhook an API server would
-    relabel objects of the other version and prune the fields that moved.
-    """
+def kruise_crds() -> Iterator[tuple[Path, str]]:
+    """OpenKruise's kinds as gitkruise installs them."""
     for name in INSTALLED:
         crd = json.loads((HERE / "crds" / f"{name}.json").read_bytes())
-        for version in crd["spec"]["versions"]:
-            version["served"] = version["storage"]
-        yield _manifest(crd)
+        yield _manifest(only_storage_version(crd))
 
 
 def _manifest(crd: Mapping[str, Any]) -> tuple[Path, str]:
@@ -319,7 +314,7 @@ def _manifest(crd: Mapping[str, Any]) -> tuple[Path, str]:
 
 def outputs() -> dict[Path, str]:
     """Every generated file and its text."""
-    return dict([*json_schemas(), *own_schemas(), *own_crds(), *installed_crds()])
+    return dict([*json_schemas(), *own_schemas(), *own_crds(), *kruise_crds()])
 
 
 def stale() -> list[Path]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.recorded import recorded_catalog
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE: Final = Path(__file__).parents[1]
+OWN_GROUP: Final = "gitkruise.io"
+INSTALLABLE: Final = frozenset({"CloneSet", "SidecarSet"})  # of the recorded kinds
 
 
 @cache
@@ -38,6 +41,25 @@ def recorded_crds() -> tuple[dict[str, Any], ...]:
     )
 
 
+def installable_crds() -> tuple[dict[str, Any], ...]:
+    """The CRDs for a cluster without OpenKruise: CloneSet, SidecarSet and gitkruise's own kinds."""
+    return tuple(
+        only_storage_version(crd)
+        for crd in recorded_crds()
+        if crd["spec"]["names"]["kind"] in INSTALLABLE or crd["spec"]["group"] == OWN_GROUP
+    )
+
+
+def only_storage_version(crd: Mapping[str, Any]) -> dict[str, Any]:
+    """A CRD that serves its storage version alone.
+
+    Without a conversion webhook an API server would relabel objects of the other versions and
+    prune the fields that moved between them.
+    """
+    versions = [{**v, "served": v["storage"]} for v in crd["spec"]["versions"]]
+    return {**crd, "spec": {**crd["spec"], "versions": versions}}
+
+
 @cache
 def load_catalog() -> Catalog:
     """Everything the recorded API server serves with a schema, and gitkruise's own kinds.
@@ -53,7 +75,7 @@ def load_catalog() -> Catalog:
         _document,
     )
     for crd in crds:
-        if crd["spec"]["group"] == "gitkruise.io":
+        if crd["spec"]["group"] == OWN_GROUP:
             catalog = catalog.with_crd(crd)
     return catalog
 

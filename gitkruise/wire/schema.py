@@ -69,10 +69,13 @@ def _keeps(node: Node, key: str) -> bool:
     return node.preserve_unknown or (node.embedded_resource and key in _ALWAYS_KNOWN)
 
 
-def unknown_fields(node: Node, value: Any) -> list[Problem]:
-    """What `prune` would drop, in document order, each with the nearest known name if any is."""
+def unknown_fields(node: Node, value: Any, at: Steps = ()) -> list[Problem]:
+    """What `prune` would drop, in document order, each with the nearest known name if any is.
+
+    `at` is the path of `value` in its object.
+    """
     found: list[Problem] = []
-    _unknown(node, value, (), found)
+    _unknown(node, value, at, found)
     return found
 
 

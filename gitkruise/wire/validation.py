@@ -44,14 +44,16 @@ def json_type(value: Any) -> str:
     return _TYPE_WORDS.get(type(value), "object")  # mappings, and RawJSON, which is always one
 
 
-def validate(node: Node, value: Any) -> list[Problem]:
+def validate(node: Node, value: Any, at: Steps = ()) -> list[Problem]:
     """Every way in which `value` breaks its schema, in document order; unknown fields do not count.
+
+    `at` is the path of `value` in its object, for the problems' paths and messages.
 
     Wording and cause reasons are kube-openapi's for custom resources; built-in kinds are checked
     by the same rules (types, required, enum), which is what decoding and validation refuse there.
     CEL rules (x-kubernetes-validations) are not evaluated.
     """
-    return list(_check(node, value, ()))
+    return list(_check(node, value, at))
 
 
 def _check(node: Node, value: Any, at: Steps) -> Iterator[Problem]:

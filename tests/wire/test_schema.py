@@ -11,6 +11,7 @@ import pytest
 from gitkruise.errors import BadRequest, InvalidObject
 from gitkruise.kube.data import load_catalog
 from gitkruise.wire.gojson import RawJSON
+from gitkruise.wire.names import split_api_version
 from gitkruise.wire.schema import (
     Components,
     Node,
@@ -227,6 +228,27 @@ def test_strict_decoding_names_every_field() -> None:
     assert strict_decoding_error(found).message == (
         'strict decoding error: unknown field "metadata.x", unknown field "spec.replica"'
     )
+
+
+RECORDED = [
+    json.loads(line)
+    for line in (JSON.parents[1] / "tests" / "oracle" / "validation.jsonl").read_text().splitlines()
+]
+
+
+@pytest.mark.parametrize("row", RECORDED, ids=lambda row: str(row["case"]))
+def test_what_a_real_server_stored_is_valid_and_not_pruned(row: dict[str, Any]) -> None:
+    sent = row["manifest"]
+    group, version = split_api_version(sent["apiVersion"])
+    kind = load_catalog().by_kind(group, version, sent["kind"])
+    assert kind
+    if row.get("accepted") is not None:
+        stored = {**sent, "spec": row["accepted"]}
+        assert validate(kind.schema, stored) == []
+        assert prune(kind.schema, stored) is stored
+    elif problems := validate(kind.schema, sent):
+        named = row["fields"]
+        assert all(any(field.startswith(p.field) for field in named) for p in problems)
 
 
 # Pruning and defaults ----------------------------------------------------------------------------
