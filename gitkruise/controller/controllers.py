@@ -26,11 +26,16 @@ LAST_EVENTS_S: Final = 2.0  # how long stopping waits for events still to be wri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How controllers run. `namespace` "" follows all; `may_write` fences writes (kube.lease)."""
+    """How controllers run. `namespace` "" follows all; `may_write` fences writes (kube.lease).
+
+    `also` are kinds that planners look at beside those they own; nobody waits for them, so they
+    may be forbidden.
+    """
 
     gates: Gates = field(default_factory=Gates)
     namespace: str = ""
     workers: int = WORKERS
+    also: tuple[GroupKind, ...] = (GroupKind("", "Node"),)
     may_write: Callable[[], None] = lambda: None
 
 
@@ -54,7 +59,7 @@ class Controllers:
         self._clock = clock
         self.informers = [
             Informer(feed, transport, self.store, clock)
-            for feed in feeds(workloads, catalog, options.namespace)
+            for feed in feeds(workloads, catalog, options)
         ]
         tools = Tools(
             store=self.store,
@@ -69,10 +74,8 @@ class Controllers:
 
     @property
     def idle(self) -> bool:
-        """Everything is listed, and no round runs or is due now."""
-        return all(i.synced.is_set() for i in self.informers) and all(
-            runner.idle for runner in self.runners
-        )
+        """No round runs or is due now."""
+        return all(runner.idle for runner in self.runners)
 
     def stop(self) -> None:
         """Let running rounds finish; then `run` returns."""
@@ -96,16 +99,14 @@ class Controllers:
                 task.cancel()
 
 
-def feeds(workloads: Sequence[Workload[Any]], catalog: Catalog, namespace: str) -> list[Feed]:
+def feeds(workloads: Sequence[Workload[Any]], catalog: Catalog, options: Options) -> list[Feed]:
     """One feed a kind, in the version its workload speaks or the cluster prefers."""
     versions: dict[GroupKind, str] = {}
-    for workload in workloads:
-        for kind in workload.owns:
-            found = catalog.preferred(*kind)
-            versions.setdefault(kind, found.version if found else "v1")
+    for kind in (*(kind for workload in workloads for kind in workload.owns), *options.also):
+        found = catalog.preferred(*kind)
+        versions.setdefault(kind, found.version if found else "v1")
     versions |= {workload.kind: workload.version for workload in workloads}
-    kinds = require(catalog, versions.items())
     return [
-        Feed(ref=kind.ref, kind=kind.kind, namespace=namespace if kind.namespaced else "")
-        for kind in kinds
+        Feed(ref=kind.ref, kind=kind.kind, namespace=options.namespace if kind.namespaced else "")
+        for kind in require(catalog, versions.items())
     ]

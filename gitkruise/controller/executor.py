@@ -39,8 +39,6 @@ from gitkruise.wire.paths import get, put
 from gitkruise.wire.request import ApiReply, ApiRequest
 
 WRITES_MAX: Final = 16
-_FIRST: Final = -1  # the wave of revisions: no pod of a revision before it is stored
-_FIRST_KINDS: Final = frozenset({"ControllerRevision"})
 
 # Answers after which what we hold of the object may be outdated.
 _OPEN: Final = (Conflict, NotFound, AlreadyExists, GatewayTimeout, InternalError)
@@ -78,7 +76,7 @@ class Executor:
         failed_before = False
         for wave in sorted({_wave(action) for action in plan.actions}):
             group = [(at, a) for at, a in enumerate(plan.actions) if _wave(a) == wave]
-            if failed_before:
+            if failed_before:  # only creates have waves above 0
                 outcomes |= {at: Skipped(action=action) for at, action in group}
                 continue
             done = await self._together([action for _, action in group], subject.key)
@@ -134,18 +132,20 @@ class Executor:
 
     async def _create(self, action: Create, owner: ObjectKey) -> Applied:
         replies = []
-        for obj in (*action.claims, action.obj):
-            key, kind = key_of(obj), self._kind(obj)
-            body = (
-                await self._send(
-                    ApiRequest(verb="create", resource=kind.ref, namespace=key.namespace, body=obj),
-                    key,
-                    owner,
-                )
-            ).body
-            self._store.note_write(body)
-            replies.append(body)
+        for claim in action.claims:
+            try:
+                replies.append(await self._create_one(claim, owner))
+            except AlreadyExists:  # a claim that outlived its pod is used again
+                continue
+        replies.append(await self._create_one(action.obj, owner))
         return Applied(action=action, replies=tuple(replies))
+
+    async def _create_one(self, obj: Obj, owner: ObjectKey) -> Obj:
+        key, kind = key_of(obj), self._kind(obj)
+        request = ApiRequest(verb="create", resource=kind.ref, namespace=key.namespace, body=obj)
+        body = (await self._send(request, key, owner)).body
+        self._store.note_write(body)
+        return body
 
     async def _patch(self, action: Patch, owner: ObjectKey) -> Applied:
         kind = self._kind_at(action.key, action.version)
@@ -233,9 +233,7 @@ class Executor:
 
 
 def _wave(action: Action) -> int:
-    if not isinstance(action, Create):
-        return 0
-    return _FIRST if action.obj["kind"] in _FIRST_KINDS else action.wave
+    return action.wave if isinstance(action, Create) else 0
 
 
 def _guarded(step: Step, uid: str, version: str) -> Any:
@@ -251,6 +249,6 @@ def _event_of(outcome: Outcome) -> Event | None:
             return action.done
         case Refused(action=action, error=error) if action.failed is not None:
             told = action.failed
-            return Event(told.type, told.reason, f"{told.message}: {error}")
+            return Event(told.type, told.reason, f"{told.message}{error}")
         case _:
             return None

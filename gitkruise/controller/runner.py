@@ -66,8 +66,10 @@ class Runner(Generic[S]):
 
     @property
     def idle(self) -> bool:
-        """No round runs and none is due now."""
+        """Everything it reads is listed, no round runs, and none is due now."""
         at = self._queue.next_at()
+        if not self.store.synced(self._kinds):
+            return False
         return not self._queue.running and (at is None or at > self._clock.now())
 
     def stop(self) -> None:

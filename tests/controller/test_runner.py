@@ -1,0 +1,211 @@
+"""Controllers run rounds: woken by changes, fresh, isolated, retried, stopped in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.controller.controllers import Controllers
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, Unavailable
+from gitkruise.kube.data import load_catalog
+from gitkruise.model.workload import Workload
+from gitkruise.wire.names import GroupKind
+from tests.controller.scenes import WORKLOAD, Snapshot, Stage, decide, failing, observe, without
+from tests.kube.toy import CONFIG_MAPS, PODS, Fault, lost
+
+
+def test_what_is_wanted_comes_about_and_then_nothing_is_written() -> None:
+    stage = Stage()
+    stage.fleet("web", 3)
+
+    async def script(_: Controllers) -> None:
+        await stage.clock.sleep(5)
+        before = len(stage.toy.requests)
+        await stage.clock.sleep(3600)
+        assert len(stage.toy.requests) == before
+
+    stage.play(script)
+    assert stage.pods() == ["web-0", "web-1", "web-2"]
+    assert stage.status("web") == {"pods": 3}
+
+
+def test_a_change_of_the_owner_or_of_what_it_owns_wakes_it() -> None:
+    stage = Stage()
+    stage.fleet("web", 2)
+
+    async def script(_: Controllers) -> None:
+        await stage.clock.sleep(5)
+        stage.toy.remove(PODS, "web-0")
+        await stage.clock.sleep(1)
+        assert stage.pods() == ["web-0", "web-1"]
+        stage.scale("web", pods="1")
+        await stage.clock.sleep(1)
+        assert stage.pods() == ["web-0"]
+
+    stage.play(script)
+
+
+def test_a_round_reads_its_own_writes_however_late_the_watch_is() -> None:
+    """With a watch that never tells anything, no pod is created twice and none is missed."""
+    stage = Stage()
+    stage.fleet("web", 5)
+    stage.toy.mute = True
+    stage.settled()
+    assert stage.pods() == [f"web-{n}" for n in range(5)]
+    assert stage.writes().count("create web-0") == 1
+    assert stage.status("web") == {"pods": 5}
+
+
+@pytest.mark.parametrize("verb", ["create", "delete", "patch"])
+def test_a_lost_answer_is_followed_by_a_live_read_and_not_repeated(verb: str) -> None:
+    stage = Stage()
+    stage.fleet("web", 2)
+    stage.toy.faults = [lost(verb)]
+
+    async def script(_: Controllers) -> None:
+        await stage.clock.sleep(30)
+        stage.scale("web", pods="1")
+        await stage.clock.sleep(30)
+
+    stage.play(script)
+    writes = stage.writes()
+    assert stage.pods() == ["web-0"]
+    assert (writes.count("create web-0"), writes.count("delete web-1")) == (1, 1)
+    assert any(r.verb == "get" for r in stage.toy.requests)
+    assert stage.status("web") == {"pods": 1}
+
+
+def test_failures_are_retried_with_growing_pauses_and_told() -> None:
+    stage = Stage()
+    stage.fleet("web", 1)
+    stage.toy.faults = [Fault("create", Unavailable("down")) for _ in range(4)]
+    stage.settled()
+    assert stage.pods() == ["web-0"]
+    events = [obj for (ref, _, _), obj in stage.toy.objects.items() if ref.plural == "events"]
+    told = {event["reason"]: event for event in events}
+    assert told["SuccessfulCreate"]["message"] == "created pod web-0"
+
+
+def test_a_refusal_that_mends_is_noticed_within_the_cap() -> None:
+    """Nothing tells us when a quota has room again."""
+    stage = Stage()
+    stage.fleet("web", 1)
+    refused = stage.toy.faults = [Fault("create", Forbidden("quota")) for _ in range(1000)]
+
+    async def script(_: Controllers) -> None:
+        await stage.clock.sleep(4 * 3600)
+        tries = 1000 - len(refused)
+        assert 30 < tries < 300
+        refused.clear()
+        await stage.clock.sleep(300)
+
+    stage.play(script)
+    assert stage.pods() == ["web-0"]
+
+
+def test_a_crash_parks_its_key_and_nobody_else() -> None:
+    stage = Stage()
+    stage.fleet("bad", 1, crash="boom")
+    stage.fleet("good", 1)
+
+    async def script(controllers: Controllers) -> None:
+        await stage.clock.sleep(5)
+        assert stage.pods() == ["good-0"]
+        rounds = controllers.runners[0].rounds
+        for n in range(100):
+            stage.scale("bad", noise=str(n))
+        await stage.clock.sleep(60)
+        assert controllers.runners[0].rounds == rounds
+        stage.toy.do(mended)
+        await stage.clock.sleep(300)
+
+    mended = without("bad", "crash")
+    stage.play(script)
+    assert stage.pods() == ["bad-0", "good-0"]
+    events = [obj for (ref, _, _), obj in stage.toy.objects.items() if ref.plural == "events"]
+    crash = next(event for event in events if event["reason"] == "InternalError")
+    assert crash["message"] == "a round of this controller crashed: ZeroDivisionError: boom"
+
+
+def test_wishes_to_look_again_are_honoured() -> None:
+    stage = Stage()
+    stage.fleet("web", 0, wake="600")
+
+    async def script(controllers: Controllers) -> None:
+        runner = controllers.runners[0]
+        await stage.clock.sleep(10)
+        rounds = runner.rounds
+        await stage.clock.sleep(6000)
+        assert runner.rounds - rounds == 10
+        assert controllers.idle
+
+    stage.play(script)
+
+
+def test_a_wish_for_the_past_does_not_spin() -> None:
+    stage = Stage()
+    stage.fleet("web", 0, wake="-5")
+    controllers = stage.settled(1)
+    assert controllers.runners[0].rounds <= 110
+
+
+def test_stopping_lets_running_rounds_finish() -> None:
+    stage = Stage()
+    stage.toy.latency_s = 1.0
+    stage.fleet("web", 3)
+
+    async def script(controllers: Controllers) -> None:
+        await stage.clock.sleep(3.5)
+        assert stage.pods() != ["web-0", "web-1", "web-2"]
+        assert not controllers.idle
+
+    stage.play(script)
+    assert stage.pods() == ["web-0", "web-1", "web-2"]
+
+
+def test_no_round_before_everything_is_listed() -> None:
+    stage = Stage()
+    stage.fleet("web", 1)
+    stage.toy.faults = [Fault("list", Unavailable("down")) for _ in range(100)]
+    controllers = stage.settled(20)
+    assert controllers.runners[0].rounds == 0
+    assert stage.writes() == []
+
+
+def test_without_the_lease_nothing_is_written() -> None:
+    error = ClusterFailed(Finding(code="GK4105", message="not the leader"))
+    stage = Stage(may_write=failing(error))
+    stage.fleet("web", 3)
+    stage.settled()
+    assert stage.writes() == []
+
+
+def test_a_deleted_owner_is_forgotten() -> None:
+    stage = Stage()
+    stage.fleet("web", 1)
+
+    async def script(controllers: Controllers) -> None:
+        await stage.clock.sleep(5)
+        stage.toy.remove(CONFIG_MAPS, "web")
+        await stage.clock.sleep(5)
+        runner = controllers.runners[0]
+        assert (len(runner._queue), runner._backoff._failures, runner._parked) == (0, {}, {})
+
+    stage.play(script)
+
+
+def test_a_kind_the_cluster_does_not_know_is_named() -> None:
+    unknown: Workload[Snapshot] = Workload(
+        kind=GroupKind("apps.kruise.io", "CloneSet"),
+        version="v9",
+        owns=WORKLOAD.owns,
+        observe=observe,
+        decide=decide,
+    )
+    stage = Stage()
+    with pytest.raises(ClusterFailed) as caught:
+        Controllers([unknown], stage.toy, load_catalog(), stage.clock)
+    finding = caught.value.findings[0]
+    assert (finding.code, finding.message) == (
+        "GK4201",
+        "this cluster does not know kind CloneSet (apps.kruise.io/v9)",
+    )
