@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.errors import Finding, InvalidManifests
@@ -48,14 +48,16 @@ class Reader:
         """Read, render and check the unit's path at `commit`. Raises SourceFailed."""
         info = self.repository.commit(commit)
         old, path = before.commit.id if before else "", self.unit.spec.path
-        touching = _touching(self.repository, old, commit, path)
-        causal = touching[0] if touching else before.causal if before else info
         try:
             manifests = read_desired(
                 self.repository, commit, path, kind=self.unit.spec.render.kind, cache=self.cache
             )
         except InvalidManifests as error:
+            touching = _touching(self.repository, old, commit, (path,))
+            causal = touching[0] if touching else info
             return Intake(commit=info, causal=causal, desired=None, findings=error.findings)
+        touching = _touching(self.repository, old, commit, manifests.inputs)
+        causal = touching[0] if touching else before.causal if before else info
         if before and before.desired and before.desired.tree == manifests.tree:
             return Intake(commit=info, causal=before.causal, desired=before.desired)
         return self._checked(manifests, catalog, info, causal, touching[1:] if old else [])
@@ -84,11 +86,12 @@ class Reader:
         )
 
 
-def _touching(repository: Repository, old: str, new: str, path: str) -> list[Commit]:
-    """Commits after `old` that change `path`, newest first; the newest alone without `old`."""
+def _touching(repository: Repository, old: str, new: str, folders: Sequence[str]) -> list[Commit]:
+    """Commits after `old` that change `folders`, newest first; the newest alone without `old`."""
     if old == new:
         return []
-    paths = [] if path in {"", "."} else [path]
+    everything = any(folder in {"", "."} for folder in folders)
+    paths = [] if everything else list(folders)
     return repository.commits_between(old, new, paths=paths, limit=100 if old else 1)
 
 

@@ -1,0 +1,109 @@
+"""Which commits and units a plan compares, and what they hold: the reading side of previews."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed
+from gitkruise.git.manifests import ParseCache, read_desired
+from gitkruise.git.repo import Repository
+from gitkruise.gitops.check import check_documents
+from gitkruise.gitops.config import make_config
+from gitkruise.model.change import Desired
+from gitkruise.model.config import Config, GitSource, GitSourceSpec, Reference, Unit, UnitSpec
+from gitkruise.model.document import Commit
+from gitkruise.model.settings import Gates
+from gitkruise.wire.catalog import Catalog
+
+CONFIG_FILE: Final = "gitkruise.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the two commits of a plan: its objects over all units."""
+
+    commit: Commit
+    objects: tuple[Desired, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+def whole_repository() -> Config:
+    """The configuration of a repository without one: a single unit that takes everything."""
+    source = GitSource("default", "repository", GitSourceSpec(url="."))
+    unit = Unit("default", "repository", UnitSpec(source_ref=Reference(name="repository")))
+    return Config({"default/repository": source}, {"default/repository": unit}, {})
+
+
+def config_at(repository: Repository, commit: str) -> Config:
+    """The gitkruise.yaml at the top of a commit, or the whole repository as one unit.
+
+    Raises UsageProblem for a broken one.
+    """
+    from gitkruise.git.documents import parse_file  # noqa: PLC0415  imports libyaml
+
+    found = [e for e in repository.list_tree(commit) if e.path == CONFIG_FILE]
+    if not found:
+        return whole_repository()
+    parsed = parse_file(repository.read_blob(found[0].id), CONFIG_FILE)
+    if not parsed.ok:
+        raise InvalidManifests(*parsed.findings)
+    return make_config(list(parsed.documents), Path())
+
+
+def default_range(repository: Repository, branch: str) -> tuple[str, str]:
+    """(from, to) of a plan without arguments: the followed branch, and where HEAD is.
+
+    On that branch itself it is the last commit against its parent.
+    """
+    head = repository.resolve(repository.default_branch())
+    followed = _known(repository, branch)
+    if followed and followed != head:
+        return followed, head
+    upstream = _known(repository, f"refs/remotes/origin/{branch}")
+    if upstream and upstream != head:
+        return upstream, head
+    parents = repository.commit(head).parents
+    return (parents[0] if parents else "", head)
+
+
+def _known(repository: Repository, ref: str) -> str:
+    try:
+        return repository.resolve(ref)
+    except SourceFailed:
+        return ""
+
+
+def read_side(
+    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
+) -> Side:
+    """Every unit's objects at a commit, with what is wrong with them. Raises SourceFailed."""
+    cache = ParseCache()
+    objects: list[Desired] = []
+    findings: list[Finding] = []
+    for unit in config.units.values():
+        got, wrong = _read_unit(repository, commit, unit, cache, (catalog, gates))
+        objects += got
+        findings += wrong
+    return Side(commit=repository.commit(commit), objects=tuple(objects), findings=tuple(findings))
+
+
+def _read_unit(
+    repository: Repository,
+    commit: str,
+    unit: Unit,
+    cache: ParseCache,
+    rules: tuple[Catalog, Gates],
+) -> tuple[Sequence[Desired], Sequence[Finding]]:
+    catalog, gates = rules
+    try:
+        manifests = read_desired(
+            repository, commit, unit.spec.path, kind=unit.spec.render.kind, cache=cache
+        )
+    except InvalidManifests as error:
+        return (), error.findings
+    namespace = unit.spec.target.namespace or unit.namespace
+    objects, found = check_documents(manifests.documents, catalog, namespace=namespace, gates=gates)
+    return objects, (*manifests.findings, *found)
