@@ -71,7 +71,7 @@ def apply(call: Call, live: Obj | None, config: Obj) -> tuple[Obj, list[dict[str
     node = call.kind.schema
     merged = merge(base, config, node)
     wanted = own_part(call, difference(field_set(config, node), UNOWNED))
-    managers[me] = Entry(api_version=call.kind.api_version, fields=wanted)
+    managers[me] = Entry(api_version=call.kind.api_version, known=wanted)
     if last is not None and last.fields:
         merged = _pruned(call, merged, managers, last)
     change = Change(call, base, merged)
@@ -100,7 +100,7 @@ def _managers_of(call: Call, live: Obj | None) -> Managers:
     found = compare(empty_object(call), live, call.kind.schema)
     fields, _ = owned(found)
     who = Who(BEFORE_FIRST_APPLY, UPDATE, call.kind.api_version, "")
-    entry = Entry(api_version=call.kind.api_version, fields=fields, time=format_time(call.now))
+    entry = Entry(api_version=call.kind.api_version, known=fields, time=format_time(call.now))
     return {who: entry} if fields else {}
 
 

@@ -124,6 +124,32 @@ def to_fields_v1(fields: FieldSet) -> dict[str, Any]:
     return out
 
 
+def touches(raw: Mapping[str, Any], fields: FieldSet) -> bool:
+    """Whether a FieldsV1 document has any member of `fields`; looks only where `fields` leads."""
+    for element, inner in fields.items():
+        other = raw.get(element) if element != SELF else None
+        if other is None:
+            continue
+        if SELF in inner and (not other or SELF in other):
+            return True
+        if other and touches(other, inner):
+            return True
+    return False
+
+
+def covers(raw: Mapping[str, Any], fields: FieldSet) -> bool:
+    """Whether a FieldsV1 document has every member of `fields`."""
+    for element, inner in fields.items():
+        if element == SELF:
+            continue
+        other = raw.get(element)
+        if other is None or (SELF in inner and other and SELF not in other):
+            return False
+        if not covers(other, inner):
+            return False
+    return True
+
+
 def _order(element: str) -> tuple[int, str]:
     return (".fkvi".index(element[0]), element)
 

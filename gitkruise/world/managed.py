@@ -14,11 +14,13 @@ from gitkruise.world.call import Call
 from gitkruise.world.fieldset import (
     NOTHING,
     FieldSet,
+    covers,
     difference,
     from_fields_v1,
     intersection,
     path_set,
     to_fields_v1,
+    touches,
     union,
     without_below,
 )
@@ -58,9 +60,37 @@ class Who(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
+    """One manager's fields: parsed (`known`), or as they stand in the object (`raw`)."""
+
     api_version: str
-    fields: FieldSet
     time: str = ""
+    known: FieldSet | None = None
+    raw: Mapping[str, Any] | None = None
+
+    @property
+    def fields(self) -> FieldSet:
+        if self.known is not None:
+            return self.known
+        return from_fields_v1(self.raw) if self.raw is not None else NOTHING
+
+    def touches(self, fields: FieldSet) -> bool:
+        """Whether any of these fields is the manager's."""
+        if self.known is not None or self.raw is None:
+            return bool(intersection(self.fields, fields))
+        return touches(self.raw, fields)
+
+    def covers(self, fields: FieldSet) -> bool:
+        """Whether all of these fields are the manager's."""
+        if self.known is not None or self.raw is None:
+            return not difference(fields, self.fields)
+        return covers(self.raw, fields)
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """The fields as FieldsV1."""
+        if self.raw is not None and self.known is None:
+            return self.raw
+        return to_fields_v1(self.fields)
 
 
 Managers = dict[Who, Entry]
@@ -89,9 +119,7 @@ def read_managers(listed: Sequence[Mapping[str, Any]] | None) -> Managers:
             "" if operation == APPLY else version,
             raw.get("subresource") or "",
         )
-        out[who] = Entry(
-            api_version=version, fields=from_fields_v1(fields), time=raw.get("time") or ""
-        )
+        out[who] = Entry(api_version=version, raw=fields, time=raw.get("time") or "")
     return out
 
 
@@ -114,7 +142,7 @@ def _written(who: Who, entry: Entry) -> dict[str, Any]:
         "apiVersion": entry.api_version,
         "time": entry.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": to_fields_v1(entry.fields),
+        "fieldsV1": entry.written,
         "subresource": who.subresource,
     }
     return {key: value for key, value in out.items() if value != ""}
@@ -129,6 +157,14 @@ def owned(found: Comparison) -> tuple[FieldSet, FieldSet]:
     """(fields set, fields removed) by a change, without those nobody owns."""
     taken = union(found.added, found.modified)
     return difference(taken, UNOWNED), difference(found.removed, UNOWNED)
+
+
+def _enlarged(mine: Entry | None, api_version: str, taken: FieldSet, time: str) -> Entry:
+    if mine is None:
+        return Entry(api_version=api_version, known=taken, time=time)
+    if mine.covers(taken):
+        return replace(mine, time=time)
+    return replace(mine, known=union(mine.fields, taken), time=time)
 
 
 class Change:
@@ -184,13 +220,13 @@ def after_update(call: Call, old: Obj | None, new: Obj) -> list[dict[str, Any]] 
     if not taken and not removed and listed is before:
         return list(before) if before else None
     managers = read_managers(listed) or read_managers(before)
-    managers = released(managers, change)
     me = writer(call, UPDATE)
+    mine = managers.get(me)
+    owns_all = mine is not None and not removed and mine.covers(taken)
+    managers = released(managers, change, me if owns_all else None)
     if taken:
-        mine = managers.get(me)
-        fields = union(mine.fields, taken) if mine else taken
         time = "" if call.subresource == "scale" else format_time(call.now)
-        managers[me] = Entry(api_version=call.kind.api_version, fields=fields, time=time)
+        managers[me] = _enlarged(managers.get(me), call.kind.api_version, taken, time)
     return write_managers(_capped(managers)) or None
 
 
@@ -213,9 +249,12 @@ def released(managers: Managers, change: Change, keep: Who | None = None) -> Man
         if seen is None:
             out[who] = entry
             continue
+        if not (entry.touches(seen[0]) or entry.touches(seen[1])):
+            out[who] = entry
+            continue
         fields = difference(difference(entry.fields, seen[0]), seen[1])
         if fields:
-            out[who] = entry if fields == entry.fields else replace(entry, fields=fields)
+            out[who] = replace(entry, known=fields)
     return out
 
 
@@ -224,9 +263,8 @@ def conflicts(managers: Managers, change: Change, keep: Who) -> dict[Who, FieldS
     out: dict[Who, FieldSet] = {}
     for who, entry in managers.items():
         seen = None if who == keep else change.in_version(entry.api_version)
-        both = intersection(entry.fields, seen[0]) if seen else NOTHING
-        if both:
-            out[who] = both
+        if seen and entry.touches(seen[0]):
+            out[who] = intersection(entry.fields, seen[0])
     return out
 
 
@@ -242,7 +280,7 @@ def _capped(managers: Managers) -> Managers:
         joined = Who(ANCIENT, UPDATE, entry.api_version, "")
         known = out.get(joined)
         fields = union(known.fields, entry.fields) if known else entry.fields
-        out[joined] = replace(entry, fields=fields)
+        out[joined] = replace(entry, known=fields)
     return out
 
 

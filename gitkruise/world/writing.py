@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
@@ -11,12 +12,14 @@ from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
-from gitkruise.wire.schema import prune, unknown_fields, validate, with_defaults
+from gitkruise.wire.patches import same
+from gitkruise.wire.paths import drop, put
+from gitkruise.wire.schema import UNKNOWN_FIELD, prune, unknown_fields, validate, with_defaults
 from gitkruise.world import managed, metadata, refusals
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import on_create, on_update
+from gitkruise.world.narrowing import rewritten, touched
 
-_IDENTITY: Final = ("apiVersion", "kind")
 _GO_TYPES: Final = {"integer": "int32", "boolean": "bool", "number": "float64", "string": "string"}
 Listed = Sequence[Mapping[str, Any]]
 
@@ -31,7 +34,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     obj = cleaned(call, obj, {})
     meta = metadata.born(call.state, kind, obj["metadata"], call.now)
     obj = with_part_defaults(kind, on_create(kind, {**obj, "metadata": meta}), {})
-    _check_types(call, obj, {})
+    checked = _typed(call, obj, {})
     if kind.crd and listed is None:
         obj = _owned(call, None, obj)
     admitted = _admit(call, CREATE, obj, None)
@@ -40,7 +43,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     elif not kind.crd:
         admitted = _owned(call, None, admitted)
     problems = metadata.check_new(kind, admitted["metadata"])
-    problems += _schema_problems(kind, admitted, {})
+    problems += _schema_problems(kind, admitted, checked)
     if problems:
         raise refusals.invalid(kind, admitted["metadata"]["name"], problems)
     return admitted
@@ -60,10 +63,10 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
         raise refusals.invalid(kind, call.name, frozen)
     new = {**new, "metadata": metadata.carried(old["metadata"], new["metadata"])}
     new = with_part_defaults(kind, on_update(kind, call.subresource, old, new), old)
-    _check_types(call, new, old)
+    checked = _typed(call, new, old)
     defaulted, new = new, _admit(call, UPDATE, new, old)
     problems = metadata.check_update(old["metadata"], new["metadata"])
-    problems += _schema_problems(kind, new, old)
+    problems += _schema_problems(kind, new, checked)
     if problems:
         raise refusals.invalid(kind, call.name, problems)
     if listed is not None:
@@ -90,7 +93,7 @@ def _numbered(kind: Kind, old: Obj, new: Obj) -> Obj:
 def _same_content(old: Obj, new: Obj) -> bool:
     if old.keys() != new.keys():
         return False
-    if any(old[key] != new[key] for key in old if key != "metadata"):
+    if not all(same(old[key], new[key]) for key in old if key != "metadata"):
         return False
     aside = ("managedFields", "resourceVersion")
     before, after = old["metadata"], new["metadata"]
@@ -120,24 +123,35 @@ def _check_locks(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
 
 def cleaned(call: Call, obj: Obj, old: Obj) -> Obj:
     """`obj` without fields its schema does not know; told of as `fieldValidation` asks."""
-    schema = call.kind.schema
-    out, unknown = dict(obj), list[Problem]()
-    for name, part, child in _changed_parts(schema, obj, old):
-        if child is None:
-            if schema.preserve_unknown:
+    schema, unknown, out = call.kind.schema, list[Problem](), obj
+    for path, value, node in touched(schema, obj, old):
+        if node is None:
+            if len(path) == 1 and schema.preserve_unknown:
                 continue
-            del out[name]
+            out = drop(out, path)
+        elif (kept := prune(node, value)) is value:
+            continue
         else:
-            out[name] = kept = prune(child, part)
-            if kept is part:
-                continue
-        unknown += unknown_fields(schema, {name: part})
+            out = put(out, path, kept)
+        unknown += _unknown(path, value, node)
     if unknown and call.options.field_validation == "Strict":
         listed = ", ".join(problem.message for problem in unknown)
         raise _refusal(call, obj, f"strict decoding error: {listed}")
     if call.options.field_validation == "Warn":
         call.warnings.extend(problem.message for problem in unknown)
-    return out if unknown else obj
+    return out
+
+
+def _unknown(path: tuple[str | int, ...], value: Any, node: Node | None) -> list[Problem]:
+    """The fields below `path` that go, named from the object's root."""
+    if node is None:
+        found = [Problem(path, UNKNOWN_FIELD, "")]
+    else:
+        found = [
+            Problem((*path, *problem.path), UNKNOWN_FIELD, "")
+            for problem in unknown_fields(node, value)
+        ]
+    return [Problem(p.path, UNKNOWN_FIELD, f'unknown field "{p.field}"') for p in found]
 
 
 def _refusal(call: Call, obj: Obj, why: str) -> Exception:
@@ -155,19 +169,35 @@ def with_part_defaults(kind: Kind, obj: Obj, old: Obj) -> Obj:
     """`obj` with its schema's defaults; parts equal to `old`'s are taken from there."""
     out = dict(obj)
     for name, part in obj.items():
-        if name in old and (part is old[name] or part == old[name]):
+        if name in old and part is not old[name] and part == old[name] and same(part, old[name]):
             out[name] = old[name]
-    for name, part, child in _changed_parts(kind.schema, out, old):
-        if child is not None:
-            out[name] = with_defaults(child, part)
-            if not kind.crd or name == "metadata":
-                out[name] = without_empty(child, out[name])
-                if name not in kind.schema.required and _omitted(child, out[name]):
-                    del out[name]
     for name, child in kind.schema.defaulted():
         if name not in out:
             out[name] = with_defaults(child, child.default)
-    return out
+    schema = kind.schema
+    result = rewritten(out, touched(schema, out, old), with_defaults)
+    parts = touched(schema, result, old)
+    if kind.crd:
+        parts = [part for part in parts if part.path[0] == "metadata"]
+    result = rewritten(result, parts, without_empty)
+    emptied = [path for path, value, _ in parts if _goes(schema, path, value)]
+    for path in emptied:
+        result = drop(result, path)
+    return result
+
+
+def _goes(schema: Node, path: tuple[str | int, ...], value: Any) -> bool:
+    """Whether Go leaves an empty value at `path` out."""
+    if value or not isinstance(path[-1], str):
+        return False
+    node: Node | None = schema
+    for step in path[:-1]:
+        if node is not None:
+            node = node.items if isinstance(step, int) else node.child(step)
+    child = node.child(path[-1]) if node is not None else None
+    if node is None or child is None or path[-1] in node.required:
+        return False
+    return _omitted(child, value)
 
 
 def without_empty(node: Node, value: Any) -> Any:
@@ -193,27 +223,20 @@ def _omitted(node: Node, value: Any) -> bool:
     return not value and (isinstance(value, list) or (value == {} and node.additional is not None))
 
 
-def _changed_parts(schema: Node, obj: Obj, old: Obj) -> list[tuple[str, Any, Node | None]]:
-    """(name, value, schema) of the top-level fields that are not `old`'s own."""
-    return [
-        (name, part, schema.child(name))
-        for name, part in obj.items()
-        if name not in _IDENTITY and not (name in old and part is old[name])
-    ]
+def _typed(call: Call, obj: Obj, old: Obj) -> Obj:
+    """What later checks may compare with: `obj` if all of it keeps its schema, else `old`.
 
-
-def _check_types(call: Call, obj: Obj, old: Obj) -> None:
-    """Built-in kinds are decoded into Go types: a wrong type is a 400 there, not a 422."""
-    kind = call.kind
+    Built-in kinds are decoded into Go types: a wrong type is a 400 there, not a 422.
+    """
+    kind, sound = call.kind, True
     if kind.crd:
-        return
-    for name, part, child in _changed_parts(kind.schema, obj, old):
-        if name == "status" or child is None:
-            continue
-        for problem in validate(child, part):
-            if problem.reason == "FieldValueTypeInvalid":
-                why = _go_words(kind, (name, *problem.path), problem)
-                raise _refusal(call, obj, why)
+        return old
+    for path, value, node in touched(kind.schema, obj, old):
+        for problem in validate(node, value) if node is not None else ():
+            sound = False
+            if problem.reason == "FieldValueTypeInvalid" and path[0] != "status":
+                raise _refusal(call, obj, _go_words(kind, (*path, *problem.path), problem))
+    return obj if sound else old
 
 
 def _go_words(kind: Kind, path: tuple[str | int, ...], problem: Problem) -> str:
@@ -257,21 +280,17 @@ def _schema_problems(kind: Kind, obj: Obj, old: Obj) -> list[Problem]:
         for name in schema.required
         if name not in obj
     ]
-    for name, part, child in _changed_parts(schema, obj, old):
-        if child is not None and name != "metadata":
-            problems += (
-                Problem((name, *p.path), p.reason, _relocated(p, name), p.suggestion)
-                for p in validate(child, part)
-            )
+    for path, value, node in touched(schema, obj, old):
+        if node is not None and path[0] != "metadata":
+            problems += (_relocated(problem, path) for problem in validate(node, value))
     return problems
 
 
-def _relocated(problem: Problem, name: str) -> str:
-    """The message with its field named from the object's root."""
-    field, full = problem.field, f"{name}.{problem.field}" if problem.field else name
-    if not field:
-        return problem.message.replace(":  in body", f": {full} in body")
-    return problem.message.replace(f": {field} in body", f": {full} in body")
+def _relocated(problem: Problem, path: tuple[str | int, ...]) -> Problem:
+    """A part's problem, named from the object's root."""
+    whole = Problem((*path, *problem.path), problem.reason, problem.message, problem.suggestion)
+    message = problem.message.replace(f": {problem.field} in body", f": {whole.field} in body")
+    return replace(whole, message=message)
 
 
 def _admit(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:

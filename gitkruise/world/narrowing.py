@@ -1,0 +1,76 @@
+"""Which parts of an object a write touched, so that only they are cleaned, defaulted and checked.
+
+Patches share what they leave alone, so identity tells: a small patch of a large object costs
+what it changes. What a new object shares with nobody is looked at whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from gitkruise.wire.names import Obj
+from gitkruise.wire.nodes import Node
+from gitkruise.wire.paths import put
+
+Path = tuple[str | int, ...]
+DEPTH_MAX: Final = 6  # spec.template.spec.containers[0].env; deeper parts are taken whole
+
+
+class Part(NamedTuple):
+    """A value that is not the old object's own; `node` is None where the schema knows no field."""
+
+    path: Path
+    value: Any
+    node: Node | None
+
+
+def touched(schema: Node, obj: Obj, old: Obj) -> list[Part]:
+    """The smallest parts of `obj` that are not shared with `old`; apiVersion and kind aside."""
+    return [
+        part
+        for name, value in obj.items()
+        if name not in ("apiVersion", "kind")
+        for part in _within(Part((name,), value, schema.child(name)), old.get(name))
+    ]
+
+
+def _within(part: Part, old: Any) -> Iterator[Part]:
+    path, value, node = part
+    if value is old and old is not None:
+        return
+    if node is None or not _alike(value, old, node) or len(path) >= DEPTH_MAX:
+        yield part
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _within(Part((*path, name), item, node.child(name)), old.get(name))
+    else:
+        for index, item in enumerate(value):
+            yield from _within(Part((*path, index), item, node.items), old[index])
+
+
+def _alike(value: Any, old: Any, node: Node) -> bool:
+    """Whether two values can be compared entry by entry without losing a rule about the whole."""
+    if isinstance(value, Mapping):
+        closed = node.has_fields and not node.preserve_unknown and not node.any_of
+        return closed and isinstance(old, Mapping) and old.keys() <= value.keys()
+    if not (isinstance(value, list) and isinstance(old, list)) or node.items is None:
+        return False
+    same = len(value) == len(old) and node.list_type != "set"
+    return same and all(_same_keys(a, b, node) for a, b in zip(value, old, strict=True))
+
+
+def _same_keys(item: Any, old: Any, node: Node) -> bool:
+    if item is old:
+        return True
+    if not (isinstance(item, Mapping) and isinstance(old, Mapping)):
+        return not node.list_keys
+    return all(item.get(key) == old.get(key) for key in node.list_keys)
+
+
+def rewritten(obj: Obj, parts: list[Part], change: Callable[[Node, Any], Any]) -> Obj:
+    """`obj` with every part its schema knows replaced by what `change` makes of it."""
+    for path, value, node in parts:
+        if node is not None and (new := change(node, value)) is not value:
+            obj = put(obj, path, new)
+    return obj
