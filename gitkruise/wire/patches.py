@@ -19,16 +19,39 @@ _MISSING: Final = object()
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality of JSON values: true is not 1, 1 is 1.0, key order does not matter."""
-    if left is right:
-        return True
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return len(left) == len(right) and all(
-            key in right and same(value, right[key]) for key, value in left.items()
-        )
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
-    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
+    """Equality of JSON values: true is not 1, 1 is 1.0, key order does not matter. Any depth."""
+    stack = [(left, right)]
+    while stack:
+        a, b = stack.pop()
+        if a is b:
+            continue
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            if len(a) != len(b) or any(key not in b for key in a):
+                return False
+            stack += [(value, b[key]) for key, value in a.items()]
+        elif isinstance(a, list | tuple) and isinstance(b, list | tuple):
+            if len(a) != len(b):
+                return False
+            stack += zip(a, b, strict=True)
+        elif isinstance(a, bool) != isinstance(b, bool) or a != b:
+            return False
+    return True
+
+
+def check_depth(value: Any) -> None:
+    """Raises BadRequest when a patch nests deeper than our recursion may go."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, Mapping):
+                inner += item.values()
+            elif isinstance(item, list | tuple):
+                inner += item
+        level = inner
+        if not level:
+            return
+    raise BadRequest(f"the patch nests deeper than {MAX_DEPTH} levels")
 
 
 # JSON patch ----------------------------------------------------------------------------------
@@ -265,12 +288,11 @@ def _list_differences(
 
 def merge_patch(obj: Any, patch: Any) -> Any:
     """`obj` after a merge patch; the same object when nothing changes. BadRequest if too deep."""
-    return _merged(obj, patch, 0)
+    check_depth(patch)
+    return _merged(obj, patch)
 
 
-def _merged(target: Any, patch: Any, depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise BadRequest(f"the patch nests deeper than {MAX_DEPTH} levels")
+def _merged(target: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return target if target is not _MISSING and same(target, patch) else patch
     base: Mapping[str, Any] = target if isinstance(target, Mapping) else {}
@@ -281,7 +303,7 @@ def _merged(target: Any, patch: Any, depth: int) -> Any:
             changed = out.pop(key, _MISSING) is not _MISSING or changed
             continue
         old = base.get(key, _MISSING)
-        out[key] = new = _merged(old, value, depth + 1)
+        out[key] = new = _merged(old, value)
         changed = changed or new is not old
     return out if changed else target
 

@@ -14,9 +14,8 @@ from typing import Any, Final
 from gitkruise.errors import BadRequest
 from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
-from gitkruise.wire.patches import same
+from gitkruise.wire.patches import check_depth, same
 
-MAX_DEPTH: Final = 200
 PATCH: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
 SET_ORDER: Final = "$setElementOrder/"
@@ -31,12 +30,11 @@ def strategic_patch(obj: Obj, patch: Any, node: Node) -> Obj:
     """
     if not isinstance(patch, Mapping):
         raise BadRequest("a strategic merge patch is an object")
-    return _map(obj, patch, node, 0)
+    check_depth(patch)
+    return _map(obj, patch, node)
 
 
-def _map(original: Obj, patch: Obj, node: Node | None, depth: int) -> Obj:
-    if depth > MAX_DEPTH:
-        raise BadRequest(f"the patch nests deeper than {MAX_DEPTH} levels")
+def _map(original: Obj, patch: Obj, node: Node | None) -> Obj:
     directive = patch.get(PATCH)
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != PATCH}
@@ -48,16 +46,16 @@ def _map(original: Obj, patch: Obj, node: Node | None, depth: int) -> Obj:
     names = (key.removeprefix(SET_ORDER) for key in patch if key.startswith(SET_ORDER))
     ordered = [name for name in names if patch.get(name, ()) is not None]
     for name in ordered:
-        _ordered_entry(out, patch, name, node, depth)
+        _ordered_entry(out, patch, name, node)
     for key, value in patch.items():
         if key.startswith(DELETE_FROM):
             _delete_from(out, key.removeprefix(DELETE_FROM), value)
         elif not key.startswith((RETAIN_KEYS, SET_ORDER)) and key not in ordered:
-            _entry(out, key, value, node, depth)
+            _entry(out, key, value, node)
     return out
 
 
-def _entry(out: dict[str, Any], key: str, value: Any, node: Node | None, depth: int) -> None:
+def _entry(out: dict[str, Any], key: str, value: Any, node: Node | None) -> None:
     """Merge one plain key of a patch into `out`."""
     if value is None:
         out.pop(key, None)
@@ -66,26 +64,24 @@ def _entry(out: dict[str, Any], key: str, value: Any, node: Node | None, depth: 
     child = node.child(key) if node else None
     if isinstance(value, Mapping) and isinstance(old, Mapping):
         replace = child is not None and "replace" in child.merge_strategy
-        out[key] = _plain(value) if replace else _map(old, value, child, depth + 1)
+        out[key] = _plain(value) if replace else _map(old, value, child)
     elif isinstance(value, list | tuple) and isinstance(old, list | tuple):
-        out[key] = _list(old, value, child, depth + 1)
+        out[key] = _list(old, value, child)
     else:
         out[key] = _plain(value)
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _plain(value: Any) -> Any:
     """A patch's value where there was none before: without nulls in maps and without directives."""
-    if depth > MAX_DEPTH:
-        raise BadRequest(f"the patch nests deeper than {MAX_DEPTH} levels")
     if isinstance(value, Mapping):
         return {
-            key: _plain(item, depth + 1)
+            key: _plain(item)
             for key, item in value.items()
             if item is not None and not key.startswith("$")
         }
     if isinstance(value, list | tuple):
         kept = [item for item in value if not (isinstance(item, Mapping) and _is_deletion(item))]
-        return [_plain(item, depth + 1) for item in kept if not _is_marker(item)]
+        return [_plain(item) for item in kept if not _is_marker(item)]
     return value
 
 
@@ -157,7 +153,7 @@ def _token(value: Any) -> Hashable:
     return (isinstance(value, bool), value)
 
 
-def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None, depth: int) -> Any:
+def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None) -> Any:
     if node is None or "merge" not in node.merge_strategy:
         return _plain(patch)
     if not any(isinstance(item, Mapping) for item in (*original, *patch)):
@@ -171,7 +167,7 @@ def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None, dept
     kept, plain, replaced = _specials(original, patch, identity)
     if replaced:
         return _plain(plain)
-    merged = _merged_elements(kept, plain, identity, node.items, depth)
+    merged = _merged_elements(kept, plain, identity, node.items)
     return _in_order(merged, plain, kept, identity)
 
 
@@ -203,7 +199,6 @@ def _merged_elements(
     patch: Sequence[Any],
     identity: _Identity,
     node: Node | None,
-    depth: int,
 ) -> list[Any]:
     out = list(original)
     places = identity.places(out)
@@ -212,7 +207,7 @@ def _merged_elements(
         if at == len(out):
             out.append(_plain(item))
         else:
-            out[at] = _map(out[at], item, node, depth + 1)
+            out[at] = _map(out[at], item, node)
     return out
 
 
@@ -237,9 +232,7 @@ def _in_order(
     return [*out, *others]
 
 
-def _ordered_entry(
-    out: dict[str, Any], patch: Obj, name: str, node: Node | None, depth: int
-) -> None:
+def _ordered_entry(out: dict[str, Any], patch: Obj, name: str, node: Node | None) -> None:
     """Merge the list `name` and put it in the order of its `$setElementOrder`."""
     order, old, new = patch[SET_ORDER + name], out.get(name), patch.get(name)
     for found in (order, old or (), new or ()):
@@ -249,7 +242,7 @@ def _ordered_entry(
     identity = _Identity(child.merge_key if child else "")
     _check_order(new or (), order, identity, name)
     if old is not None and new is not None:
-        out[name] = _list(old, new, child, depth + 1)
+        out[name] = _list(old, new, child)
     elif new is not None:
         out[name] = _plain(new)
     if name in out:

@@ -116,6 +116,15 @@ def test_copies_that_double_the_document_are_stopped() -> None:
     assert "more than the limit" in caught.value.details.causes[0].message
 
 
+def test_values_of_any_depth_are_compared() -> None:
+    left: Any = 1
+    right: Any = 1
+    for _ in range(50_000):
+        left, right = [left], [right]
+    assert same(left, right)
+    assert not same(left, [right])
+
+
 MERGED: list[tuple[Any, Any, Any]] = [  # RFC 7386, appendix A
     ({"a": "b"}, {"a": "c"}, {"a": "c"}),
     ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),

@@ -270,6 +270,14 @@ def test_bad_strategic_patch(schema: Node, before: Any, patch: Any, words: str) 
         strategic_patch(before, patch, schema)
 
 
+def test_a_patch_too_deep_is_a_bad_request() -> None:
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(BadRequest, match="nests deeper than 200"):
+        strategic_patch({"finalizers": [[]]}, {"finalizers": deep}, META)
+
+
 DIFFS: list[tuple[str, Any, Any, Any]] = [
     ("P3", {"labels": {"k": "v"}}, {"labels": {"k": "v", "k1": "v1"}}, {"labels": {"k1": "v1"}}),
     (
