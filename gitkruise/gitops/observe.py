@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from gitkruise.admission.conversion import convert
 from gitkruise.errors import Finding
 from gitkruise.kube.store import Store
 from gitkruise.model.change import Change, Desired, DesiredSet, Live, SyncPlan
@@ -80,13 +81,17 @@ class Patience:
 
 
 def observe_unit(
-    keys: Sequence[ObjectKey], store: Store, patience: Patience, now: datetime, engine: str
+    versions: Mapping[ObjectKey, str], store: Store, patience: Patience, now: datetime, engine: str
 ) -> Observation:
-    """Judge every object of `keys` by what the store shows."""
+    """Judge every object by what the store shows.
+
+    `versions` names the objects, and the API version git speaks of each ("" where git is
+    silent): a live CloneSet is compared in the version it is written in.
+    """
     live: dict[ObjectKey, Live] = {}
     states: dict[ObjectKey, tuple[State, str]] = {}
     rollouts: list[Rollout] = []
-    for key in keys:
+    for key, version in versions.items():
         obj = store.get(key)
         if obj is None:
             states[key] = (State.WAITING, "not in the cluster yet")
@@ -99,6 +104,8 @@ def observe_unit(
         else:
             states[key] = _judged(health(obj))
         state, why = states[key]
+        if version and key.group_kind == CLONESET:
+            obj = convert(obj, version)
         live[key] = Live(obj=obj, ready=state in READY, failed=state is State.STUCK, why=why)
     return Observation(live=live, states=states, rollouts=tuple(rollouts))
 

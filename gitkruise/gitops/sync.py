@@ -148,9 +148,10 @@ class UnitSync:
         return min((t for t in times if t), default=None)
 
     def _observe(self, desired: DesiredSet) -> Observation:
-        keys = [d.key for d in desired.objects]
+        versions = {d.key: d.version for d in desired.objects}
+        versions |= {key: "" for key in sorted(self._inventory - versions.keys())}
         seen = observe_unit(
-            [*keys, *sorted(self._inventory - set(keys))],
+            versions,
             self._around.live.store,
             self._patience,
             self._around.clock.now(),
