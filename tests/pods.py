@@ -97,7 +97,7 @@ def pods(text: str, revisions: Mapping[str, str] = REVISIONS) -> tuple[PodFacts,
     A token is `[count]<n|o>[<state>]<+|-><x>`: revision, lifecycle state (PN PU U UD PD, none is
     Normal), ready or not, `x` for a specified delete.
     """
-    made = []
+    made: list[PodFacts] = []
     for token in text.split():
         match = _TOKEN.fullmatch(token)
         assert match, token

@@ -87,8 +87,9 @@ class Executor:
         results = [outcomes[at] for at in range(len(plan.actions))]
         for event in (*plan.events, *filter(None, map(_event_of, results))):
             self._recorder.record(subject, event, component)
-        if plan.status is not None:
-            results += await self._write_status(plan.status, subject)
+        status = plan.status_after(results)
+        if status is not None:
+            results += await self._write_status(status, subject)
         return results
 
     async def settle(self, owner: ObjectKey) -> None:

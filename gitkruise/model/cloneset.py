@@ -112,6 +112,13 @@ class CloneSetFacts:
     def namespace(self) -> str:
         return self.key.namespace
 
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether the selector matches; plain label pairs, the usual case, are compared here."""
+        wanted: Mapping[str, str] = self.selector_raw.get("matchLabels") or {}
+        if not wanted or self.selector_raw.get("matchExpressions"):
+            return self.selector.matches(labels)
+        return wanted.items() <= labels.items()
+
     @property
     def owner_reference(self) -> dict[str, Any]:
         """The controller reference on everything made for this CloneSet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -111,6 +111,8 @@ class Plan:
     after the actions, from what was observed and never from what was intended.
     `wake_at` is when to look again without a change; None: wait for a change.
     `problem` is an error to retry with back-off after the actions ran.
+    `conclude`, where there is one, makes the status from the actions' outcomes; the executor
+    writes what `status_after` says.
     """
 
     actions: tuple[Action, ...] = ()
@@ -119,6 +121,11 @@ class Plan:
     status: Mapping[str, Any] | None = None
     wake_at: datetime | None = None
     problem: GitkruiseError | None = None
+    conclude: Callable[[Sequence[Outcome]], Mapping[str, Any] | None] | None = None
+
+    def status_after(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any] | None:
+        """The whole status to write once the actions ended in `outcomes`; None: nothing new."""
+        return self.conclude(outcomes) if self.conclude else self.status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

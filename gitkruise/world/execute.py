@@ -72,7 +72,8 @@ def execute(  # noqa: PLR0913  a plan, where to, for whom and when
             failed_wave = action.wave if failed_wave is None else min(failed_wave, action.wave)
     if events:
         _record(world, key, plan, outcomes, now=now, user=user)
-    if plan.status is not None and (trouble := run.write_status(workload, key, plan.status)):
+    status = plan.status_after(outcomes)
+    if status is not None and (trouble := run.write_status(workload, key, status)):
         outcomes.append(trouble)
     return outcomes
 
@@ -83,18 +84,21 @@ class _Execution:
 
     def act(self, action: Action) -> Outcome:
         try:
-            match action:
-                case Create():
-                    replies = self._create(action)
-                case Patch():
-                    replies = self._patch(action)
-                case Delete():
-                    replies = self._delete(action)
+            replies = self._send(action)
         except (Conflict, NotFound, AlreadyExists) as error:
             return Stale(action=action, error=error)
         except ApiError as error:
             return Refused(action=action, error=error)
         return Applied(action=action, replies=tuple(replies))
+
+    def _send(self, action: Action) -> list[Obj]:
+        match action:
+            case Create():
+                return self._create(action)
+            case Patch():
+                return self._patch(action)
+            case Delete():
+                return self._delete(action)
 
     def _create(self, action: Create) -> list[Obj]:
         replies = []

@@ -249,12 +249,12 @@ def claim(instance: str, **meta: Any) -> Obj:
 
 
 def terminating(instance: str) -> PodFacts:
-    gone = {"deletionTimestamp": stamp(-5)}
+    gone: dict[str, Any] = {"deletionTimestamp": stamp(-5)}
     return pod_facts(raw_pod(f"web-{instance}", revision=NEW_NAME, **gone))
 
 
-REUSE: Final = {"scaleStrategy": {"enablePVCReuse": True}, "volumeClaimTemplates": [CLAIM]}
-NO_REUSE: Final = {"volumeClaimTemplates": [CLAIM]}
+REUSE: Final[dict[str, Any]] = {"scaleStrategy": {"enablePVCReuse": True}, "volumeClaimTemplates": [CLAIM]}
+NO_REUSE: Final[dict[str, Any]] = {"volumeClaimTemplates": [CLAIM]}
 
 
 def ids_created(made: Plan) -> list[str]:

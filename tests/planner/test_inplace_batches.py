@@ -110,7 +110,7 @@ def running(*containers: tuple[str, str, str], spec: str = "img:2", **more: Any)
     return pod_facts(raw_pod("web-a", containers=spec_list, containerStatuses=statuses, **more))
 
 
-STALE: Final = {"container": {"resources": {"requests": {"cpu": "2"}}}}
+STALE: Final[dict[str, Any]] = {"container": {"resources": {"requests": {"cpu": "2"}}}}
 BATCH: Final = (("2026-07-02T10:00:00Z", ("c1",)),)
 DONE: Final = {
     "C2 new id": (fresh(image_ids={"c1": "img01"}), running(("c1", "img:2", "img02")), False, True),

@@ -36,7 +36,7 @@ def claim_pods(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Owned:
     for pod in pods:
         if not pod.active:
             continue
-        matches = owner.selector.matches(pod.labels)
+        matches = owner.selects(pod.labels)
         if pod.controller_uid == owner.uid:
             if matches:
                 kept.append(pod)

@@ -14,6 +14,7 @@ from gitkruise.model.settings import Gates
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.planner.cloneset.budget import bad_amounts, resolve_amounts
 from gitkruise.planner.cloneset.claims import claim_pods, clean_claims
+from gitkruise.planner.cloneset.conclude import Conclusion
 from gitkruise.planner.cloneset.count import judge
 from gitkruise.planner.cloneset.pods import instance_id
 from gitkruise.planner.cloneset.refresh import plan_refresh
@@ -79,9 +80,9 @@ def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting:
         )
         out.add(scaling)
     out.add(plan_refresh(this, skip=out.busy))
-    if problems or adopting:
-        return
-    if (scaling.actions and not _stuck_scaling(this.owner)) or this.history.creating:
+    if problems or adopting or this.history.creating:
+        return  # pods move to a revision once it is there
+    if scaling.actions and not _stuck_scaling(this.owner):
         out.add(held_by_scaling(this, this.fleet.pods))
     else:
         out.add(plan_update(this, skip=out.busy))
@@ -145,25 +146,21 @@ def _conclude(this: Round, out: Findings) -> Plan:
         events.append(Event("Warning", FAILED_UPDATE, failed["message"]))
     acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
     held = [h for _, h in sorted(out.held.items()) if h.pod not in acted]
-    silent = this.history.creating or not differs(this.owner.status, status)
+    after = this.owner.status if this.history.creating else status
+    news = differs(this.owner.status, after)
     wakes = [*out.wake, *_min_ready(this), *([deadline] if deadline else [])]
     return Plan(
         actions=tuple(out.actions),
         held=tuple(held),
         events=tuple(events),
-        status=None if silent else status,
+        status=after if news else None,
+        conclude=Conclusion(this.owner.status, after, this.now),
         wake_at=earliest(wake for wake in wakes if wake > this.now),
     )
 
 
 def _status(this: Round, trouble: Sequence[str]) -> tuple[Obj, datetime | None]:
-    counters = count_status(
-        this.fleet.pods,
-        this.amounts,
-        update_revision=this.history.update.name,
-        min_ready_s=this.owner.min_ready_s,
-        now=this.now,
-    )
+    counters = count_status(this.fleet, this.amounts, this.now)
     return next_status(this.owner, this.history, counters, trouble=trouble, now=this.now)
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from gitkruise.model import conditions as rule
 from gitkruise.model.cloneset import CloneSetFacts
-from gitkruise.model.pod import PodFacts
 from gitkruise.planner.cloneset.budget import Amounts
+from gitkruise.planner.cloneset.count import Fleet
 from gitkruise.planner.revisions import History
 from gitkruise.wire.names import Obj
 from gitkruise.wire.times import parse_time
@@ -55,25 +55,16 @@ class Counters:
         return dict(zip(_COUNTERS, values, strict=True))
 
 
-def count_status(
-    pods: Sequence[PodFacts],
-    amounts: Amounts,
-    *,
-    update_revision: str,
-    min_ready_s: int,
-    now: datetime,
-) -> Counters:
-    """Counters over the owned active pods."""
-    ready = [p for p in pods if p.update_ready(now)]
-    available = [p for p in ready if p.available(now, min_ready_s=min_ready_s)]
-    updated = [p for p in pods if p.on_revision(update_revision)]
+def count_status(fleet: Fleet, amounts: Amounts, now: datetime) -> Counters:
+    """Counters over the owned active pods. Ready counts in any lifecycle state."""
+    ready = [p.name for p in fleet.pods if p.update_ready(now)]
     return Counters(
-        replicas=len(pods),
+        replicas=len(fleet.pods),
         ready=len(ready),
-        available=len(available),
-        updated=len(updated),
-        updated_ready=sum(p.on_revision(update_revision) for p in ready),
-        updated_available=sum(p.on_revision(update_revision) for p in available),
+        available=len(fleet.available),
+        updated=len(fleet.updated),
+        updated_ready=len(fleet.updated.intersection(ready)),
+        updated_available=len(fleet.updated & fleet.available),
         expected_updated=amounts.replicas - amounts.partition,
     )
 
