@@ -13,18 +13,16 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests, Place, SourceFailed
 from gitkruise.git import process
 from gitkruise.git.documents import LIMITS, Limits, Parsed, parse_file
+from gitkruise.git.parse_cache import ParseCache
 from gitkruise.git.refs import shown
 from gitkruise.git.repo import Repository
 from gitkruise.git.tree import TreeEntry, clean_path, entry_trouble
 from gitkruise.model.document import Document
-
-if TYPE_CHECKING:
-    from gitkruise.git.manifests import ParseCache
 
 KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 RENDER_S: Final = 60.0

@@ -34,8 +34,8 @@ def test_bad_json_is_told_in_words(text: str, says: str, where: str) -> None:
     ("text", "code"),
     [("[" * 30_000, "GK9002"), ('{"a": Infinity}', "GK1006"), ('{"a": 1e999}', "GK1006"),
      (f'{{"a": {2**63}}}', "GK1007"), ('{"a": "\\ud800"}', "GK1001"), ('{"a":1,"a":1}', "GK1003"),
-     ("[" + "[]," * 200_000 + "1]", "GK9001")],
-    ids=["deep", "infinity", "huge", "int64", "surrogate", "twice", "many"],
+    ],
+    ids=["deep", "infinity", "huge", "int64", "surrogate", "twice"],
 )  # fmt: skip
 def test_bad_values_have_the_codes_of_yaml(text: str, code: str) -> None:
     assert [f.code for f in parse_file(text.encode(), "a.json").findings] == [code]

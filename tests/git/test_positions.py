@@ -105,12 +105,17 @@ def test_a_syntax_error_is_told_in_words(
     assert ((place.line, place.column), place.label) == (where, label)
 
 
-TEXTS = st.text(st.characters(blacklist_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Cn"]))
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Cn"]),
+    max_size=8,
+)
 SCALARS = st.none() | st.booleans() | st.integers(INT64_MIN, INT64_MAX) | TEXTS
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=20
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=8,
 )
-OBJECTS = st.dictionaries(TEXTS, VALUES, min_size=1)
+OBJECTS = st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4)
 
 
 @given(OBJECTS)

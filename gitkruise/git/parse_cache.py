@@ -1,0 +1,62 @@
+"""Parsed files and rendered kustomizations by the id of their content, bounded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from gitkruise.git.documents import Parsed, parse_file
+
+FILES_MAX: Final = 10_000
+_RENDERED_MAX: Final = 256
+
+
+class ParseCache:
+    """Parsed files by blob id and kind of file, the least recently used dropped first."""
+
+    def __init__(self, files_max: int = FILES_MAX) -> None:
+        self._kept: OrderedDict[tuple[str, bool], Parsed] = OrderedDict()
+        self._files_max = files_max
+        self._rendered: OrderedDict[str, Parsed] = OrderedDict()
+        self.parsed = 0  # how many files were really parsed
+
+    def parse(self, blob: str, file: str, read: Callable[[], bytes]) -> Parsed:
+        """The documents of a blob under the name `file`; `read` is called only when it is new."""
+        key = (blob, file.lower().endswith(".json"))
+        found = self._kept.pop(key, None)
+        if found is None:
+            found = parse_file(read(), file)
+            self.parsed += 1
+        self._kept[key] = found
+        while len(self._kept) > self._files_max:
+            self._kept.popitem(last=False)
+        return _under_name(found, file)
+
+    def rendered(self, tree: str) -> Parsed | None:
+        """What kustomize made of the content named `tree`, if it was rendered before."""
+        return self._rendered.get(tree)
+
+    def keep_rendered(self, tree: str, parsed: Parsed) -> None:
+        self._rendered[tree] = parsed
+        while len(self._rendered) > _RENDERED_MAX:
+            self._rendered.popitem(last=False)
+
+
+def _under_name(parsed: Parsed, file: str) -> Parsed:
+    known = next((d.file for d in parsed.documents), None) or next(
+        (p.file for f in parsed.findings for p in f.places), file
+    )
+    if known == file:
+        return parsed
+    documents = tuple(dataclasses.replace(d, file=file) for d in parsed.documents)
+    findings = tuple(
+        dataclasses.replace(
+            f,
+            message=f.message.replace(known, file),
+            places=tuple(dataclasses.replace(p, file=file) for p in f.places),
+        )
+        for f in parsed.findings
+    )
+    return Parsed(documents, findings)
