@@ -38,7 +38,7 @@ class Cluster:
         self.encoder = encoder or Encoder()
         self._journal = journal
         self.closed = False
-        self._published = world.version
+        self._published = journal.appended if journal else world.version
         self._news = asyncio.Event()
 
     @property
@@ -67,6 +67,7 @@ class Cluster:
             await self._journal.durable(self._published)
         return reply
 
+    # What the World did before this object existed is published by the first call.
     def publish(self) -> None:
         """Hand new records to the journal and wake everybody who waits for a change."""
         version = self.world.version

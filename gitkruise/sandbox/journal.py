@@ -24,7 +24,7 @@ STOPPED: Final = "the sandbox's store failed: {}; nothing is accepted until it i
 class Journal:
     """Carries records to the Store in one writer thread; everything else waits for it.
 
-    A full disk refuses writes until a retry succeeds; a failed commit refuses them for good.
+    `version` is what the store holds. A full disk refuses writes until a retry succeeds; a failed commit refuses them for good.
     """
 
     def __init__(self, store: Store, encoder: Encoder, version: int) -> None:
@@ -38,6 +38,11 @@ class Journal:
         self._closing = asyncio.Event()
         self._settled = asyncio.Event()
         self.refusal = ""
+
+    @property
+    def appended(self) -> int:
+        """The version up to which records were handed over."""
+        return self._pending_version
 
     def append(self, records: Sequence[Record], version: int) -> None:
         """Queue `records`; `version` is the World's version after them."""

@@ -158,7 +158,7 @@ async def _open_cluster(
     objects, version = store.load()
     if version:
         world.restore(objects, version)
-    journal = Journal(store, encoder, world.version)
+    journal = Journal(store, encoder, version)
     await stack.enter_async_context(journal.running())
     return Cluster(world, clock.now, journal=journal, encoder=encoder)
 

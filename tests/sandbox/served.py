@@ -17,7 +17,7 @@ from gitkruise.controller.controllers import Controllers, Options
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.settings import Gates
-from gitkruise.planner.workloads import WORKLOADS
+from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.sandbox.inprocess import WorldTransport
 from gitkruise.sandbox.server import Sandbox, SandboxOptions, serve
 
@@ -107,7 +107,7 @@ class Served:
 
 async def run_controllers(transport: WorldTransport, clock: Clock, gates: Gates) -> None:
     options = Options(gates=gates)
-    await Controllers(WORKLOADS, transport, load_catalog(), clock, options).run()
+    await Controllers(EMBEDDED, transport, load_catalog(), clock, options).run()
 
 
 @contextmanager
