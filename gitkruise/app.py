@@ -34,7 +34,7 @@ from gitkruise.model.config import Config, GitSource, Reference, Sink, Unit, dur
 from gitkruise.model.config import resolve_reference as resolve
 from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
-from gitkruise.planner.workloads import CLONESET, WORKLOADS
+from gitkruise.planner.workloads import CLONESET, EMBEDDED
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.times import format_micro_time
@@ -272,7 +272,7 @@ async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) 
     """
     await _hold_for_good(transport, clock)
     controllers = Controllers(
-        WORKLOADS, transport, load_catalog(), clock, ControllerOptions(gates=gates)
+        EMBEDDED, transport, load_catalog(), clock, ControllerOptions(gates=gates)
     )
     await controllers.run()
 
