@@ -14,7 +14,9 @@ from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.world.cluster import World
+from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
+from gitkruise.world.namespaces import NamespaceController
 from gitkruise.world.profiles import FAST, Profile
 from gitkruise.world.scheduler import Scheduler, add_nodes
 from gitkruise.world.simulate import Part, Simulation
@@ -49,6 +51,11 @@ def _resource(world: World, obj: Obj) -> ResourceRef:
     return resource_of(world.catalog, ObjectKey(group, obj["kind"], "", ""), version)
 
 
+def parts_of(profile: Profile) -> list[Part]:
+    """What acts by itself in an embedded cluster."""
+    return [GarbageCollector(), NamespaceController(), Scheduler(), Kubelet(profile)]
+
+
 class Lab:
     """A World that runs: nodes, a namespace, the embedded cluster's controllers and parts."""
 
@@ -63,7 +70,7 @@ class Lab:
     ) -> None:
         self.world = empty_world(seed=seed, gates=gates)
         add_nodes(self.world, nodes, START)
-        chosen: Sequence[Part] = [Scheduler(), Kubelet(profile)] if parts is None else parts
+        chosen: Sequence[Part] = parts_of(profile) if parts is None else parts
         self.parts = list(chosen)
         self.simulation = Simulation(self.world, self.parts, EMBEDDED, gates or Gates(), START)
 

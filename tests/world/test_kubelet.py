@@ -10,10 +10,8 @@ import pytest
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 from gitkruise.world.containers import image_id
-from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.profiles import FAST, GENERAL
-from gitkruise.world.scheduler import Scheduler
-from tests.worlds import Lab, container, pod
+from tests.worlds import Lab, container, parts_of, pod
 
 PROBED: dict[str, Any] = {"readinessProbe": {"tcpSocket": {"port": 80}}}
 KEY = {"name": "K", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "k"}}}
@@ -71,7 +69,9 @@ def test_without_a_probe_a_container_is_ready_when_it_runs() -> None:
 
 def test_a_probe_waits_for_its_initial_delay() -> None:
     lab = Lab()
-    lab.apply(pod("p", container(readinessProbe={"initialDelaySeconds": 20})))
+    lab.apply(
+        pod("p", container(readinessProbe={**PROBED["readinessProbe"], "initialDelaySeconds": 20}))
+    )
     assert moments(lab, "ready") == [23.0]
 
 
@@ -267,11 +267,11 @@ def test_a_new_kubelet_goes_on_where_the_last_one_stopped() -> None:
     lab.apply(pod("p", container(**PROBED)))
     lab.run()
     before = lab.get(pod())
-    lab.simulation.parts = [Scheduler(), Kubelet(FAST)]
+    lab.simulation.parts = parts_of(FAST)
     assert lab.run().lines == ()
     assert lab.get(pod()) == before
     change_image(lab, "app:v2")
-    lab.simulation.parts = [Scheduler(), Kubelet(FAST)]
+    lab.simulation.parts = parts_of(FAST)
     lab.run()
     assert (entry(lab)["image"], entry(lab)["restartCount"]) == ("app:v2", 1)
 
@@ -282,7 +282,7 @@ def test_a_runtime_that_spells_images_in_full_causes_no_restart() -> None:
     lab.run()
     full = [{**entry(lab), "image": "docker.io/library/nginx:latest"}]
     lab.patch(pod(), {"status": {"containerStatuses": full}}, subresource="status")
-    lab.simulation.parts = [Scheduler(), Kubelet(FAST)]
+    lab.simulation.parts = parts_of(FAST)
     lab.run()
     assert entry(lab)["restartCount"] == 0
 
@@ -293,13 +293,15 @@ def test_nothing_is_written_while_nothing_happens() -> None:
     lab.run()
     version = lab.world.version
     lab.run()
-    lab.parts[1].run(lab.world, lab.now)
+    lab.parts[-1].run(lab.world, lab.now)
     assert lab.world.version == version
 
 
 def test_speed_divides_every_delay() -> None:
     lab = Lab(profile=FAST.faster(4))
-    lab.apply(pod("p", container(readinessProbe={"initialDelaySeconds": 4})))
+    lab.apply(
+        pod("p", container(readinessProbe={**PROBED["readinessProbe"], "initialDelaySeconds": 4}))
+    )
     assert moments(lab, "ready") == [1.75]
 
 
