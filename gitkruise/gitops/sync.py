@@ -149,7 +149,7 @@ class UnitSync:
 
     def _observe(self, desired: DesiredSet) -> Observation:
         versions = {d.key: d.version for d in desired.objects}
-        versions |= {key: "" for key in sorted(self._inventory - versions.keys())}
+        versions |= dict.fromkeys(sorted(self._inventory - versions.keys()), "")
         seen = observe_unit(
             versions,
             self._around.live.store,
