@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from gitkruise.errors import BadRequest, Problem
 from gitkruise.wire.gojson import RawJSON
 from gitkruise.wire.nodes import MISSING, Node
+from gitkruise.wire.times import parse_duration
 
 MAX_DEPTH: Final = 200
 REQUIRED: Final = "FieldValueRequired"
@@ -51,7 +52,8 @@ def validate(node: Node, value: Any, at: Steps = ()) -> list[Problem]:
 
     Wording and cause reasons are kube-openapi's for custom resources; built-in kinds are checked
     by the same rules (types, required, enum), which is what decoding and validation refuse there.
-    CEL rules (x-kubernetes-validations) are not evaluated.
+    Stricter than the server in one place: it lets a custom resource exceed int32, which no Go
+    client can then decode. CEL rules (x-kubernetes-validations) are not evaluated.
     """
     return list(_check(node, value, at))
 
@@ -225,8 +227,17 @@ def _is_date_time(text: str) -> bool:
     return True
 
 
+def _is_duration(text: str) -> bool:
+    try:
+        parse_duration(text)
+    except ValueError:
+        return False
+    return True
+
+
 _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "date-time": _is_date_time,
+    "duration": _is_duration,
     "quantity": lambda text: bool(_QUANTITY.fullmatch(text)),
 }
 _BY_TYPE: Final[Mapping[str, Callable[[Node, Any, Steps], Iterator[Problem]]]] = {

@@ -168,6 +168,13 @@ CHECKS: list[tuple[str, dict[str, Any], Any, list[str]]] = [
         5,
         ["Invalid value: 5: f in body should be less than or equal to 3"],
     ),
+    ("duration", {"type": "string", "format": "duration"}, "1m30s", []),
+    (
+        "no duration",
+        {"type": "string", "format": "duration"},
+        "soon",
+        ['Invalid value: "soon": f in body must be of type duration: "soon"'],
+    ),
     ("null counts as absent", INT, None, []),
     ("null where it may be", {**INT, "nullable": True}, None, []),
     ("opaque", {"type": "object", "properties": {"a": INT}}, RawJSON(b'{"a":"x"}'), []),
