@@ -45,6 +45,7 @@ def start_detached(
     while time.monotonic() < end:
         record = state.read_record()
         if record is not None and state.is_locked():
+            process.returncode = 0  # it outlives us on purpose: nobody waits for it
             return record
         if process.poll() is not None:
             raise _did_not_start(state, f"it ended with exit code {process.returncode}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from gitkruise.sandbox.cluster import ADMIN, Cluster
 from gitkruise.sandbox.watching import follow
@@ -23,7 +23,7 @@ class WorldTransport:
         """The reply to one request; raises ApiError as a server's answer would."""
         return await self.cluster.handle(request, user=self.user)
 
-    def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         """Events from `resourceVersion` on, until `timeoutSeconds`; raises WatchExpired.
 
         There is no buffer of its own: a reader that falls out of the World's log is told 410.
