@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gitkruise.kube.clock import Clock
@@ -41,7 +41,7 @@ class LiveView:
         self.store = Store(keep_managed_fields=False)
         self.catalog: Catalog = load_catalog()
         self._clock = clock
-        self._informers: dict[Feed, Informer] = {}
+        self._informers: dict[tuple[GroupKind, str], Informer] = {}
         self._new: asyncio.Queue[Informer] = asyncio.Queue()
 
     async def discover(self) -> None:
@@ -55,9 +55,16 @@ class LiveView:
                 informer = await self._new.get()
                 tasks.create_task(informer.run())
 
-    def want(self, kinds: Iterable[GroupKind]) -> list[Informer]:
-        """Follow labelled objects of `kinds`; kinds the cluster does not serve are left out."""
-        served = [self.catalog.stored(kind) for kind in kinds]
+    def want(self, kinds: Mapping[GroupKind, str]) -> list[Informer]:
+        """Follow labelled objects of `kinds`, each in the version git speaks ("": as stored).
+
+        Kinds the cluster does not serve are left out; a kind already followed stays in the
+        version it is followed in.
+        """
+        served = [
+            self.catalog.by_kind(gk.group, version, gk.kind) or self.catalog.stored(gk)
+            for gk, version in sorted(kinds.items())
+        ]
         return [self._follow(_feed(kind, selector=UNIT)) for kind in served if kind is not None]
 
     def want_workloads(self, namespaces: Iterable[str]) -> list[Informer]:
@@ -79,10 +86,11 @@ class LiveView:
         return next((str(i.error) for i in self._informers.values() if i.error), "")
 
     def _follow(self, feed: Feed) -> Informer:
-        informer = self._informers.get(feed)
+        place = (feed.group_kind, feed.namespace)
+        informer = self._informers.get(place)
         if informer is None:
             informer = Informer(feed, self.transport, self.store, self._clock)
-            self._informers[feed] = informer
+            self._informers[place] = informer
             self._new.put_nowait(informer)
         return informer
 

@@ -31,6 +31,9 @@ STATE_OF: Final = {
     Phase.NOT_FOUND: State.WAITING,
     Phase.UNKNOWN: State.UNKNOWN,
 }
+# Applied and kept, but driven only where OpenKruise is: nobody will ever write their status.
+UNDRIVEN: Final = frozenset({GroupKind("apps.kruise.io", "SidecarSet")})
+OWN: Final = "own"
 READY: Final = frozenset({State.DONE, State.HELD})
 
 
@@ -101,6 +104,8 @@ def observe_unit(
             rollout = replace(rollout, engine=engine)
             rollouts.append(rollout)
             states[key] = (rollout.state, rollout.message)
+        elif key.group_kind in UNDRIVEN and engine == OWN and not obj.get("status"):
+            states[key] = (State.DONE, "")
         else:
             states[key] = _judged(health(obj))
         state, why = states[key]

@@ -238,7 +238,10 @@ class UnitSync:
         self._inventory.add(desired.key)
         self._refused.pop(desired.key, None)
         kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
-        kept = owned_differences(desired.obj, reply, kind.schema if kind else None)
+        node = kind.schema if kind else None
+        kept = owned_differences(desired.obj, reply, node)
+        if before is not None and _same_version(before.obj, reply):
+            kept += owned_differences(desired.obj, before.obj, node)  # applying changed nothing
         self._settled[desired.key] = frozenset(change.path for change in kept)
         self._reporter.applied(self._need_intake(), desired, before.obj if before else None)
 
@@ -264,10 +267,10 @@ class UnitSync:
     async def _follow(self, desired: DesiredSet) -> None:
         """See every kind the commit names before deciding anything about it."""
         live = self._around.live
-        kinds = {d.key.group_kind for d in desired.objects}
+        kinds = {d.key.group_kind: d.version for d in desired.objects}
         if any(live.catalog.stored(kind) is None for kind in kinds):
             await live.discover()
-        informers = live.want(sorted(kinds))
+        informers = live.want(kinds)
         spaces = {d.key.namespace for d in desired.objects if d.key.group_kind == CLONESET}
         informers += live.want_workloads(spaces)
         await live.ready(informers)
@@ -319,6 +322,11 @@ class UnitSync:
         live = self._around.live
         found = await live.scan(self.label)
         self._inventory |= set(found)
-        await live.ready(live.want(sorted({key.group_kind for key in found})))
+        await live.ready(live.want({key.group_kind: "" for key in found}))
         self._inventory_complete = True
         self._wake.set()
+
+
+def _same_version(before: Obj, after: Obj) -> bool:
+    where = ("metadata", "resourceVersion")
+    return bool(get(before, *where) == get(after, *where))
