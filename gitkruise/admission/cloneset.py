@@ -90,7 +90,7 @@ def _fill_beta(strategy: dict[str, Any]) -> None:
         rolling.setdefault(field, value)
 
 
-def cloneset_problems(request: AdmissionRequest, gates: Gates) -> Iterator[Problem]:
+def cloneset_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
     """What OpenKruise's validating webhook refuses, at the fields it names."""
     assert request.obj is not None
     version = version_of(request.obj)
@@ -99,7 +99,7 @@ def cloneset_problems(request: AdmissionRequest, gates: Gates) -> Iterator[Probl
     if replicas < 0:
         yield invalid(("spec", "replicas"), replicas, NOT_NEGATIVE)
     yield from _selector_problems(spec)
-    yield from _template_problems(spec, gates)
+    yield from _template_problems(spec)
     yield from _deletion_problems(request, spec, version)
     yield from strategy_problems(spec, version)
     if version == "v1alpha1":
@@ -128,11 +128,12 @@ def _selector_problems(spec: Obj) -> Iterator[Problem]:
             yield invalid(("spec", "template", "metadata", "labels"), labels, text)
 
 
-def _template_problems(spec: Obj, gates: Gates) -> Iterator[Problem]:
-    """Core validation, with each claim template standing in as a volume."""
-    template: Obj = spec.get("template") or {}
-    if gates.template_no_defaults:  # judged as it will run
-        template = default_template(template)
+def _template_problems(spec: Obj) -> Iterator[Problem]:
+    """Core validation, with each claim template standing in as a volume.
+
+    A template is judged with its defaults, also where it is stored without.
+    """
+    template: Obj = default_template(spec.get("template"))
     pod: Obj = template.get("spec") or {}
     names = [paths.get(c, "metadata", "name") for c in spec.get("volumeClaimTemplates") or ()]
     claims = [

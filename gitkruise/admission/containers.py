@@ -12,9 +12,8 @@ from gitkruise.admission.handlers import PROBES, hook_problems, probe_problems
 from gitkruise.admission.resources import resource_problems
 from gitkruise.admission.rules import (
     EACH,
-    Rule,
+    Table,
     between,
-    broken,
     like,
     need_number,
     not_negative,
@@ -42,7 +41,7 @@ class Surroundings:
 
 
 _HOST_PORT: Final = between(0, 65535, formats.PORT_SENTENCE)
-_RULES: Final[tuple[Rule, ...]] = (
+_RULES: Final = Table(
     (("name",), (present, like(formats.dns_label))),
     (("image",), (present,)),
     (("imagePullPolicy",), (present, one_of("Always", "IfNotPresent", "Never"))),
@@ -87,7 +86,7 @@ def container_problems(
     """One list of containers. `taken` are the names used so far in the pod; it grows."""
     for index, container in enumerate(containers):
         path = (*at, index)
-        yield from broken(_RULES, container, path)
+        yield from _RULES.problems(container, path)
         name = container.get("name")
         if name and name in taken:
             yield duplicate((*path, "name"), name)

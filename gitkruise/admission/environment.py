@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 from gitkruise.admission import formats
-from gitkruise.admission.rules import EACH, Rule, broken, like, present
+from gitkruise.admission.rules import EACH, Table, like, present
 from gitkruise.admission.words import Path, invalid, required, unsupported
 from gitkruise.errors import Problem
 from gitkruise.wire.names import Obj
@@ -32,18 +33,28 @@ _CPU_DIVISORS: Final = frozenset({"0", "1m", "1"})
 _BYTE_DIVISORS: Final = frozenset(
     {"0", "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
 )
-_KEY_RULES: Final[tuple[Rule, ...]] = (
+_KEY_RULES: Final = Table(
     (("name",), (present,)),
     (("key",), (present, like(formats.config_key))),
 )
-_FROM_RULES: Final[tuple[Rule, ...]] = (
-    ((EACH, ("configMapRef", "secretRef"), "name"), (present,)),
-)
+
+
+@cache
+def _env_rules(name_format: formats.Format) -> Table:
+    return Table(((EACH, "name"), (present, like(name_format))))
+
+
+@cache
+def _env_from_rules(name_format: formats.Format) -> Table:
+    return Table(
+        ((EACH, "prefix"), (like(name_format),)),
+        ((EACH, ("configMapRef", "secretRef"), "name"), (present,)),
+    )
 
 
 def env_problems(env: Any, at: Path, name_format: formats.Format) -> Iterator[Problem]:
     """Entries of `env`: a name, and a value or one source."""
-    yield from broken((((EACH, "name"), (present, like(name_format))),), env, at)
+    yield from _env_rules(name_format).problems(env, at)
     for index, entry in enumerate(env or ()):
         source = entry.get("valueFrom")
         if source is not None:
@@ -52,7 +63,7 @@ def env_problems(env: Any, at: Path, name_format: formats.Format) -> Iterator[Pr
 
 def env_from_problems(sources: Any, at: Path, name_format: formats.Format) -> Iterator[Problem]:
     """Entries of `envFrom`: one ConfigMap or Secret each."""
-    yield from broken((((EACH, "prefix"), (like(name_format),)), *_FROM_RULES), sources, at)
+    yield from _env_from_rules(name_format).problems(sources, at)
     for index, entry in enumerate(sources or ()):
         found = [kind for kind in ("configMapRef", "secretRef") if entry.get(kind) is not None]
         if not found:
@@ -76,7 +87,7 @@ def _source_problems(entry: Obj, source: Obj, at: Path) -> Iterator[Problem]:
         elif kind == "resourceFieldRef":
             yield from resource_field_problems(source[kind], (*at, kind), in_volume=False)
         else:
-            yield from broken(_KEY_RULES, source[kind], (*at, kind))
+            yield from _KEY_RULES.problems(source[kind], (*at, kind))
 
 
 def field_problems(ref: Obj, at: Path, allowed: frozenset[str]) -> Iterator[Problem]:

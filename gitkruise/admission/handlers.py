@@ -9,8 +9,8 @@ from gitkruise.admission import formats
 from gitkruise.admission.rules import (
     EACH,
     Rule,
+    Table,
     at_least,
-    broken,
     exactly_one,
     like,
     not_negative,
@@ -42,11 +42,12 @@ _HANDLER: Final[tuple[Rule, ...]] = (
     (("tcpSocket", "port"), (port,)),
     (("grpc", "port"), (port_number,)),
 )
-_PROBE: Final[tuple[Rule, ...]] = (
+_PROBE: Final = Table(
     ((_TIMES,), (not_negative,)),
     (("terminationGracePeriodSeconds",), (at_least(1, "must be greater than 0"),)),
     *_HANDLER,
 )
+_HOOK: Final = Table(*_HANDLER)
 
 
 def probe_problems(container: Obj, at: Path) -> Iterator[Problem]:
@@ -57,7 +58,7 @@ def probe_problems(container: Obj, at: Path) -> Iterator[Problem]:
             continue
         path = (*at, kind)
         yield from exactly_one(probe, _PROBE_KINDS, path, _WORDS)
-        yield from broken(_PROBE, probe, path)
+        yield from _PROBE.problems(probe, path)
         threshold = probe.get("successThreshold")
         if kind != "readinessProbe" and threshold not in (None, 1):
             yield invalid((*path, "successThreshold"), threshold, "must be 1")
@@ -75,7 +76,7 @@ def hook_problems(lifecycle: Any, at: Path, grace_s: int, *, zero_sleep: bool) -
             continue
         path = (*at, kind)
         yield from exactly_one(hook, _HOOK_KINDS, path, _WORDS)
-        yield from broken(_HANDLER, hook, path)
+        yield from _HOOK.problems(hook, path)
         if hook.get("sleep") is not None:
             yield from _sleep_problems(hook["sleep"], (*path, "sleep"), grace_s, zero=zero_sleep)
 

@@ -12,9 +12,8 @@ from gitkruise.admission.labels import annotation_problems, label_problems
 from gitkruise.admission.resources import overhead_problems
 from gitkruise.admission.rules import (
     EACH,
-    Rule,
+    Table,
     between,
-    broken,
     like,
     not_negative,
     one_of,
@@ -35,7 +34,7 @@ _PROFILES: Final = one_of("Localhost", "RuntimeDefault", "Unconfined")
 _DNS_POLICIES: Final = one_of("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
 _SECURITY_IDS: Final = ("runAsUser", "runAsGroup", "fsGroup")
 
-_RULES: Final[tuple[Rule, ...]] = (
+_RULES: Final = Table(
     (("containers",), (present,)),
     (("restartPolicy",), (present, one_of("Always", "OnFailure", "Never"))),
     (("dnsPolicy",), (present, _DNS_POLICIES)),
@@ -102,7 +101,7 @@ def pod_spec_problems(spec: Obj, at: Path, dialect: Dialect) -> Iterator[Problem
     volumes = spec.get("volumes") or ()
     yield from volume_problems(volumes, (*at, "volumes"))
     yield from _all_container_problems(spec, at, dialect)
-    yield from broken(_RULES, spec, at)
+    yield from _RULES.problems(spec, at)
     yield from _network_problems(spec, at, dialect)
     yield from overhead_problems(spec.get("overhead") or {}, (*at, "overhead"))
     yield from _gate_problems(spec, at)

@@ -14,42 +14,48 @@ from gitkruise.admission.words import (
     required,
     unsupported,
 )
-from gitkruise.errors import MapKey, Problem
+from gitkruise.errors import Problem
 
 Step: TypeAlias = str | tuple[str, ...]  # a field, or each of several
 Rule: TypeAlias = tuple[tuple[Step, ...], tuple[Check, ...]]
 
 EACH: Final = "*"  # every element of a list
-ENTRY: Final = "{}"  # every value of a map
 
 
-def walk(node: Any, steps: tuple[Step, ...], at: Path) -> Iterator[tuple[Any, Path]]:
-    """Each value `steps` lead to, with its path. A missing last field counts as None."""
-    if not steps:
-        yield node, at
-        return
-    head, rest = steps[0], steps[1:]
-    if head == EACH:
-        for index, item in enumerate(node or ()):
-            yield from walk(item, rest, (*at, index))
-    elif head == ENTRY:
-        for key, item in (node or {}).items():
-            yield from walk(item, rest, (*at, MapKey(key)))
-    elif isinstance(node, Mapping):
+class Table:
+    """Rules by the path they share, so that what is not there is passed over once."""
+
+    __slots__ = ("_checks", "_children")
+
+    def __init__(self, *rules: Rule) -> None:
+        self._checks: tuple[Check, ...] = ()
+        self._children: dict[str, Table] = {}
+        for steps, checks in rules:
+            self.add(steps, checks)
+
+    def add(self, steps: tuple[Step, ...], checks: tuple[Check, ...]) -> None:
+        if not steps:
+            self._checks += checks
+            return
+        head, rest = steps[0], steps[1:]
         for name in (head,) if isinstance(head, str) else head:
-            if node.get(name) is not None or not rest:
-                yield from walk(node.get(name), rest, (*at, name))
+            self._children.setdefault(name, Table()).add(rest, checks)
 
-
-def broken(rules: Iterable[Rule], root: Any, at: Path) -> Iterator[Problem]:
-    """Every problem under `root`; at one place the first broken check alone speaks."""
-    for steps, checks in rules:
-        for value, path in walk(root, steps, at):
-            for check in checks:
-                found = list(check(value, path))
+    def problems(self, value: Any, at: Path) -> Iterator[Problem]:
+        """Every problem at and under `value`; at one place the first broken check alone speaks."""
+        for check in self._checks:
+            found = list(check(value, at))
+            if found:
                 yield from found
-                if found:
-                    break
+                break
+        if value is None:
+            return
+        for name, child in self._children.items():
+            if name == EACH:
+                for index, item in enumerate(value):
+                    yield from child.problems(item, (*at, index))
+            else:
+                yield from child.problems(value.get(name), (*at, name))
 
 
 def present(value: Any, at: Path) -> Iterator[Problem]:
@@ -120,12 +126,13 @@ def port(value: Any, at: Path) -> Iterator[Problem]:
         yield from port_number(value or 0, at)
 
 
-def unique(items: Any, at: Path, *field: str) -> Iterator[Problem]:
+def unique(items: Any, at: Path, field: str) -> Iterator[Problem]:
     """No two elements share the text at `field`."""
     seen: set[Any] = set()
-    for value, path in walk(items, (EACH, *field), at):
+    for index, item in enumerate(items or ()):
+        value = item.get(field)
         if value and value in seen:
-            yield duplicate(path, value)
+            yield duplicate((*at, index, field), value)
         seen.add(value)
 
 

@@ -10,10 +10,9 @@ from gitkruise.admission import formats
 from gitkruise.admission.labels import selector_problems
 from gitkruise.admission.rules import (
     EACH,
-    Rule,
+    Table,
     at_least,
     between,
-    broken,
     each,
     like,
     need,
@@ -32,7 +31,7 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _WEIGHT: Final = between(1, 100, "must be in the range 1-100")
 _EMPTY: Final = "can not be empty"
 
-_SPREAD: Final[tuple[Rule, ...]] = (
+_SPREAD: Final = Table(
     (("maxSkew",), (at_least(1, "must be greater than zero"),)),
     (("topologyKey",), (need(_EMPTY), like(formats.qualified_name))),
     (("whenUnsatisfiable",), (present, one_of("DoNotSchedule", "ScheduleAnyway"))),
@@ -40,7 +39,7 @@ _SPREAD: Final[tuple[Rule, ...]] = (
     ((("nodeAffinityPolicy", "nodeTaintsPolicy"),), (one_of("Honor", "Ignore"),)),
     (("labelSelector",), (selector_problems,)),
 )
-_TERM: Final[tuple[Rule, ...]] = (
+_TERM: Final = Table(
     (("topologyKey",), (need(_EMPTY), like(formats.qualified_name))),
     (("labelSelector",), (selector_problems,)),
     (("namespaceSelector",), (selector_problems,)),
@@ -108,7 +107,7 @@ def _node_requirement(requirement: Obj, at: Path) -> Iterator[Problem]:
 
 
 def _term_problems(term: Obj, at: Path) -> Iterator[Problem]:
-    yield from broken(_TERM, term, at)
+    yield from _TERM.problems(term, at)
 
 
 def _weighted_problems(choice: Obj, at: Path) -> Iterator[Problem]:
@@ -146,7 +145,7 @@ def spread_problems(constraints: Any, at: Path) -> Iterator[Problem]:
     seen: set[tuple[Any, Any]] = set()
     for index, constraint in enumerate(constraints or ()):
         path = (*at, index)
-        yield from broken(_SPREAD, {"maxSkew": 0, **constraint}, path)
+        yield from _SPREAD.problems({"maxSkew": 0, **constraint}, path)
         policy = constraint.get("whenUnsatisfiable")
         if constraint.get("minDomains") is not None and policy != "DoNotSchedule":
             text = "can only use minDomains if whenUnsatisfiable=DoNotSchedule"

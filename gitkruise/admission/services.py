@@ -11,9 +11,8 @@ from gitkruise.admission.pod_defaults import fresh
 from gitkruise.admission.request import AdmissionRequest
 from gitkruise.admission.rules import (
     EACH,
-    Rule,
+    Table,
     between,
-    broken,
     like,
     one_of,
     port,
@@ -45,7 +44,8 @@ _ROUTED: Final[tuple[Default, ...]] = (
     (("spec",), "internalTrafficPolicy", "Cluster"),
     (("spec",), "ipFamilyPolicy", "SingleStack"),
 )
-_RULES: Final[tuple[Rule, ...]] = (
+_EXTERNAL: Final = Table((("externalName",), (present, like(formats.dns_subdomain))))
+_RULES: Final = Table(
     (("type",), (one_of(*_TYPES),)),
     (("sessionAffinity",), (one_of("ClientIP", "None"),)),
     (("selector",), (label_problems,)),
@@ -143,10 +143,10 @@ def service_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Probl
     assert request.obj is not None
     spec: Obj = request.obj.get("spec") or {}
     at: Path = ("spec",)
-    yield from broken(_RULES, spec, at)
+    yield from _RULES.problems(spec, at)
     yield from _port_problems(spec, (*at, "ports"))
     if spec.get("type") == "ExternalName":
-        yield from broken(((("externalName",), (present, like(formats.dns_subdomain))),), spec, at)
+        yield from _EXTERNAL.problems(spec, at)
     address = spec.get("clusterIP")
     if address not in (None, "", "None"):
         yield from (invalid((*at, "clusterIPs", 0), address, text) for text in formats.ip(address))

@@ -8,7 +8,7 @@ from typing import Final
 
 from gitkruise.admission.conversion import POLICIES
 from gitkruise.admission.labels import is_empty, selector_problems
-from gitkruise.admission.rules import Rule, broken, not_negative
+from gitkruise.admission.rules import Table, not_negative
 from gitkruise.admission.words import NOT_NEGATIVE, Path, invalid, required, unsupported
 from gitkruise.errors import Problem
 from gitkruise.wire.intstr import IntOrString, resolve_decimal
@@ -16,7 +16,7 @@ from gitkruise.wire.names import Obj
 
 _AT: Final[Path] = ("spec", "updateStrategy")
 _WEIGHTS: Final = range(101)
-_DOWNLOADS: Final[tuple[Rule, ...]] = (
+_DOWNLOADS: Final = Table(
     ((("imagePreDownloadTimeoutSeconds", "imagePreDownloadMinUpdatedReadyPods"),), (not_negative,)),
 )
 
@@ -109,7 +109,7 @@ def _scatter_problems(terms: list[Obj] | None, at: Path) -> Iterator[Problem]:
 
 def _download_problems(in_place: Obj, at: Path) -> Iterator[Problem]:
     at = (*at, "inPlaceUpdateStrategy")
-    yield from broken(_DOWNLOADS, in_place, at)
+    yield from _DOWNLOADS.problems(in_place, at)
     parallelism = in_place.get("imagePreDownloadParallelism")
     if parallelism is None:
         return

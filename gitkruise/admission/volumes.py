@@ -16,9 +16,9 @@ from gitkruise.admission.labels import label_problems
 from gitkruise.admission.rules import (
     EACH,
     Rule,
+    Table,
     at_least,
     between,
-    broken,
     exactly_one,
     like,
     need,
@@ -27,12 +27,15 @@ from gitkruise.admission.rules import (
     unique,
 )
 from gitkruise.admission.words import Path, forbidden, invalid, required
-from gitkruise.errors import Problem
+from gitkruise.errors import MapKey, Problem
 from gitkruise.wire._tables import TYPES
 from gitkruise.wire.names import Obj
 from gitkruise.wire.quantity import parse_quantity
 
-SOURCES: Final = tuple(name for name, _, _ in TYPES["Volume"] if name != "name")
+SOURCES: Final = (  # in the order they are looked at
+    "emptyDir",
+    *(name for name, _, _ in TYPES["Volume"] if name not in ("name", "emptyDir")),
+)
 _PROJECTED: Final = tuple(name for name, _, _ in TYPES["VolumeProjection"])
 _WORDS: Final = ("must specify a volume type", "may not specify more than 1 volume type")
 _ONE_SOURCE: Final = "may not specify more than 1 volume type per source"
@@ -66,7 +69,7 @@ def _required(table: dict[str, tuple[str, ...]]) -> tuple[Rule, ...]:
     return tuple(((source, fields), (present,)) for source, fields in table.items())
 
 
-_RULES: Final[tuple[Rule, ...]] = (
+_RULES: Final = Table(
     (("name",), (present, like(formats.dns_label))),
     *_required({
         "awsElasticBlockStore": ("volumeID",), "gcePersistentDisk": ("pdName",),
@@ -100,10 +103,9 @@ _RULES: Final[tuple[Rule, ...]] = (
     (("projected", "sources", EACH, "clusterTrustBundle", "path"), (present, descending_path)),
 )  # fmt: skip
 
-CLAIM_RULES: Final[tuple[Rule, ...]] = (
+CLAIM_RULES: Final = Table(
     (("accessModes",), (need("at least 1 access mode is required"),)),
     (("accessModes", EACH), (one_of(*_ACCESS),)),
-    (("resources", "requests", "storage"), (present,)),
     (("storageClassName",), (like(formats.dns_subdomain),)),
     (("volumeMode",), (one_of("Block", "Filesystem"),)),
 )
@@ -115,7 +117,7 @@ def volume_problems(volumes: Sequence[Obj], at: Path) -> Iterator[Problem]:
     for index, volume in enumerate(volumes):
         path = (*at, index)
         yield from exactly_one(volume, SOURCES, path, _WORDS)
-        yield from broken(_RULES, volume, path)
+        yield from _RULES.problems(volume, path)
         yield from _file_problems(volume.get("downwardAPI") or {}, (*path, "downwardAPI"))
         yield from _projected_problems(volume.get("projected") or {}, (*path, "projected"))
         yield from _size_problems(volume.get("emptyDir") or {}, (*path, "emptyDir"))
@@ -126,13 +128,15 @@ def volume_problems(volumes: Sequence[Obj], at: Path) -> Iterator[Problem]:
 
 def claim_spec_problems(spec: Obj, at: Path) -> Iterator[Problem]:
     """ValidatePersistentVolumeClaimSpec: access modes, a size above 0, known modes."""
-    yield from broken(CLAIM_RULES, spec, at)
+    yield from CLAIM_RULES.problems(spec, at)
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     modes = spec.get("accessModes") or ()
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         text = "may not use ReadWriteOncePod with other access modes"
         yield forbidden((*at, "accessModes"), text)
-    if size is not None and parse_quantity(size).value <= 0:
+    if size is None:
+        yield required((*at, "resources", MapKey("storage")))
+    elif parse_quantity(size).value <= 0:
         yield invalid((*at, "resources", "requests", "storage"), size, "must be greater than zero")
 
 

@@ -9,7 +9,7 @@ from gitkruise.admission.labels import is_empty, selector_problems
 from gitkruise.admission.pod_defaults import fill_spec, fresh
 from gitkruise.admission.pod_template import template_problems
 from gitkruise.admission.request import AdmissionRequest
-from gitkruise.admission.rules import Rule, broken, not_negative, one_of, present
+from gitkruise.admission.rules import Table, not_negative, one_of, present
 from gitkruise.admission.words import (
     IMMUTABLE,
     Path,
@@ -92,7 +92,7 @@ _NUMBERS: Final = (
     "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished",
     "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit",
 )  # fmt: skip
-_RULES: Final[tuple[Rule, ...]] = (
+_RULES: Final = Table(
     ((_NUMBERS,), (not_negative,)),
     (("podManagementPolicy",), (one_of("OrderedReady", "Parallel"),)),
     (("completionMode",), (one_of("NonIndexed", "Indexed"),)),
@@ -185,7 +185,7 @@ def workload_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Prob
     before: Obj | None = (request.old.get("spec") or {}) if request.old is not None else None
     if before is not None and before == spec:
         return
-    yield from broken(_RULES, spec, _SPEC)
+    yield from _RULES.problems(spec, _SPEC)
     if kind == CRON_JOB:
         yield from _cron_problems(request, spec)
     else:

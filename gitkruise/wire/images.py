@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _DOMAIN: Final = (
@@ -21,6 +22,7 @@ _IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
 _NAME_LIMIT, _TEXT_LIMIT = 255, 4096
 
 
+@lru_cache(maxsize=1024)
 def image_tag(image: str) -> str:
     """The tag Kubernetes sees: "latest" without tag and digest, "" with a digest alone.
 

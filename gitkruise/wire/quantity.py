@@ -11,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from gitkruise.wire.gojson import number_text
@@ -50,6 +51,7 @@ class Quantity:
 ZERO: Final = Quantity(Fraction(0), "0", SI, 0)
 
 
+@lru_cache(maxsize=4096, typed=True)  # the same few amounts stand in every pod
 def parse_quantity(text: str | float) -> Quantity:
     """The quantity a JSON string or number stands for. Raises ValueError on anything else."""
     if isinstance(text, bool):
