@@ -70,6 +70,8 @@ def explain(error: yaml.MarkedYAMLError, lines: list[str]) -> Trouble:
         if known in problem:
             expected_colon = known == "could not find expected ':'"
             at = context if expected_colon or known in _AT_CONTEXT else spot
+            if at.line > len(lines) and known.startswith("did not find expected ',' or"):
+                at, label = context, "this is never closed"
             return Trouble(_invalid(sentence), at, label)
     return Trouble(_invalid(problem), spot)
 

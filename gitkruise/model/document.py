@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +13,8 @@ from gitkruise.wire.names import Obj
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 
+_SECRET: Final = re.compile(r"""["']?kind["']?\s*:\s*["']?Secret(?:List)?\b""")
+_KEY: Final = re.compile(r"""\s*(?:-\s+)*["']?[\w./-]+["']?:\s+""")
 _SNIPPET_LINE_MAX: Final = 200  # characters of a line shown to a person
 
 
@@ -91,12 +94,18 @@ class Document:
 
 
 def place_at(file: str, lines: Sequence[str], spot: Spot, *, label: str = "") -> Place:
-    """A Place at `spot` with the line itself and the one above it as snippet."""
-    shown = tuple(
-        (number, lines[number - 1][:_SNIPPET_LINE_MAX])
+    """A Place at `spot` with the line itself and the one above it as snippet.
+
+    Lines of a document that holds a Secret are shown without their values.
+    """
+    numbers = [
+        number
         for number in (spot.line - 1, spot.line)
         if 0 < number <= len(lines) and (number == spot.line or lines[number - 1].strip())
-    )
+    ]
+    shown = tuple((number, lines[number - 1][:_SNIPPET_LINE_MAX]) for number in numbers)
+    if shown and spot.column and _is_secret(lines, spot.line - 1):
+        shown = tuple((number, _without_value(text)) for number, text in shown)
     return Place(
         file=file,
         line=spot.line,
@@ -105,3 +114,19 @@ def place_at(file: str, lines: Sequence[str], spot: Spot, *, label: str = "") ->
         length=max(1, min(spot.length, _SNIPPET_LINE_MAX)),
         label=label,
     )
+
+
+def _is_secret(lines: Sequence[str], at: int) -> bool:
+    """Whether the document around line `at` (from 0) says that it is, or lists, a Secret."""
+    start = min(at, len(lines) - 1)
+    end = start + 1
+    while start > 0 and not lines[start].startswith("---"):
+        start -= 1
+    while end < len(lines) and not lines[end].startswith("---"):
+        end += 1
+    return any(_SECRET.search(lines[number]) for number in range(start, end))
+
+
+def _without_value(text: str) -> str:
+    key = _KEY.match(text)
+    return f"{key[0]}***" if key else "***" if text.strip() else text

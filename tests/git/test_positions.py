@@ -86,7 +86,9 @@ SAYINGS = [
      "quote the value, or start a new line"),
     ("a: 'x\nb: 1", "a quote is never closed", (1, 4), "this quote is open"),
     ("a: @x", "a value cannot start with '@'", (1, 4), "quote the value"),
-    ("a: {b: 1", "a '{' is not closed, or a ',' is missing", (2, 1), "',' or '}' is missing"),
+    ("a: {b: 1", "a '{' is not closed, or a ',' is missing", (1, 4), "this is never closed"),
+    ("a: {b: 1 c: 2}", "a '{' is not closed, or a ',' is missing", (1, 11),
+     "',' or '}' is missing"),
     ("a:\n  - 1\n - 2", "this line does not fit the mapping it stands in", (3, 2),
      "check the indentation here"),
     ("a:\n\tb: 1", "a tab at 2:1 where only spaces may indent", (2, 1), "use spaces"),
@@ -151,3 +153,16 @@ def test_no_bytes_raise(data: bytes) -> None:
     for name in ("a.yaml", "a.json"):
         parsed = parse_file(data, name)
         assert parsed.ok or parsed.findings
+
+
+def test_values_of_a_secret_are_not_shown() -> None:
+    text = (
+        "kind: ConfigMap\ndata:\n  a: plain\n  a: plain\n---\nkind: Secret\nstringData:\n"
+        "  note: |\n    canary\n  token: canary\n  token: canary\n"
+    )
+    parsed = parse_file(text.encode(), "a.yaml")
+    open_one, hidden = (finding.places[-1].snippet for finding in parsed.findings)
+    assert open_one == ((3, "  a: plain"), (4, "  a: plain"))
+    assert hidden == ((10, "  token: ***"), (11, "  token: ***"))
+    told = [parsed.documents[1].place(("stringData", name)) for name in ("note", "token")]
+    assert "canary" not in str([place.snippet for place in told] + list(parsed.findings))

@@ -29,6 +29,23 @@ def test_refs_resolve_to_commits(origin: Origin, repository: Repository) -> None
     assert {repository.resolve(name) for name in names} == {first}
 
 
+@pytest.mark.parametrize(("length", "found"), [(9, True), (30, False)])
+def test_a_chain_of_tags_is_followed_so_far(
+    origin: Origin, repository: Repository, length: int, found: bool  # noqa: FBT001  a column
+) -> None:  # fmt: skip
+    name, kind = origin.commit({"a": "1"}), "commit"
+    for _ in range(length):
+        text = f"object {name}\ntype {kind}\ntag t\ntagger a <a> 1 +0000\n\nt\n"
+        name = run_git(origin.bare, "hash-object", "-w", "-t", "tag", "--stdin", data=text.encode())
+        kind = "tag"
+    run_git(origin.bare, "update-ref", "refs/tags/t", name)
+    if found:
+        assert repository.tip("refs/tags/t") == repository.tip("main")
+        return
+    with pytest.raises(SourceFailed):
+        repository.tip("refs/tags/t")
+
+
 def test_a_branch_and_a_tag_of_one_name_are_told_apart(
     origin: Origin, repository: Repository
 ) -> None:
