@@ -54,6 +54,8 @@ def read_delete_options(call: Call) -> DeleteOptions:
     body = call.request.body or {}
     if not isinstance(body, Mapping):
         raise BadRequest("DeleteOptions must be an object")
+    if body.get("kind") not in (None, "", "DeleteOptions"):
+        raise BadRequest(f'a deletion takes DeleteOptions, not "{body["kind"]}"')
     params = {**call.request.params, **{k: v for k, v in body.items() if v is not None}}
     policy = params.get("propagationPolicy") or ""
     orphan = params.get("orphanDependents")
