@@ -13,6 +13,7 @@ from gitkruise.model.trace import Trace
 from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
 from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
@@ -53,7 +54,8 @@ def _resource(world: World, obj: Obj) -> ResourceRef:
 
 def parts_of(profile: Profile) -> list[Part]:
     """What acts by itself in an embedded cluster."""
-    return [GarbageCollector(), NamespaceController(), Scheduler(), Kubelet(profile)]
+    first: list[Part] = [GarbageCollector(), NamespaceController(), ClaimBinder()]
+    return [*first, Scheduler(), Kubelet(profile)]
 
 
 class Lab:

@@ -25,6 +25,6 @@ CLONESET: Final[Workload[CloneSetSnapshot]] = Workload(
 
 WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET,)
 
-# Kubernetes' own, driven only where no kube-controller-manager does: the embedded cluster, previews.
+# Kubernetes' own, driven only where no kube-controller-manager does (embedded cluster, previews).
 BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, JOB)
 EMBEDDED: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *BUILTIN)

@@ -23,7 +23,7 @@ from gitkruise.wire.request import ApiRequest, ResourceRef
 from gitkruise.world import events as event_log
 from gitkruise.world.containers import Sandbox, every, initial, is_sidecar, runtime_of
 from gitkruise.world.environment import missing_volume
-from gitkruise.world.kubelet_status import ENDED, pod_status
+from gitkruise.world.kubelet_status import ENDED, only_seen, pod_status
 from gitkruise.world.pod_actions import PodActions, pod_actions
 from gitkruise.world.profiles import GENERAL, Profile
 from gitkruise.world.stages import WARNING, PodRun, Turn, begin, kill, ring
@@ -223,7 +223,7 @@ class Kubelet:
         gone = run.ending and not any(c.up for c in run.runtime.containers.values())
         if not gone or (pod.get("status") or {}).get("phase") not in ENDED:
             status = pod_status(pod, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
-            if status != pod.get("status"):
+            if status != pod.get("status") and not (run.timers and only_seen(pod, status)):
                 pod = self._write(world, pod, status, turn.now)
                 run.written = pod["metadata"]["resourceVersion"]
         if self.events:

@@ -63,6 +63,21 @@ def pod_status(pod: Obj, runtime: PodRuntime, now: datetime, *, host_ip: str = "
     return fresh
 
 
+def only_seen(pod: Obj, status: Obj) -> bool:
+    """Whether `status` says nothing new but which generation was seen: that can wait for news."""
+    old: Obj = pod.get("status") or {}
+    return _unseen(old) == _unseen(status)
+
+
+def _unseen(status: Obj) -> dict[str, Any]:
+    found = [_without(c, "observedGeneration") for c in status.get("conditions") or ()]
+    return {**_without(status, "observedGeneration"), "conditions": found}
+
+
+def _without(obj: Obj, name: str) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key != name}
+
+
 _REBUILT: Final = frozenset({"phase", "containerStatuses", "initContainerStatuses", "conditions"})
 
 

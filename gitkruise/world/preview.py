@@ -21,6 +21,7 @@ from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.intstr import partition_count, surge_count, unavailable_count
 from gitkruise.wire.names import Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiRequest
+from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.profiles import GENERAL, Profile
@@ -137,7 +138,12 @@ def settle(
 
 def _simulation(world: World, now: datetime, gates: Gates, profile: Profile) -> Simulation:
     steady = replace(profile, jitter=0.0, trouble=0.0)
-    parts: list[Part] = [GarbageCollector(), Scheduler(events=False), Kubelet(steady, events=False)]
+    parts: list[Part] = [
+        GarbageCollector(),
+        ClaimBinder(),
+        Scheduler(events=False),
+        Kubelet(steady, events=False),
+    ]
     made = Simulation(world, parts, EMBEDDED, gates, now)
     made.events = False
     return made

@@ -20,7 +20,8 @@ from gitkruise.model.plan import (
     Stale,
     Step,
 )
-from gitkruise.planner.workloads import CLONESET, DEPLOYMENT
+from gitkruise.planner.builtin.deployment import DEPLOYMENT
+from gitkruise.planner.workloads import CLONESET
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiReply, ApiRequest
 from gitkruise.world.execute import execute

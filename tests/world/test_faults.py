@@ -14,7 +14,7 @@ from gitkruise.wire.names import Obj
 from gitkruise.world.faults import Fault, Faults
 from tests.worlds import SPACE, Lab, cloneset, container, create, deployment, pod
 
-SEEDS = range(12)
+SEEDS = range(6)
 FAULTY = timedelta(seconds=120)
 
 
@@ -83,11 +83,11 @@ def test_a_deployment_rollout_becomes_stable(seed: int) -> None:
 
 @pytest.mark.parametrize("kind", list(Fault))
 def test_every_fault_alone_strikes_and_is_survived(kind: Fault) -> None:
-    web = cloneset(replicas=8, maxUnavailable=3)
+    web = cloneset(replicas=6, maxUnavailable=2)
     lab, faults = faulty(web, 1, kinds=(kind,))
-    roll(lab, web, 5)
+    roll(lab, web, 4)
     assert faults.tally()[kind] > 0
-    assert images(lab) == {"app:v2": 8}
+    assert images(lab) == {"app:v2": 6}
 
 
 def test_a_seed_repeats_itself() -> None:

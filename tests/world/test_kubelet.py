@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 from gitkruise.world.containers import image_id
-from gitkruise.world.profiles import FAST, GENERAL
+from gitkruise.world.profiles import CHAOS, FAST, GENERAL
 from tests.worlds import Lab, container, parts_of, pod
 
 PROBED: dict[str, Any] = {"readinessProbe": {"tcpSocket": {"port": 80}}}
@@ -197,12 +198,11 @@ def gone_after(profile: Any, name: str = "p", **spec: Any) -> float:
 
 
 HOOK: dict[str, Any] = {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}
-STUBBORN = GENERAL.faster(1)
 ENDINGS = {
     "exits on TERM": (FAST, {}, 1.0),
     "D65 preStop": (FAST, {"containers": [container(**HOOK)]}, 6.0),
     "D66 killed at the end of its grace": (
-        type(FAST)(name="deaf", pull_s=1, start_s=1, ready_s=1, stop_s=99, complete_s=1),
+        replace(FAST, stop_s=99),
         {"terminationGracePeriodSeconds": 3},
         3.0,
     ),
@@ -313,3 +313,28 @@ def test_jitter_is_the_same_for_the_same_pod() -> None:
         runs.append(moments(lab, "ready"))
     assert runs[0] == runs[1]
     assert 3 < runs[0][0] < 6
+
+
+def test_an_in_place_update_costs_three_status_writes() -> None:
+    """Stopped, started, ready: what was seen of the spec goes along with them."""
+    lab = Lab()
+    lab.apply(pod("p", container(**PROBED)))
+    lab.run()
+    change_image(lab, "app:v2")
+    before = lab.world.version
+    lab.run()
+    pods = [r for r in lab.world.records_since(before) if r.key.kind == "Pod"]
+    assert len(pods) == 3
+    assert status(lab)["observedGeneration"] == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cluster_full_of_trouble_still_becomes_ready(seed: int) -> None:
+    lab = Lab(profile=replace(CHAOS, trouble=0.5), seed=seed)
+    for i in range(6):
+        lab.apply(pod(f"p{i}", container(**PROBED)))
+    lab.run()
+    statuses = [status(lab, f"p{i}") for i in range(6)]
+    counts = [s["containerStatuses"][0]["restartCount"] for s in statuses]
+    assert all(s["containerStatuses"][0]["ready"] for s in statuses)
+    assert 0 < sum(counts) <= 6

@@ -105,6 +105,23 @@ def test_a_host_port_is_taken_once_a_node() -> None:
     assert sorted(p["spec"].get("nodeName", "") for p in lab.pods()) == ["", "node-0", "node-1"]
 
 
+def test_claims_are_bound_to_what_they_asked_for() -> None:
+    lab = Lab(nodes=1)
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    lab.apply(claim)
+    lab.run()
+    assert lab.get(claim)["status"]["phase"] == "Bound"
+    assert lab.get(claim)["status"]["capacity"] == {"storage": "1Gi"}
+
+
 def test_room_of_a_deleted_pod_is_given_to_one_that_waits() -> None:
     lab = Lab(nodes=1)
     lab.apply({**pod("a"), "spec": needs("10")})

@@ -13,9 +13,9 @@ from gitkruise.errors import Forbidden
 from gitkruise.model.plan import Create, Plan
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import render_json, render_text
-from gitkruise.planner.workloads import DEPLOYMENT
+from gitkruise.planner.builtin.deployment import DEPLOYMENT
 from gitkruise.wire.names import Obj
-from gitkruise.wire.request import ApiReply, ApiRequest
+from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef
 from gitkruise.world.cluster import World
 from gitkruise.world.profiles import GENERAL
 from gitkruise.world.simulate import NeverQuietError, Simulation, run_until
@@ -71,7 +71,7 @@ class Restless:
     def run(self, world: World, now: datetime) -> datetime | None:
         request = ApiRequest(
             verb="create",
-            resource=world.catalog.find("configmaps").ref,  # type: ignore[union-attr]  core
+            resource=ResourceRef("", "v1", "configmaps"),
             namespace=SPACE,
             body={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x-"}},
         )
