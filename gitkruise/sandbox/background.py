@@ -31,6 +31,7 @@ def start_detached(
     state.prepare()
     if state.is_locked():
         raise state.taken()
+    state.record.unlink(missing_ok=True)  # of one that was killed
     with state.log.open("wb") as output:
         state.log.chmod(0o600)
         process = subprocess.Popen(  # noqa: S603  our own command line, no shell
@@ -44,7 +45,7 @@ def start_detached(
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         record = state.read_record()
-        if record is not None and state.is_locked():
+        if record is not None and _lives(state, record):
             process.returncode = 0  # it outlives us on purpose: nobody waits for it
             return record
         if process.poll() is not None:

@@ -24,7 +24,8 @@ STOPPED: Final = "the sandbox's store failed: {}; nothing is accepted until it i
 class Journal:
     """Carries records to the Store in one writer thread; everything else waits for it.
 
-    `version` is what the store holds. A full disk refuses writes until a retry succeeds; a failed commit refuses them for good.
+    `version` is what the store holds. A full disk refuses writes until a retry succeeds; a failed
+    commit refuses them for good.
     """
 
     def __init__(self, store: Store, encoder: Encoder, version: int) -> None:

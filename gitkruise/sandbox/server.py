@@ -119,10 +119,11 @@ async def serve(
         text = kubeconfig_text(url, ca, identity.token)
         if state:
             state.remember_port(port)
-            stack.enter_context(state.announced(url))
             stack.enter_context(written(state.kubeconfig, text))
         if options.kubeconfig:
             stack.enter_context(written(options.kubeconfig, text))
+        if state:
+            stack.enter_context(state.announced(url))  # last: who waits for it finds all there
         yield Sandbox(url=url, token=identity.token, ca=ca, kubeconfig=text, cluster=cluster)
 
 
