@@ -48,7 +48,11 @@ _SAYINGS: Final[tuple[tuple[str, str, str], ...]] = (
      "the text starts on the next line"),
     ("did not find expected alphabetic", "an anchor or alias without a name", ""),
 )  # fmt: skip
-_AT_CONTEXT: Final = ("found unexpected end of stream", "found unexpected document indicator")
+_AT_CONTEXT: Final = (
+    "could not find expected ':'",
+    "found unexpected end of stream",
+    "found unexpected document indicator",
+)
 
 
 def explain(error: yaml.MarkedYAMLError, lines: list[str]) -> Trouble:
@@ -67,12 +71,12 @@ def explain(error: yaml.MarkedYAMLError, lines: list[str]) -> Trouble:
     if missing is not None:
         return missing
     for known, sentence, label in _SAYINGS:
-        if known in problem:
-            expected_colon = known == "could not find expected ':'"
-            at = context if expected_colon or known in _AT_CONTEXT else spot
-            if at.line > len(lines) and known.startswith("did not find expected ',' or"):
-                at, label = context, "this is never closed"
-            return Trouble(_invalid(sentence), at, label)
+        if known not in problem:
+            continue
+        at = context if known in _AT_CONTEXT else spot
+        if at.line > len(lines) and known.startswith("did not find expected ',' or"):
+            return Trouble(_invalid(sentence), context, "this is never closed")
+        return Trouble(_invalid(sentence), at, label)
     return Trouble(_invalid(problem), spot)
 
 

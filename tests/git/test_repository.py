@@ -31,7 +31,7 @@ def test_refs_resolve_to_commits(origin: Origin, repository: Repository) -> None
 
 @pytest.mark.parametrize(("length", "found"), [(9, True), (30, False)])
 def test_a_chain_of_tags_is_followed_so_far(
-    origin: Origin, repository: Repository, length: int, found: bool  # noqa: FBT001  a column
+    origin: Origin, repository: Repository, length: int, found: bool
 ) -> None:  # fmt: skip
     name, kind = origin.commit({"a": "1"}), "commit"
     for _ in range(length):
