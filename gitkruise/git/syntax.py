@@ -60,16 +60,13 @@ def explain(error: yaml.MarkedYAMLError, lines: list[str]) -> Trouble:
     problem = error.problem or "it cannot be read"
     spot = _spot(error.problem_mark)
     context = _spot(error.context_mark) if error.context_mark else spot
-    tab = _tab(problem, spot, lines)
-    if tab is not None:
-        return tab
+    special = _tab(problem, spot, lines) or _missing_space(problem, context, lines)
+    if special is not None:
+        return special
     if "invalid Unicode character escape" in problem:
         return Trouble("an escape that is no character", spot, "half of a surrogate pair", "GK1001")
     if "cannot start any token" in problem:
         return _bad_start(spot, lines)
-    missing = _missing_space(problem, context, lines)
-    if missing is not None:
-        return missing
     for known, sentence, label in _SAYINGS:
         if known not in problem:
             continue
