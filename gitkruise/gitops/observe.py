@@ -175,9 +175,9 @@ def unit_state(
     errors = [f for f in findings if f.severity == "error"]
     if errors:
         return State.REJECTED, f"{errors[0].code}: {errors[0].message}"
-    state = worst(o.state for o in objects)
-    if state in {State.DONE, State.HELD} and plan is not None and plan.apply:
+    if plan is not None and plan.apply:
         return State.ROLLING, f"applying {len(plan.apply)} objects"
+    state = worst(o.state for o in objects)
     if state is State.DONE:
         return state, f"{len(objects)} objects as git asks"
     first = next(o for o in objects if o.state is state)

@@ -27,6 +27,7 @@ BROKEN: Final = frozenset(
         "RunContainerError",
     }
 )
+_PULLS: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
 SOURCE_COMMIT: Final = "gitkruise.io/commit"  # copied by the engine from CloneSet to revision
 
 
@@ -94,9 +95,11 @@ class _Counts:
 
 
 def _broken(pod: PodFacts) -> str:
-    """Why a pod cannot start, or ""."""
+    """Why a pod cannot start, in a sentence that stays the same while kubelet tries again."""
     for status in pod.statuses:
         waiting = status.waiting
+        if waiting and waiting.reason in _PULLS:
+            return f"image {status.image} cannot be pulled"
         if waiting and waiting.reason in BROKEN:
             return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
     return ""

@@ -1,0 +1,52 @@
+# What a developer and CI type. Everything runs in .venv, made from pinned, hashed wheels.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/runtime: requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.txt
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/dev: requirements-dev.txt $(VENV)/runtime
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-dev.txt
+	@touch $@
+
+.PHONY: demo
+demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
+	$(BIN)/gitkruise demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/dev ## Run the tests
+	$(BIN)/python -m pytest -q -n auto
+
+.PHONY: check
+check: $(VENV)/dev ## Lint, types, rings
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: golden
+golden: $(VENV)/dev ## Rewrite the goldens
+	$(BIN)/python -m pytest -q --update-golden
+
+.PHONY: schemas
+schemas: $(VENV)/dev ## Generate schemas and CRDs again
+	$(BIN)/python schemas/generate.py
+
+.PHONY: lock
+lock: $(VENV)/dev ## Pin dependencies again
+	$(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe -o requirements.txt pyproject.toml --build-deps-for=editable
+	$(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe --extra dev -o requirements-dev.txt pyproject.toml
+
+.PHONY: clean
+clean: ## Remove what these targets made
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
