@@ -87,12 +87,14 @@ def _readable(name: str, value: str) -> bool:
 class UpdateQuota:
     """How far one round of updates may go.
 
-    `pods` to move at most; `down` unavailable pods of all; `target_down` those of them already
+    `pods` to move at most, of `asked` that the partition asks for (surplus pods need no update,
+    they will be deleted); `down` unavailable pods of all; `target_down` those of them already
     on the target revision; `unavailable` how many may be (0 or less: none).
     """
 
     pods: int
     unavailable: int
+    asked: int = 0
     down: int = 0
     target_down: int = 0
 
@@ -111,7 +113,7 @@ def choose_updates(
     down, stop = quota.down, None
     for at, pod in enumerate(waiting):
         if at >= quota.pods:
-            held.append((pod, Hold.PARTITION))
+            held.append((pod, Hold.SURGE if at < quota.asked else Hold.PARTITION))
             continue
         up = pod.name in available
         stop = stop or _refusal(len(chosen), down, quota, up=up)

@@ -48,6 +48,7 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
     quota = UpdateQuota(
         pods=abs(numbers.update),
         unavailable=numbers.update_unavailable,
+        asked=len(waiting) - this.amounts.partition if forward else 0,
         down=len(down),
         target_down=sum(p.on_revision(target.name) for p in down),
     )
