@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -34,6 +35,7 @@ class Resource:
 Route: TypeAlias = Page | Resource
 
 
+@lru_cache(maxsize=4096)
 def route(raw_path: str) -> Route:
     """The meaning of a path as it came in (percent-encoded, without the query).
 
