@@ -102,8 +102,11 @@ def _array(value: Sequence[Any], *, in_order: bool) -> Iterator[str]:
     yield "[]" if separator == "[" else "]"
 
 
+def as_go_reads(text: str) -> str:
+    """`text` with lone surrogates (a JSON `\\ud800`) replaced by U+FFFD, as Go's decoder does."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
 def _string(text: str) -> str:
-    if _SURROGATE.search(text):  # what a lone \ud800 becomes when Go reads it
-        text = _SURROGATE.sub("\ufffd", text)
-    quoted: str = encode_basestring(text)
+    quoted: str = encode_basestring(as_go_reads(text))
     return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)

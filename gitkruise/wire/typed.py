@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitkruise.wire._tables import TYPES
+from gitkruise.wire.gojson import as_go_reads
 from gitkruise.wire.quantity import canonical
 from gitkruise.wire.times import format_time, parse_time
 
@@ -146,7 +147,7 @@ def _map(element: Codec) -> Codec:
         out = {}
         for key, item in sorted(value.items()):  # Go writes maps in key order
             try:
-                out[key] = element(item)
+                out[as_go_reads(key)] = element(item)
             except Malformed as error:
                 error.path = (key, *error.path)
                 raise
@@ -160,7 +161,7 @@ def _text(value: Any) -> str:
         return ""
     if not isinstance(value, str):
         raise Malformed(f"cannot unmarshal {_go_name(value)} into a string")
-    return value
+    return as_go_reads(value)
 
 
 def _bool(value: Any) -> bool:
@@ -192,7 +193,7 @@ _int32: Final = _integer(32)
 
 
 def _int_or_string(value: Any) -> int | str:
-    return value if isinstance(value, str) else _int32(value)
+    return as_go_reads(value) if isinstance(value, str) else _int32(value)
 
 
 def _quantity(value: Any) -> str:
