@@ -10,7 +10,7 @@ from gitkruise.model.change import MISSING, Change, ChangeKind
 if TYPE_CHECKING:
     from gitkruise.gitops.planning import Side
     from gitkruise.gitops.preview import Preview
-    from gitkruise.world.preview import Prediction
+    from gitkruise.model.forecast import Prediction
 
 
 def plan_obj(preview: Preview, base: Side | None, target: Side) -> dict[str, Any]:

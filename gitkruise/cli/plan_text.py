@@ -17,7 +17,7 @@ from gitkruise.wire.times import format_duration
 if TYPE_CHECKING:
     from gitkruise.gitops.preview import Preview
     from gitkruise.model.change import Desired
-    from gitkruise.world.preview import PredictedStep, Prediction
+    from gitkruise.model.forecast import PredictedStep, Prediction
 
 _SIGNS: Final = {
     ChangeKind.CREATE: ("+", "green"),

@@ -13,6 +13,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.model.cloneset import CLONESET, cloneset_facts
+from gitkruise.model.forecast import (
+    CREATE,
+    DELETE,
+    RECREATE,
+    STUCK,
+    PodMove,
+    PredictedStep,
+    Prediction,
+)
 from gitkruise.model.health import Health, Phase
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import IN_PLACE, Line, Trace
@@ -28,62 +37,13 @@ from gitkruise.world.profiles import GENERAL, Profile
 from gitkruise.world.scheduler import Scheduler
 from gitkruise.world.simulate import Part, Simulation
 
+__all__ = ["Forecast", "PodMove", "PredictedStep", "Prediction", "predict", "settle"]
+
 if TYPE_CHECKING:
     from gitkruise.world.cluster import World
 
 HORIZON: Final = timedelta(minutes=30)
-RECREATE, CREATE, DELETE = "recreate", "create", "delete"
-STUCK: Final = "Stuck"
 _MOVES: Final = {IN_PLACE: IN_PLACE, "CreatePod": CREATE, "DeletePod": DELETE}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodMove:
-    """One pod that will be restarted in place, replaced, created or removed.
-
-    `how` is in-place | recreate | create | delete; a recreated pod goes by its old name.
-    """
-
-    pod: str
-    how: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictedStep:
-    """What maxUnavailable and maxSurge let through at once; `starts` counts from the writes."""
-
-    moves: tuple[PodMove, ...]
-    starts: timedelta
-    lasts: timedelta
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
-    """One wave of one CloneSet: what its partition lets through, and where it will stand after.
-
-    `hold` is "" when the rollout ends complete, else why it stops: PartitionReached, Paused,
-    OnDelete, or Stuck when the pods asked for do not become available; `message` says more.
-    `partition` is the number of pods kept on the old revision; `previous` is "" at creation.
-    """
-
-    key: ObjectKey
-    steps: tuple[PredictedStep, ...]
-    revision: str
-    previous: str
-    replicas: int
-    updated_before: int
-    updated_after: int
-    max_unavailable: int
-    max_surge: int
-    partition: int
-    hold: str
-    message: str
-    held: tuple[tuple[str, str], ...]  # (pod, reason) when all has settled
-    lasts: timedelta
-
-    def count(self, how: str) -> int:
-        """Pods that move that way in all steps."""
-        return sum(move.how == how for step in self.steps for move in step.moves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -338,3 +338,13 @@ def test_a_cluster_full_of_trouble_still_becomes_ready(seed: int) -> None:
     counts = [s["containerStatuses"][0]["restartCount"] for s in statuses]
     assert all(s["containerStatuses"][0]["ready"] for s in statuses)
     assert 0 < sum(counts) <= 6
+
+
+def test_a_pod_that_comes_and_goes_between_two_looks_is_forgotten() -> None:
+    lab = Lab()
+    lab.apply(pod())
+    lab.run()
+    change_image(lab, "app:v2")
+    lab.delete(pod(), gracePeriodSeconds=0)
+    assert lab.run().quiet
+    assert lab.pods() == []
