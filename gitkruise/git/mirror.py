@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import logging
 import re
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -12,8 +14,23 @@ from gitkruise.git import process
 from gitkruise.git.process import Launch, git_command
 from gitkruise.git.refs import shown
 
+log = logging.getLogger(__name__)
+
 GIT_MIN: Final = (2, 36)  # cat-file --batch-command
 SETUP_S: Final = 60.0
+
+
+def ensure_mirror(launch: Launch, git_dir: Path) -> None:
+    """A bare repository at `git_dir`; one that git cannot open is put aside, not repaired."""
+    if git_dir.exists():
+        command = git_command(git_dir, ["rev-parse", "--git-dir"])
+        if process.collect(launch(command), timeout_s=SETUP_S, output_max=1 << 16).status == 0:
+            return
+        aside = git_dir.with_name(git_dir.name + ".damaged")
+        log.warning("the mirror %s is damaged; it is kept as %s and made anew", git_dir, aside)
+        shutil.rmtree(aside, ignore_errors=True)
+        git_dir.replace(aside)
+    make_mirror(launch, git_dir)
 
 
 def make_mirror(launch: Launch, git_dir: Path, algorithm: str = "sha1") -> None:

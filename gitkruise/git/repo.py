@@ -17,7 +17,13 @@ import git
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git import process, walk
 from gitkruise.git.commits import parse_commit, tree_of
-from gitkruise.git.mirror import check_git_version, make_mirror, no_git, no_known_hosts
+from gitkruise.git.mirror import (
+    check_git_version,
+    ensure_mirror,
+    make_mirror,
+    no_git,
+    no_known_hosts,
+)
 from gitkruise.git.objects import ObjectReader, damaged, write_loose
 from gitkruise.git.process import Credentials, Result, git_command, private_environment
 from gitkruise.git.refs import (
@@ -89,8 +95,7 @@ class Repository:
                 raise no_known_hosts(hide_password(url))
             assert mirrors is not None, "a remote repository needs a place for its mirror"
             git_dir = mirrors / hashlib.sha256(url.encode()).hexdigest()[:20]
-            if not (git_dir / "HEAD").is_file():
-                make_mirror(_launch, git_dir)
+            ensure_mirror(_launch, git_dir)
         return cls(remote, git_dir, credentials=secrets, timeout_s=timeout_s)
 
     def close(self) -> None:

@@ -146,6 +146,17 @@ def test_no_repository_there(tmp_path: Path) -> None:
     assert caught.value.findings[0].code == "GK3103"
 
 
+def test_a_damaged_mirror_is_put_aside_and_made_anew(origin: Origin, tmp_path: Path) -> None:
+    commit = origin.commit({"a": "1"})
+    with serve(tmp_path) as base:
+        with open_remote(base, tmp_path) as remote:
+            remote.fetch("main")
+        (remote.git_dir / "HEAD").write_bytes(b"\0")
+        with open_remote(base, tmp_path) as again:
+            assert again.fetch("main") == commit
+    assert sorted(path.suffix for path in (tmp_path / "mirrors").iterdir()) == ["", ".damaged"]
+
+
 def test_ssh_wants_known_hosts(tmp_path: Path) -> None:
     with pytest.raises(SourceFailed) as caught:
         Repository.open("ssh://git@127.0.0.1:9/x.git", mirrors=tmp_path)
