@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gitkruise.admission import formats
@@ -140,7 +140,7 @@ def default_node(request: AdmissionRequest, _gates: Gates) -> Obj:
     """What can be allocated is the capacity, unless the kubelet says otherwise."""
     assert request.obj is not None
     capacity = paths.get(request.obj, "status", "capacity")
-    if not capacity or paths.get(request.obj, "status", "allocatable"):
+    if not isinstance(capacity, Mapping) or paths.get(request.obj, "status", "allocatable"):
         return request.obj
     return paths.put(request.obj, ("status", "allocatable"), dict(capacity))  # type: ignore[no-any-return]  # an object
 

@@ -38,6 +38,8 @@ def test_a_node_can_allocate_its_capacity() -> None:
     assert node["status"]["allocatable"] == {"cpu": "4"}
     told = thing("Node", status={"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}})
     assert admitted(told) is told
+    junk = thing("Node", status={"capacity": "much"})
+    assert admitted(junk) is junk, "the schema has the word on what is no map"
 
 
 TAINT = {"key": "a", "effect": "NoSchedule"}
