@@ -177,7 +177,7 @@ def marked_for_deletion(obj: Obj, options: DeleteOptions, now: datetime) -> Obj:
     """
     meta = dict(obj["metadata"])
     finalizers = _finalizers(obj, options.propagation)
-    if obj["kind"] == CRD.kind and CLEANUP not in finalizers:
+    if key_of(obj).group_kind == CRD and CLEANUP not in finalizers:
         finalizers = [*finalizers, CLEANUP]
     meta.pop("finalizers", None)
     if finalizers:
@@ -186,9 +186,9 @@ def marked_for_deletion(obj: Obj, options: DeleteOptions, now: datetime) -> Obj:
     running = meta.get("deletionTimestamp")
     shorter = running and grace < int(meta.get("deletionGracePeriodSeconds") or 0)
     if not running or shorter:
+        meta["deletionTimestamp"] = _deadline(meta, grace, now)
         if obj["kind"] != "Namespace":
             meta["deletionGracePeriodSeconds"] = grace
-        meta["deletionTimestamp"] = _deadline(meta, grace, now)
         if not running and meta.get("generation"):
             meta["generation"] += 1
     out: Obj = {**obj, "metadata": meta}
@@ -208,7 +208,7 @@ def _deadline(meta: Mapping[str, Any], grace: int, now: datetime) -> str:
 
 def _finalizers(obj: Obj, policy: str) -> list[str]:
     present = list(obj["metadata"].get("finalizers") or ())
-    kind = GroupKind(*_group_kind(obj))
+    kind = key_of(obj).group_kind
     if not policy:
         held = ORPHAN in present or FOREGROUND in present
         if held or kind not in ORPHANING:
@@ -217,11 +217,6 @@ def _finalizers(obj: Obj, policy: str) -> list[str]:
     wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy)
     kept = [name for name in present if name not in (ORPHAN, FOREGROUND) or name == wanted]
     return [*kept, wanted] if wanted and wanted not in kept else kept
-
-
-def _group_kind(obj: Obj) -> tuple[str, str]:
-    key = key_of(obj)
-    return key.group, key.kind
 
 
 def _grace_s(obj: Obj, options: DeleteOptions) -> int:

@@ -31,7 +31,13 @@ CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 PODS: Final = "/api/v1/namespaces/default/pods"
 WIDGETS: Final = "/apis/ex.io/v1/namespaces/default/widgets"
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERBS: Final = {
+    "GET": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
 _OF_NAMESPACE: Final = ("status", "finalize")
 
 
@@ -119,7 +125,9 @@ class Api:
         return self.tell("DELETE", url, body)
 
     def watch(self, url: str, since: int = 0) -> tuple[list[WatchEvent], int]:
-        return self.world.watch(request("GET", url + ("&" if "?" in url else "?") + "watch=1"), since)
+        return self.world.watch(
+            request("GET", url + ("&" if "?" in url else "?") + "watch=1"), since
+        )
 
     def wait(self, **span: float) -> datetime:
         self.now += timedelta(**span)

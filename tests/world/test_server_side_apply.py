@@ -9,9 +9,7 @@ import pytest
 from tests.world.api import CONFIG_MAPS, CRDS, Api, config_map, recorded
 
 SCENARIOS: dict[str, Any] = recorded("apply.json")
-FLEETING = frozenset(
-    {"uid", "resourceVersion", "creationTimestamp", "time", "lastTransitionTime"}
-)
+FLEETING = frozenset({"uid", "resourceVersion", "creationTimestamp", "time", "lastTransitionTime"})
 ADDED_BY_ADMISSION = frozenset({"targetPort", "sessionAffinity"})  # no admission in these worlds
 
 
@@ -64,7 +62,11 @@ def test_apply_in_another_version_keeps_one_entry() -> None:
     for version in ("v1alpha1", "v1beta1"):
         url = f"/apis/apps.kruise.io/{version}/namespaces/default/clonesets/w"
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}
-        sent = {**body, "apiVersion": f"apps.kruise.io/{version}", "spec": {**spec, "template": template}}
+        sent = {
+            **body,
+            "apiVersion": f"apps.kruise.io/{version}",
+            "spec": {**spec, "template": template},
+        }
         api.apply(url, sent)
     listed = api.get(url)["metadata"]["managedFields"]
     assert [(e["manager"], e["apiVersion"]) for e in listed] == [("gk", "apps.kruise.io/v1beta1")]
