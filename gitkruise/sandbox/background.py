@@ -40,7 +40,6 @@ def start_detached(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            cwd="/",
         )
     end = time.monotonic() + within_s
     while time.monotonic() < end:

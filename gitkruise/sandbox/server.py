@@ -41,7 +41,9 @@ from gitkruise.sandbox.state import (
 )
 from gitkruise.sandbox.storage import Store
 from gitkruise.sandbox.tables import Shaper
+from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
+from gitkruise.world.expiry import EventExpiry
 from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.namespaces import NamespaceController
@@ -165,9 +167,9 @@ async def _open_cluster(
 
 
 def _parts(options: SandboxOptions) -> list[Part]:
-    parts: list[Part] = [GarbageCollector(), NamespaceController()]
+    parts: list[Part] = [GarbageCollector(), NamespaceController(), EventExpiry()]
     if options.kubelet:
-        parts += [Scheduler(), Kubelet(GENERAL.faster(options.speed))]
+        parts += [ClaimBinder(), Scheduler(), Kubelet(GENERAL.faster(options.speed))]
     return parts
 
 
