@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -154,13 +155,13 @@ def _deletion_problems(request: AdmissionRequest, spec: Obj, version: str) -> It
     """podsToDelete: no name twice; through v1alpha1 each new name must be a live pod of ours."""
     at: Path = ("spec", "scaleStrategy", "podsToDelete")
     names = paths.get(spec, "scaleStrategy", "podsToDelete", default=())
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         yield from (duplicate(at, name) for name in repeated)
         return
     if version != "v1alpha1":
         return
-    known = paths.get(request.old, "spec", "scaleStrategy", "podsToDelete", default=())
+    known = set(paths.get(request.old, "spec", "scaleStrategy", "podsToDelete", default=()))
     uid = paths.get(request.obj, "metadata", "uid", default="")
     for name in names:
         if name in known:

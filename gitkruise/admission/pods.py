@@ -152,14 +152,13 @@ def _deadline_problems(before: Obj, after: Obj) -> Iterator[Problem]:
 def _toleration_problems(before: Obj, after: Obj) -> Iterator[Problem]:
     """Each old toleration stays, but for its seconds."""
 
-    def named(spec: Obj) -> list[Obj]:
-        return [
-            {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+    def named(spec: Obj) -> set[frozenset[tuple[str, Any]]]:
+        return {
+            frozenset(pair for pair in toleration.items() if pair[0] != "tolerationSeconds")
             for toleration in spec.get("tolerations") or ()
-        ]
+        }
 
-    kept = named(after)
-    if any(toleration not in kept for toleration in named(before)):
+    if not named(before) <= named(after):
         text = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden(("spec", "tolerations"), text)
 
