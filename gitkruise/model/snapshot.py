@@ -20,7 +20,8 @@ class CloneSetSnapshot:
     likewise. `revisions` are those its selector matches and nobody else controls, oldest first;
     `other_revisions` hold foreign revisions by name, because a name can be taken. `nodes` maps
     node names to labels, and is filled only when spreading needs it.
-    `seed` names new pods: derived, never drawn, so that the same snapshot gives the same plan.
+    `seed` names new pods: derived, never drawn, so that the same snapshot gives the same plan;
+    `foreign_ids` are ids it would give whose pod names belong to somebody else.
     """
 
     key: ObjectKey
@@ -32,3 +33,4 @@ class CloneSetSnapshot:
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     now: datetime
     seed: int = 0
+    foreign_ids: frozenset[str] = frozenset()

@@ -10,6 +10,7 @@ import pytest
 from gitkruise.model.trace import render_text
 from gitkruise.wire.names import ObjectKey
 from tests.worlds import Lab, cloneset
+from tests.worlds import pod as stranger
 
 Story = tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]
 BAD: Final = "app:v2-bad"
@@ -117,3 +118,35 @@ def test_after_the_rollout_nothing_is_written() -> None:
     trace = lab.run(3600)
     assert trace.quiet
     assert lab.world.version == version
+
+
+def test_a_strangers_pod_with_the_next_name_is_left_alone() -> None:
+    """The same uid and generation give the same names, so a taken one must be seen."""
+    alone, shared, web = Lab(), Lab(), cloneset(replicas=0)
+    for lab in (alone, shared):
+        lab.apply(web)
+        lab.run(600)
+    alone.patch(web, {"spec": {"replicas": 2}})
+    alone.run(600)
+    taken, other = _names(alone)
+    shared.apply(stranger(taken))
+    shared.patch(web, {"spec": {"replicas": 2}})
+    shared.run(600)
+    assert {taken, other} < set(_names(shared))
+    owned = {p["metadata"]["name"] for p in shared.pods() if p["metadata"].get("ownerReferences")}
+    assert len(owned) == 2
+    assert owned & {taken, other} == {other}
+
+
+def test_names_of_new_pods_do_not_depend_on_other_writes() -> None:
+    quiet, busy = Lab(), Lab()
+    quiet.apply(cloneset(replicas=3))
+    raw = busy.apply(cloneset(replicas=3))
+    busy.patch(raw, {"metadata": {"labels": {"x": "y"}}})
+    for lab in (quiet, busy):
+        lab.run(600)
+    assert _names(quiet) == _names(busy)
+
+
+def _names(lab: Lab) -> list[str]:
+    return [p["metadata"]["name"] for p in lab.pods()]

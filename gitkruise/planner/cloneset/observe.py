@@ -5,17 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 from gitkruise.model.cloneset import CLONESET, CloneSetFacts, cloneset_facts
+from gitkruise.model.pod import POD, PodFacts, State
 from gitkruise.model.revision import Revision
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.model.view import View
+from gitkruise.planner.cloneset.budget import resolve_amounts
+from gitkruise.planner.cloneset.create import instance_ids
 from gitkruise.planner.order import topology_keys
 from gitkruise.planner.revisions import REVISION, in_order, revision_of
 from gitkruise.wire.names import GroupKind, ObjectKey, controller_of
 
 CLAIM = GroupKind("", "PersistentVolumeClaim")
 NODE = GroupKind("", "Node")
+_PREFIX_MAX: Final = 223  # characters of the owner's name in a revision's
+_SPARE: Final = 8  # ids looked at beyond those needed, in case some are taken
 
 
 def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnapshot | None:
@@ -29,16 +35,18 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
         return None
     owner = cloneset_facts(raw)
     ours, others = _revisions(view, owner)
+    pods = tuple(sorted(view.pods_of(owner.uid, owner.namespace), key=lambda p: p.name))
     return CloneSetSnapshot(
         key=key,
         owner=owner,
-        pods=tuple(sorted(view.pods_of(owner.uid, owner.namespace), key=lambda p: p.name)),
+        pods=pods,
         claims=tuple(view.owned(owner.uid, CLAIM, owner.namespace)),
         revisions=in_order(ours),
         other_revisions={r.name: r for r in others},
         nodes=_nodes(view, owner),
         now=now,
         seed=_seed(owner),
+        foreign_ids=_foreign_ids(view, owner, pods),
     )
 
 
@@ -56,9 +64,6 @@ def _revisions(view: View, owner: CloneSetFacts) -> tuple[list[Revision], list[R
     return ours, others
 
 
-_PREFIX_MAX = 223
-
-
 def _nodes(view: View, owner: CloneSetFacts) -> Mapping[str, Mapping[str, str]]:
     """Node labels by name, when the template spreads its pods."""
     if not topology_keys(owner.template):
@@ -69,7 +74,25 @@ def _nodes(view: View, owner: CloneSetFacts) -> Mapping[str, Mapping[str, str]]:
     }
 
 
+def _foreign_ids(view: View, owner: CloneSetFacts, pods: tuple[PodFacts, ...]) -> frozenset[str]:
+    """Of the ids this round may give to new pods, those whose names are taken by strangers."""
+    here = sum(p.active and p.state != State.PREPARING_DELETE for p in pods)
+    missing = owner.replicas + resolve_amounts(owner).surge - here
+    if missing <= 0:
+        return frozenset()
+    names = {p.name for p in pods}
+    prefix = f"{owner.name}-"
+    used = {p.name.removeprefix(prefix) for p in pods}
+    wanted = instance_ids(_seed(owner), missing + _SPARE, taken=used)
+    found = ((i, ObjectKey(*POD, owner.namespace, f"{prefix}{i}")) for i in wanted)
+    return frozenset(i for i, key in found if key.name not in names and view.get(key) is not None)
+
+
 def _seed(owner: CloneSetFacts) -> int:
-    """Names follow from who asks and which version of it: nothing is drawn."""
-    text = f"{owner.uid}/{owner.resource_version}"
+    """Names follow from who asks, and for which spec: nothing is drawn.
+
+    Not from the resourceVersion: a creation whose answer was lost must find the same name again,
+    and a preview must foresee it, and both see other resourceVersions than the round that acts.
+    """
+    text = f"{owner.uid}/{owner.generation}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")

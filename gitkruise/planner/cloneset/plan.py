@@ -96,12 +96,12 @@ def _stuck_scaling(owner: CloneSetFacts) -> bool:
 
 def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> frozenset[str]:
     """Instance ids a new pod must not get: of pods that are still there in any shape, and of
-    claims that are going."""
+    claims that are going, and of pods of others."""
     going = {instance_id(c) for c in snapshot.claims} - {instance_id(c) for c in claims}
     inactive = {p.instance_id for p in snapshot.pods if not p.active}
     prefix = f"{snapshot.owner.name}-"
     names = {p.name.removeprefix(prefix) for p in snapshot.pods}
-    return frozenset(going | inactive | names)
+    return frozenset(going | inactive | names | snapshot.foreign_ids)
 
 
 def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
