@@ -118,7 +118,7 @@ def _owner_keys(world: World, obj: Obj) -> Iterable[ObjectKey]:
 
 
 def _owner(world: World, obj: Obj, ref: Mapping[str, Any]) -> Obj | None:
-    """The owner a reference names, if it exists with that uid where the dependent may have owners."""
+    """The owner a reference names, if it exists with that uid where owners may be."""
     group, _ = split_api_version(ref["apiVersion"])
     namespace = obj["metadata"].get("namespace") or ""
     for place in dict.fromkeys((namespace, "")):

@@ -1,4 +1,4 @@
-"""The garbage collector by the worked cases D68 to D74, and what makes it hard: cycles, refusals."""
+"""The garbage collector by the worked cases D68 to D73; cycles, refusals, restarts."""
 
 from __future__ import annotations
 

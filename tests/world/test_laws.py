@@ -1,4 +1,4 @@
-"""The model cluster against a dict: versions, uids, locks, watches and dry runs under any history."""
+"""The model cluster against a dict: versions, uids, locks, watches, dry runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEED_WORLD = Api().world  # made once: a fork is cheap and as good
 
 
 class ClusterAgainstDict(RuleBasedStateMachine):
-    """`model` is name -> (data, labels); everything else the cluster claims is checked on the way."""
+    """`model` is name -> (data, labels); all else the cluster claims is checked on the way."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,6 +76,7 @@ class ClusterAgainstDict(RuleBasedStateMachine):
     def stale_put(self, name: str, data: Any) -> None:
         """A-3: a wrong version or uid is a 409 without effect."""
         before = self.api.world.version
+        code = 0
         for lock in ({"resourceVersion": "1"}, {"uid": "somebody-else"}):
             code = self.api.code("PUT", self.url(name), config_map(name, data, **lock))
             assert code == (409 if name in self.model else 404)

@@ -1,4 +1,4 @@
-"""Namespaces: born with a service account, emptied in order, gone when nothing holds them (D.18)."""
+"""Namespaces: born with a service account, emptied in order, gone when nothing holds them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,8 @@ def test_applying_again_leaves_times_alone() -> None:
 
 
 def test_apply_in_another_version_keeps_one_entry() -> None:
-    api, spec = Api(), {"selector": {"matchLabels": {"a": "b"}}, "replicas": 2}
+    api, url = Api(), ""
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "replicas": 2}
     body: dict[str, Any] = {"kind": "CloneSet", "metadata": {"name": "w"}, "spec": spec}
     for version in ("v1alpha1", "v1beta1"):
         url = f"/apis/apps.kruise.io/{version}/namespaces/default/clonesets/w"
