@@ -1,0 +1,51 @@
+"""How fast nodes are and which images fail on them, by rules a user can rely on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gitkruise.world.profiles import FAST, GENERAL, PROFILES, ImageFate
+
+FATES = {
+    "nginx": None,
+    "nginx:1.27": None,
+    "shop/web:v2-bad": ImageFate.PULL_FAILS,
+    "registry.example.com:5000/web:missing": ImageFate.PULL_FAILS,
+    "web:broken-3": ImageFate.PULL_FAILS,
+    "web:v1-crash": ImageFate.CRASHES,
+    "web:unready": ImageFate.NEVER_READY,
+    "broken/bad:v1": None,  # only the tag tells
+    "bad.example.com:5000/web": None,
+    "web@sha256:bad": None,
+    "web:bad@sha256:00": ImageFate.PULL_FAILS,
+}
+
+
+@pytest.mark.parametrize(("image", "fate"), FATES.items())
+def test_the_tag_of_an_image_tells_its_fate(image: str, fate: ImageFate | None) -> None:
+    assert GENERAL.fate_of(image) is fate
+
+
+def test_delays_are_divided_by_speed_and_spread_by_jitter() -> None:
+    assert FAST.faster(4).delay_s(2, seed="x") == 0.5
+    spread = [GENERAL.delay_s(10, seed=str(i)) for i in range(200)]
+    assert all(7 <= delay < 13 for delay in spread)
+    assert min(spread) < 8
+    assert max(spread) > 12
+    assert spread[0] == GENERAL.delay_s(10, seed="0")
+
+
+def test_profiles_go_by_their_names() -> None:
+    assert {name: profile.name for name, profile in PROFILES.items()} == {
+        "fast": "fast",
+        "general": "general",
+        "chaos": "chaos",
+    }
+
+
+@pytest.mark.parametrize(("speed", "jitter", "trouble"), [(0, 0, 0), (1, 1, 0), (1, 0, 1.5)])
+def test_a_senseless_profile_is_refused(speed: float, jitter: float, trouble: float) -> None:
+    with pytest.raises(AssertionError):
+        replace(FAST, speed=speed, jitter=jitter, trouble=trouble)
