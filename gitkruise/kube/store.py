@@ -236,6 +236,7 @@ class Store:
         if old is not None and new.version <= old.version:
             return
         if old is not None and old.uid != new.uid:
+            self._gone[old.uid] = old  # its successor lives, so it is deleted, shown or not
             self._remove(old.uid, old.version)
             old = None
         self._index(old, new)

@@ -129,6 +129,15 @@ def test_a_relist_ends_the_memory_of_our_deletes(store: Store) -> None:
     assert not store._gone
 
 
+def test_a_predecessor_of_our_create_does_not_come_back(store: Store) -> None:
+    store.note_write(pod("a", 20, uid="new"))
+    store.note_delete(key("a"), "new", {"kind": "Status", "status": "Success"})
+    store.apply(FEED, Apply(pod("a", 12)))
+    assert held(store) == {"b": AB["b"]}
+    store.apply(FEED, Delete(pod("a", 13)))
+    assert set(store._gone) == {"new"}
+
+
 def test_a_relist_from_before_our_delete_does_not_end_its_memory(store: Store) -> None:
     gone = {"kind": "Status", "status": "Success"}
     store.apply(FEED, Init())
