@@ -65,7 +65,8 @@ class SandboxOptions:
     """What one sandbox is like. `state_dir` None (or `ephemeral`) keeps nothing on disk.
 
     `port` 0 takes the last one again or a free one. `speed` divides the delays of the simulated
-    kubelet. `kubeconfig` is written once the server answers and removed at the end.
+    kubelet. `kubeconfig` is written once the server answers and removed at the end. `kubelet`
+    False leaves pods to the outside: scheduling, running, collecting what they owned.
     """
 
     state_dir: Path | None = None
@@ -167,9 +168,15 @@ async def _open_cluster(
 
 
 def _parts(options: SandboxOptions) -> list[Part]:
-    parts: list[Part] = [GarbageCollector(), NamespaceController(), EventExpiry()]
+    """Who acts by itself. Without a kubelet everything pods need is left to the outside.
+
+    That includes garbage collection: whoever plays kubelet (the conformance runner) decides when
+    a deleted pod's claims go.
+    """
+    parts: list[Part] = [NamespaceController(), EventExpiry()]
     if options.kubelet:
-        parts += [ClaimBinder(), Scheduler(), Kubelet(GENERAL.faster(options.speed))]
+        kubelet = Kubelet(GENERAL.faster(options.speed))
+        parts += [GarbageCollector(), ClaimBinder(), Scheduler(), kubelet]
     return parts
 
 
