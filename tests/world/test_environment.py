@@ -1,4 +1,4 @@
-"""What keeps a container from starting: missing ConfigMaps, Secrets and keys, as kubelet says it."""
+"""What keeps a container from starting: missing ConfigMaps, Secrets, keys; as kubelet says it."""
 
 from __future__ import annotations
 
