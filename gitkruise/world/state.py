@@ -37,15 +37,24 @@ class Record:
 
 @dataclass(slots=True)
 class Bucket:
-    """The objects of one kind in one namespace; `ordered` is the name order, made on demand."""
+    """The objects of one kind in one namespace; `names` is their order, made on demand."""
 
     objects: dict[str, Obj] = field(default_factory=dict)
-    ordered: list[Obj] | None = None
+    names: list[str] | None = None
 
     def in_order(self) -> list[Obj]:
-        if self.ordered is None:
-            self.ordered = [obj for _, obj in sorted(self.objects.items())]
-        return self.ordered
+        if self.names is None:
+            self.names = sorted(self.objects)
+        return [self.objects[name] for name in self.names]
+
+    def put(self, name: str, obj: Obj) -> None:
+        if name not in self.objects:
+            self.names = None
+        self.objects[name] = obj
+
+    def drop(self, name: str) -> None:
+        del self.objects[name]
+        self.names = None
 
 
 @dataclass(slots=True)
@@ -99,7 +108,7 @@ class State:
         buckets = self._buckets.get(group_kind, {})
         if namespace or set(buckets) <= {""}:
             bucket = buckets.get(namespace)
-            return list(bucket.in_order()) if bucket else []
+            return bucket.in_order() if bucket else []
         names = sorted(buckets, key=lambda name: name + "/")
         return [obj for name in names for obj in buckets[name].in_order()]
 
@@ -133,8 +142,10 @@ class State:
             and key.group == group_kind.group
             and key.namespace == namespace
         )
-        found = (self.get(key) for key in sorted(keys))
-        return [obj for obj in found if obj is not None]
+        bucket = self._buckets.get(group_kind, {}).get(namespace)
+        if bucket is None:
+            return []
+        return [bucket.objects[name] for name in sorted(key.name for key in keys)]
 
     def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
         """Facts of the pods owned by `uid`, in name order; read once per observed version."""
@@ -190,7 +201,7 @@ class State:
         """An independent copy that shares the (immutable) objects and forgets the past."""
         twin = State(self.catalog, admit=self.admit, seed=self.seed)
         twin._buckets = {
-            group_kind: {ns: Bucket(dict(b.objects), b.ordered) for ns, b in spaces.items()}
+            group_kind: {ns: Bucket(dict(b.objects), b.names) for ns, b in spaces.items()}
             for group_kind, spaces in self._buckets.items()
         }
         twin._owned = {uid: dict(keys) for uid, keys in self._owned.items()}
@@ -202,14 +213,11 @@ class State:
     def _place(self, key: ObjectKey, before: Obj | None, after: Obj) -> None:
         spaces = self._buckets.setdefault(key.group_kind, {})
         bucket = spaces.setdefault(key.namespace, Bucket())
-        bucket.objects[key.name] = after
-        bucket.ordered = None
+        bucket.put(key.name, after)
         self._reindex(key, _owner_uids(before), _owner_uids(after))
 
     def _remove(self, key: ObjectKey, before: Obj) -> None:
-        bucket = self._buckets[key.group_kind][key.namespace]
-        del bucket.objects[key.name]
-        bucket.ordered = None
+        self._buckets[key.group_kind][key.namespace].drop(key.name)
         self._facts.pop(key, None)
         self._reindex(key, _owner_uids(before), ())
 

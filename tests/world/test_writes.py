@@ -252,7 +252,8 @@ def test_whoami_and_can_i() -> None:
 def test_an_untracked_object_stays_untracked_until_applied() -> None:
     api = Api()
     api.post(CONFIG_MAPS, config_map("a", {"x": "1"}))
-    for change in ({"metadata": {"managedFields": [{}]}}, {"data": {"y": "2"}}):
+    changes: list[dict[str, Any]] = [{"metadata": {"managedFields": [{}]}}, {"data": {"y": "2"}}]
+    for change in changes:
         assert "managedFields" not in api.merge(CONFIG_MAPS + "/a", change)["metadata"]
     url = CONFIG_MAPS + "/a?fieldManager=gk"
     after = api.tell("PATCH", url, config_map("a", {"x": "1"}), APPLY_PATCH)
