@@ -25,7 +25,7 @@ DEPLOYMENT = {
     "metadata": {"name": "d"},
     "spec": {"selector": CLONESET["spec"]["selector"], "template": CLONESET["spec"]["template"]},
 }
-JUNK = st.sampled_from(
+JUNK: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, -1, 2**40, 1.5, "", "x", "1Gi", "50%", [], [None], ["x"], [{}], {}, {"x": None},
      {"x": {}}, [[]], "\ud800", "1e99"]
 )  # fmt: skip
