@@ -169,10 +169,11 @@ class Executor:
 
     async def _delete(self, action: Delete, owner: ObjectKey) -> Applied:
         kind = self._kind_at(action.key, action.version)
+        seen = {"uid": action.uid, "resourceVersion": action.resource_version}
         options: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": {"uid": action.uid, "resourceVersion": action.resource_version},
+            "preconditions": {name: value for name, value in seen.items() if value},
         }
         if action.propagation:
             options["propagationPolicy"] = action.propagation

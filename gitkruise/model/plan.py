@@ -61,7 +61,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete one object; uid and resourceVersion go along as preconditions."""
+    """Delete one object; uid and resourceVersion ("": any) go along as preconditions."""
 
     key: ObjectKey
     version: str
