@@ -44,8 +44,8 @@ schemas: $(VENV)/dev ## Generate schemas and CRDs again
 
 .PHONY: lock
 lock: $(VENV)/dev ## Pin dependencies again
-	$(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe -o requirements.txt pyproject.toml --build-deps-for=editable
-	$(BIN)/pip-compile -q --generate-hashes --strip-extras --allow-unsafe --extra dev -o requirements-dev.txt pyproject.toml
+	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --generate-hashes --strip-extras --allow-unsafe -o requirements.txt pyproject.toml --build-deps-for=editable
+	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --generate-hashes --strip-extras --allow-unsafe --extra dev -o requirements-dev.txt pyproject.toml
 
 .PHONY: clean
 clean: ## Remove what these targets made
