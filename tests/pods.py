@@ -20,6 +20,13 @@ _STATES: Final = {
     "PD": "PreparingDelete",
     "": "Normal",
 }
+_OWNER: Final = {
+    "apiVersion": "apps.kruise.io/v1beta1",
+    "kind": "CloneSet",
+    "name": "web",
+    "uid": OWNER_UID,
+    "controller": True,
+}
 _TOKEN: Final = re.compile(r"(\d*)×?([noNO])(?:\[(\w+)\])?([+-])(x?)")
 
 
@@ -47,20 +54,13 @@ def raw_pod(
         **({"lifecycle.apps.kruise.io/state": state} if state else {}),
         **(labels or {}),
     }
-    owner = {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "name": "web",
-        "uid": OWNER_UID,
-        "controller": True,
-    }
     meta = {
         "name": name,
         "namespace": "shop",
         "uid": f"uid-{name}",
         "resourceVersion": "7",
         "labels": wire,
-        "ownerReferences": [owner],
+        "ownerReferences": [_OWNER],
         "creationTimestamp": stamp(-7200),
     }
     container = {"name": "main", "image": "nginx:1.25"}

@@ -95,8 +95,13 @@ class Waiting(_Wire, frozen=True):
     message: str = ""
 
 
+class Running(_Wire, frozen=True):
+    started_at: datetime | None = None
+
+
 class ContainerState(_Wire, frozen=True):
     waiting: Waiting | None = None
+    running: Running | None = None
 
 
 class ContainerStatus(_Wire, frozen=True):
@@ -108,6 +113,11 @@ class ContainerStatus(_Wire, frozen=True):
     restart_count: int = 0
     resources: Resources | None = None
     state: ContainerState | None = None
+
+    @property
+    def started(self) -> datetime | None:
+        """When the container that runs now was started."""
+        return self.state.running.started_at if self.state and self.state.running else None
 
     @property
     def waiting(self) -> Waiting | None:

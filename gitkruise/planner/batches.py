@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.model import labels as wire
-from gitkruise.model.pod import Container, PodFacts, Resources
+from gitkruise.model.pod import Container, ContainerStatus, PodFacts, Resources
 from gitkruise.planner.inplace import METADATA_FIELD, NOT_OURS, UpdateSpec
 from gitkruise.planner.inplace_state import InPlaceState
 from gitkruise.wire.gojson import ordered
 from gitkruise.wire.hashes import dump_hash
 from gitkruise.wire.names import Obj
 from gitkruise.wire.quantity import parse_quantity
-from gitkruise.wire.times import format_time
+from gitkruise.wire.times import format_time, parse_time
 
 _KINDS: Final = ("labels", "annotations")
 
@@ -161,9 +161,22 @@ def _stale_image(pod: PodFacts, state: InPlaceState) -> str:
         status = running.get(name)
         if status is None:
             return f"container {name} to report a status"
-        if status.image_id == image_id and status.image != _with_tag(images.get(name, "")):
+        if status.image_id != image_id or status.image == _with_tag(images.get(name, "")):
+            continue
+        if not _restarted(status, state):
             return f"container {name} to run {images.get(name, '')}"
     return ""
+
+
+def _restarted(status: ContainerStatus, state: InPlaceState) -> bool:
+    """The container was started after its image was changed.
+
+    Nodes report the first name under which they know an image, so that a new tag of the same
+    content would never show; OpenKruise waits for it for ever.
+    """
+    changed = [parse_time(at) for at, names in state.batches if status.name in names]
+    last = changed[-1] if changed else None
+    return last is not None and status.started is not None and status.started > last
 
 
 def _with_tag(image: str) -> str:

@@ -253,7 +253,10 @@ def terminating(instance: str) -> PodFacts:
     return pod_facts(raw_pod(f"web-{instance}", revision=NEW_NAME, **gone))
 
 
-REUSE: Final[dict[str, Any]] = {"scaleStrategy": {"enablePVCReuse": True}, "volumeClaimTemplates": [CLAIM]}
+REUSE: Final[dict[str, Any]] = {
+    "scaleStrategy": {"enablePVCReuse": True},
+    "volumeClaimTemplates": [CLAIM],
+}
 NO_REUSE: Final[dict[str, Any]] = {"volumeClaimTemplates": [CLAIM]}
 
 
@@ -324,3 +327,13 @@ def test_current_revision_with_garbage_is_named_and_the_rest_goes_on() -> None:
     assert created(made) == [NEW_NAME] * 3
     assert made.status is not None
     assert broken.name in made.status["conditions"][0]["message"]
+
+
+def test_a_template_that_is_none_is_named_and_moves_nobody() -> None:
+    raw = cloneset(template={"spec": {"containers": "nginx"}})
+    made = plan(raw, pods("5o+", MARKS))
+    assert made.actions == ()
+    assert made.status is not None
+    assert "spec.template" in made.status["conditions"][0]["message"]
+    again = plan({**raw, "status": made.status}, pods("5o+", MARKS))
+    assert (again.status, again.events) == (None, ())

@@ -166,6 +166,26 @@ def test_batch_done(row: tuple[InPlaceState, PodFacts, bool, bool]) -> None:
     assert (batch_done(pod, state, vertical=vertical) == "") is done
 
 
+@pytest.mark.parametrize(
+    ("started", "done"),
+    [("2026-07-02T10:00:05Z", True), ("2026-07-02T09:00:00Z", False)],
+    ids=["started after the change", "still the old one"],
+)
+def test_quirk_a_new_tag_of_the_same_content_completes(started: str, done: bool) -> None:
+    """The node goes on reporting the old tag; OpenKruise waits for the new one for ever."""
+    status = {
+        "name": "c1",
+        "image": "img:1",
+        "imageID": "same",
+        "state": {"running": {"startedAt": started}},
+    }
+    raw = raw_pod(
+        "web-a", containers=[{"name": "c1", "image": "img:2"}], containerStatuses=[status]
+    )
+    state = fresh(image_ids={"c1": "same"}, batches=BATCH)
+    assert (batch_done(pod_facts(raw), state, vertical=False) == "") is done
+
+
 def reported(pod_env: list[Any], plain: str, env: str) -> PodFacts:
     """A pod whose node agent reports the hashes of the JSON texts `plain` and `env`."""
     entry = {

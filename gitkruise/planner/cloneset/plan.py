@@ -30,6 +30,7 @@ from gitkruise.planner.cloneset.status import (
 from gitkruise.planner.cloneset.update import held_by_scaling, plan_update
 from gitkruise.planner.revisions import next_revisions, truncate
 from gitkruise.wire.names import Obj
+from gitkruise.wire.normal_form import Malformed
 
 _TICK = timedelta(milliseconds=1)  # minReadySeconds must have passed strictly
 
@@ -38,12 +39,15 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
     """What to do next for one CloneSet. Pure: the same snapshot gives the same plan.
 
     Scaling and updating never share a round; what was started is finished in every round.
-    Raises wire.normal_form.Malformed for a pod template that is none.
+    A pod template that is none (no admission kept it out) moves no pod and is said so.
     """
     owner = snapshot.owner
     owned = claim_pods(owner, snapshot.pods)
     claims, claim_writes = clean_claims(owner, snapshot.pods, snapshot.claims)
-    history = next_revisions(owner, snapshot.revisions, snapshot.other_revisions)
+    try:
+        history = next_revisions(owner, snapshot.revisions, snapshot.other_revisions)
+    except Malformed as error:
+        return _unreadable(snapshot, f"spec.template: {error}")
     this = Round(
         owner=owner,
         amounts=resolve_amounts(owner),
@@ -67,6 +71,17 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         out.actions += _housekeeping(this, snapshot)
     _hold_inactive(snapshot.pods, out)
     return _conclude(this, out)
+
+
+def _unreadable(snapshot: CloneSetSnapshot, text: str) -> Plan:
+    """Nothing can be done before the spec is mended; the condition and an event name the spot."""
+    owner = snapshot.owner
+    listed = tuple(owner.status.get("conditions") or ())
+    made = rule.put(listed, rule.condition(FAILED_UPDATE, "True", message=text), snapshot.now)
+    if made == listed:
+        return Plan()
+    status = {**owner.status, "conditions": [dict(c) for c in made]}
+    return Plan(events=(Event("Warning", FAILED_UPDATE, text),), status=status)
 
 
 def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting: bool) -> None:
