@@ -37,7 +37,7 @@ def touched(schema: Node, obj: Obj, old: Obj) -> list[Part]:
 
 def _within(part: Part, old: Any) -> Iterator[Part]:
     path, value, node = part
-    if value is old and old is not None:
+    if old is not None and (value is old or (type(value) is type(old) and _same(value, old))):
         return
     if node is None or not _alike(value, old, node) or len(path) >= DEPTH_MAX:
         yield part
@@ -47,6 +47,10 @@ def _within(part: Part, old: Any) -> Iterator[Part]:
     else:
         for index, item in enumerate(value):
             yield from _within(Part((*path, index), item, node.items), old[index])
+
+
+def _same(value: Any, old: Any) -> bool:
+    return isinstance(value, str | int | float) and bool(value == old)
 
 
 def _alike(value: Any, old: Any, node: Node) -> bool:
