@@ -94,7 +94,13 @@ def test_a_clone_set_from_apply_to_delete(kube: Kubectl) -> None:
     kube("patch", "clone", "web", "--type=merge", "-p", '{"spec":{"minReadySeconds":0}}')
     kube("label", "clone", "web", "tier=front")
     kube("annotate", "clone", "web", "note=x")
-    kube("wait", "clone/web", "--for=jsonpath={.status.updatedReadyReplicas}=3", "--timeout=30s")
+    words = [kube._program, "get", "clone", "web", "-w", "-o", "jsonpath={.status}{'\\n'}"]
+    with subprocess.Popen(words, env=kube._env, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        for line in watch.stdout:
+            if json.loads(line or "{}").get("updatedAvailableReplicas") == 3:
+                break
+        watch.terminate()
     header, row = kube("get", "clonesets").splitlines()
     assert header.split() == [
         "NAME", "DESIRED", "UPDATED", "UPDATED_READY", "UPDATED_AVAILABLE", "READY", "TOTAL", "AGE",
