@@ -118,8 +118,8 @@ def test_a_clone_set_from_apply_to_delete(kube: Kubectl) -> None:
     refused = kube.run("exec", name, "--", "ls")
     assert refused.returncode != 0
     assert "simulated" in refused.stderr
-    kube("delete", "clone", "web")
-    kube("wait", "pod", "-l", "app=web", "--for=delete", "--timeout=30s")
+    kube("delete", "clone", "web", "--cascade=foreground", "--timeout=30s")
+    assert kube("get", "pods", "-l", "app=web", "-o", "name") == ""
 
 
 def test_config_maps_both_ways_of_apply(kube: Kubectl) -> None:
