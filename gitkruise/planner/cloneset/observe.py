@@ -34,8 +34,8 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
     if raw is None:
         return None
     owner = cloneset_facts(raw)
-    ours, others = _revisions(view, owner)
     pods = tuple(sorted(view.pods_of(owner.uid, owner.namespace), key=lambda p: p.name))
+    ours, others = _revisions(view, owner, pods)
     return CloneSetSnapshot(
         key=key,
         owner=owner,
@@ -50,18 +50,38 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
     )
 
 
-def _revisions(view: View, owner: CloneSetFacts) -> tuple[list[Revision], list[Revision]]:
-    """Revisions that are ours by selector and control, and others whose names we might want."""
+def _revisions(
+    view: View, owner: CloneSetFacts, pods: tuple[PodFacts, ...]
+) -> tuple[list[Revision], list[Revision]]:
+    """Revisions that are ours by selector and control, and others whose names we might want.
+
+    Ownerless ones are ours too. The namespace is searched for them, and for taken names, only
+    while something is missing: a namespace may hold ten thousand revisions.
+    """
+    owned = view.owned(owner.uid, REVISION, owner.namespace)
+    if _complete(owner, pods, {str(raw["metadata"]["name"]) for raw in owned}):
+        selected = (raw for raw in owned if owner.selects(raw["metadata"].get("labels") or {}))
+        return [revision_of(raw) for raw in selected], []
     ours: list[Revision] = []
     others: list[Revision] = []
     for raw in view.objects(REVISION, owner.namespace):
         controller = controller_of(raw)
         mine = controller is None or controller.get("uid") == owner.uid
-        if mine and owner.selector.matches(raw["metadata"].get("labels") or {}):
+        if mine and owner.selects(raw["metadata"].get("labels") or {}):
             ours.append(revision_of(raw))
         elif raw["metadata"]["name"].startswith(f"{owner.name[:_PREFIX_MAX]}-"):
             others.append(revision_of(raw))
     return ours, others
+
+
+def _complete(owner: CloneSetFacts, pods: tuple[PodFacts, ...], names: set[str]) -> bool:
+    """The spec has been seen before, and all revisions anybody names are among `names`."""
+    if owner.status.get("observedGeneration") != owner.generation:
+        return False
+    short = {name.rpartition("-")[2] for name in names}
+    needed = {p.short_revision for p in pods if p.revision}
+    stated = {owner.status.get(key) for key in ("updateRevision", "currentRevision")}
+    return stated <= names and needed <= short
 
 
 def _nodes(view: View, owner: CloneSetFacts) -> Mapping[str, Mapping[str, str]]:
