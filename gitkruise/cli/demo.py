@@ -122,7 +122,7 @@ class _Telling:
 
     async def tell(self, stop: asyncio.Event) -> None:
         from gitkruise.app import controller, sandbox_controllers  # noqa: PLC0415
-        from gitkruise.cli.demo_story import STORY, Workbench  # noqa: PLC0415
+        from gitkruise.cli.demo_story import STORY, Workbench  # noqa: PLC0415  imports git
         from gitkruise.kube.auth import from_kubeconfig  # noqa: PLC0415
         from gitkruise.kube.clock import SystemClock  # noqa: PLC0415
         from gitkruise.kube.http import HttpTransport  # noqa: PLC0415
@@ -143,14 +143,15 @@ class _Telling:
             self._introduce(bench, sandbox, kubeconfig)
             transport = HttpTransport(from_kubeconfig([kubeconfig]), clock)
             began = clock.monotonic()
-            first = await self._push(bench, STORY[0])
-            async with controller(self._options(bench), transport, clock):
-                await self._chapter(STORY[0], 1, first, (clock, began))
-                for number, chapter in enumerate(STORY[1:], 2):
-                    await clock.sleep(PAUSE_S / wishes.speed)
-                    commit = await self._push(bench, chapter)
-                    await self._chapter(chapter, number, commit, (clock, began))
-                await self._written(clock)
+            commit = await self._push(bench, STORY[0])
+            async with controller(self._options(bench), transport, clock) as running:
+                for number, chapter in enumerate(STORY, 1):
+                    if number > 1:
+                        await clock.sleep(PAUSE_S / wishes.speed)
+                        commit = await self._push(bench, chapter)
+                    await self._chapter(bench, number, commit, (clock, began))
+                for outbox in running.outboxes.values():
+                    await outbox.flush()
                 self._conclude(bench, kubeconfig)
                 if not wishes.leave:
                     await stop.wait()
@@ -182,21 +183,26 @@ class _Telling:
         return await asyncio.to_thread(bench.push, chapter.subject)
 
     async def _chapter(
-        self, chapter: Chapter, number: int, commit: str, time: tuple[Clock, float]
+        self, bench: Workbench, number: int, commit: str, time: tuple[Clock, float]
     ) -> None:
         """Show one commit's rollout until it ends as the story says."""
+        from gitkruise.cli.demo_story import STORY  # noqa: PLC0415  imports git
+
         clock, began = time
+        chapter = STORY[number - 1]
         started = clock.monotonic()
         clock_text = _minutes(started - began)
         self._screen.say(f' {clock_text}  commit {number}  {commit[:7]}  "{chapter.subject}"')
         if chapter.lesson:
             self._screen.say(f"        {chapter.lesson}")
+        for line in bench.changed_lines() if number > 1 else ():
+            self._screen.say(f"        {line}")
         with self._screen:
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     while not self._ended(chapter, commit):
                         await self._news.next()
-                        self._screen.show(self._shown(chapter))
+                        self._screen.show(self._shown(chapter), clock.monotonic())
             except TimeoutError:
                 raise TimedOut(self._late(chapter)) from None
         took = clock.monotonic() - started
@@ -231,21 +237,21 @@ class _Telling:
 
         return f"        {rollout_bar(rollout, self._screen.style)}  in {took:.1f} s"
 
-    async def _written(self, clock: Clock) -> None:
-        """Give the last status commit the moment it needs."""
-        await clock.sleep(0.5)
-
     def _conclude(self, bench: Workbench, kubeconfig: Path) -> None:
-        say = self._screen.say
-        say("What you saw: five commits, no kubectl. Each outcome is in git:")
-        say(f"  git -C {bench.bare} log --oneline gitkruise/status/{CLUSTER}")
+        say, branch = self._screen.say, f"gitkruise/status/{CLUSTER}"
+        say(f"What you saw: five commits, no kubectl. What git remembers of it ({branch}):")
+        for line in bench.diary(branch):
+            say(f"  {line}")
         if self._wishes.leave:
             return
+        say()
         say("Try, in another terminal:")
         say(f"  git clone {bench.bare} shop && cd shop")
-        say("  edit partition in apps/checkout/cloneset.yaml, commit, push")
-        say(f"  KUBECONFIG={kubeconfig} gitkruise status")
-        say(f"  KUBECONFIG={kubeconfig} kubectl get clonesets,pods -n shop")
+        say(
+            "  edit `partition` or an image in apps/checkout/cloneset.yaml; git commit -a; git push"
+        )
+        say(f"  export KUBECONFIG={kubeconfig}")
+        say("  gitkruise status              kubectl get clonesets,pods -n shop")
         say("Ctrl-C to quit.")
 
 

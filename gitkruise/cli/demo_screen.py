@@ -14,16 +14,18 @@ from rich.text import Text
 from gitkruise.cli.progress import rollout_bar
 from gitkruise.cli.style import Style
 from gitkruise.model.record import Rollout
+from gitkruise.model.states import State
+from gitkruise.wire.names import ObjectKey
 
 
 class Screen:
     """Prints finished lines above, and keeps the rollouts of the moment below while it is open."""
 
     def __init__(self, style: Style, *, live: bool) -> None:
-        self.style, self._lines_only = style, not live
+        self.style = style
         self._console = Console(highlight=False, no_color=not style.colour) if live else None
         self._live: Live | None = None
-        self._last: list[str] = []
+        self._told: dict[ObjectKey, tuple[State | None, float, str]] = {}
 
     def __enter__(self) -> Self:
         if self._console is not None:
@@ -48,13 +50,20 @@ class Screen:
         else:
             click.echo(text)
 
-    def show(self, rollouts: Sequence[Rollout]) -> None:
-        """The rollouts of the moment; without a terminal only what changed is printed."""
+    def show(self, rollouts: Sequence[Rollout], now: float) -> None:
+        """The rollouts of the moment (`now` in seconds).
+
+        Without a terminal one line a rollout and second, and one for each state reached.
+        """
         lines = ["         " + rollout_bar(rollout, self.style) for rollout in rollouts]
         if self._live is not None:
             self._live.update(Text.from_ansi("\n".join(lines)))
-        elif lines != self._last:
-            for line in lines:
-                if line not in self._last:
-                    click.echo(line)
-        self._last = lines
+            return
+        for rollout, line in zip(rollouts, lines, strict=True):
+            if rollout.state is State.WAITING:
+                continue  # its counts still speak of the commit before
+            state, at, text = self._told.get(rollout.key, (None, 0.0, ""))
+            news = rollout.state is not state or now - at >= 1.0
+            if line != text and news:
+                self._told[rollout.key] = (rollout.state, now, line)
+                click.echo(line)

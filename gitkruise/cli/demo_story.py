@@ -56,7 +56,8 @@ class Workbench:
         file.write_bytes(edit_field(file.read_bytes(), FILES[key], key, path, value))
 
     def roll_back(self, key: ObjectKey) -> None:
-        """Write what gitkruise computes for going back to before the last commit."""
+        """Write what gitkruise computes for going back to before the last commit: the template
+        of then, and the partition that lets every pod return."""
         with Repository.open(str(self.clone)) as repository:
             head = repository.resolve(BRANCH)
             before = repository.commit(head).parents[0]
@@ -73,6 +74,20 @@ class Workbench:
         )  # fmt: skip
         self._git(self.clone, "push", "-q", "origin", f"HEAD:{BRANCH}")
         return self._git(self.clone, "rev-parse", "HEAD")
+
+    def diary(self, branch: str) -> list[str]:
+        """Subjects of the status branch, oldest first."""
+        text = self._git(self.bare, "log", "--reverse", "--format=%s", branch)
+        return [line.removesuffix(" [skip ci]") for line in text.splitlines()]
+
+    def changed_lines(self) -> list[str]:
+        """What the last commit changed, as `-` and `+` lines."""
+        text = self._git(self.clone, "show", "--format=", "--unified=0")
+        return [
+            line
+            for line in text.splitlines()
+            if line[:1] in {"-", "+"} and line[:3] not in {"---", "+++"}
+        ]
 
     def _git(self, where: Path, *words: str) -> str:
         environment = {
@@ -103,6 +118,7 @@ def _the_rest(bench: Workbench) -> None:
 
 def _bad_image(bench: Workbench) -> None:
     bench.set(CART, _IMAGE, "registry.example.com/cart:v9-broken")
+    bench.set(CART, _PARTITION, "50%")
 
 
 def _rollback(bench: Workbench) -> None:
@@ -126,7 +142,7 @@ STORY: Final = (
         change=_the_rest,
     ),
     Chapter(
-        subject="cart v9",
+        subject="cart v9, partition 50%",
         ends=State.STUCK,
         watch=CART,
         lesson="an image nobody can pull: the rollout stops itself, old pods keep serving",

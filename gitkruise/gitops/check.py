@@ -16,9 +16,10 @@ from gitkruise.model.pod import PodFacts
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.paths import get
+from gitkruise.wire.paths import get, put
 from gitkruise.wire.schema import unknown_fields, validate
 
+_NO_UID: Final = "00000000-0000-4000-8000-000000000000"  # what a server gives before it checks
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
@@ -133,7 +134,7 @@ def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Itera
         operation=CREATE if old is None else UPDATE,
         kind=kind,
         key=desired.key,
-        obj=desired.obj,
+        obj=put(desired.obj, ("metadata", "uid"), _NO_UID) if old is None else desired.obj,
         old=old,
         view=Nothing(),
     )
