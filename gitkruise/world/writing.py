@@ -195,9 +195,11 @@ def _goes(schema: Node, path: tuple[str | int, ...], value: Any) -> bool:
         if node is not None:
             node = node.items if isinstance(step, int) else node.child(step)
     child = node.child(path[-1]) if node is not None else None
-    if node is None or child is None or path[-1] in node.required:
+    if node is None or child is None:
         return False
-    return _omitted(child, value)
+    if value is None:  # decoding null into a Go field leaves it as it was: unset
+        return not child.nullable
+    return path[-1] not in node.required and _omitted(child, value)
 
 
 def without_empty(node: Node, value: Any) -> Any:
