@@ -147,7 +147,11 @@ class StatusDetails:
             "kind": self.kind,
             "uid": self.uid,
             "causes": [
-                {"reason": c.reason, "message": c.message, **({"field": c.field} if c.field else {})}
+                {
+                    "reason": c.reason,
+                    "message": c.message,
+                    **({"field": c.field} if c.field else {}),
+                }
                 for c in self.causes
             ],
             "retryAfterSeconds": self.retry_after_s,
@@ -213,7 +217,7 @@ class Conflict(ApiError):
 
 
 class ApplyConflict(ApiError):
-    """Server-side apply met fields of other managers; one cause a field, reason FieldManagerConflict."""
+    """Server-side apply met other managers' fields; one cause a field, FieldManagerConflict."""
 
     reason, status = "Conflict", 409
 

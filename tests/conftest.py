@@ -46,7 +46,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 def need(what: str, *, present: bool, how: str) -> None:
-    """Skip with the line that would enable the suite; under GITKRUISE_REQUIRE a skip is a failure."""
+    """Skip with the line that would enable it; under GITKRUISE_REQUIRE a skip is a failure."""
     if present:
         return
     if what in REQUIRED:

@@ -1,4 +1,4 @@
-"""Reading and changing raw objects by path; what a change does not touch is shared, never copied."""
+"""Reading and changing raw objects by path; what a change does not touch is shared."""
 
 from __future__ import annotations
 
