@@ -1,0 +1,1 @@
+"""The installed command as a user runs it: processes, sockets, real git, real time."""

@@ -1,0 +1,72 @@
+"""The demo tells its five chapters to the end and leaves nothing behind, also when interrupted."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import environment, gitkruise, started
+
+pytestmark = pytest.mark.e2e
+
+CHAPTERS = (
+    (r"commit 1 .*first release", "Done"),
+    (r"commit 2 .*partition 60%", "Held"),
+    (r"commit 3 .*partition 0", "Done"),
+    (r"commit 4 .*cart v9", "Stuck"),
+    (r"commit 5 .*roll back", "Done"),
+)
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_the_whole_story(tmp_path: Path) -> None:
+    state, scratch = tmp_path / "state", tmp_path / "tmp"
+    scratch.mkdir()
+    env = environment(state, TMPDIR=str(scratch), CI="true")
+    with started(gitkruise("demo", "--exit", "--speed", "20"), env, tmp_path) as demo:
+        port = int(demo.until(r"https://127\.0\.0\.1:\d+").rpartition("127.0.0.1:")[2].split()[0])
+        for title, ends in CHAPTERS:
+            demo.until(title)
+            demo.until(rf" {ends}\b.* in [0-9.]+ s$")
+        assert demo.ends() == 0
+        assert demo.group_is_gone()
+    assert not any("\x1b" in line for line in demo.lines)
+    assert port_is_free(port)
+    assert list(scratch.iterdir()) == []
+    assert not state.exists()
+
+
+def test_interrupted_in_the_middle(tmp_path: Path) -> None:
+    state, scratch = tmp_path / "state", tmp_path / "tmp"
+    scratch.mkdir()
+    env = environment(state, TMPDIR=str(scratch), CI="true")
+    with started(gitkruise("demo"), env, tmp_path) as demo:
+        url = re.search(r":(\d+)", demo.until(r"https://127\.0\.0\.1:\d+").partition("//")[2])
+        assert url
+        demo.until(r"checkout .*Rolling")
+        demo.signal(signal.SIGINT)
+        assert demo.ends() in {0, 130}
+        assert demo.group_is_gone()
+    assert not any("Traceback" in line for line in demo.lines), demo.lines
+    assert port_is_free(int(url.group(1)))
+    assert list(scratch.iterdir()) == []
+
+
+def test_keep_leaves_a_repository_to_read(tmp_path: Path) -> None:
+    kept = tmp_path / "shop"
+    env = environment(tmp_path / "state", CI="true")
+    words = gitkruise("demo", "--exit", "--speed", "50", "--keep", str(kept))
+    with started(words, env, tmp_path) as demo:
+        assert demo.ends() == 0
+    assert (kept / "shop-deploy.git" / "HEAD").exists()
+    with started(gitkruise("history", "--repo", str(kept / "shop-deploy.git")), env, kept) as told:
+        assert told.ends() == 0
+    assert sum("shop/checkout" in line for line in told.lines) == 3
