@@ -149,8 +149,8 @@ def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) ->
     now = SystemClock().now()
     before = base.objects if base else ()
     changes = changes_between(before, target.objects, catalog)
-    world = offline_world(before, catalog, gates, now)
-    forecast, unplayed = play(world, changes, target.objects, catalog, now, gates)
+    world, rested = offline_world(before, catalog, gates, now)
+    forecast, unplayed = play(world, changes, target.objects, catalog, rested, gates)
     return Preview(changes=changes, forecast=forecast, live=False, unplayed=unplayed)
 
 

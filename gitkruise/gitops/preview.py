@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from gitkruise.admission.chain import admit
+from gitkruise.admission.conversion import convert
 from gitkruise.errors import ApiError, Finding
 from gitkruise.kube.rawobject import thaw
 from gitkruise.kube.transport import Transport
@@ -20,16 +21,12 @@ from gitkruise.model.change import Change, ChangeKind, Desired
 from gitkruise.model.settings import Gates
 from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.marks import MANAGER
-from gitkruise.planner.workloads import WORKLOADS
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest
 from gitkruise.world.cluster import World
-from gitkruise.world.kubelet import Kubelet
-from gitkruise.world.preview import Forecast, predict
-from gitkruise.world.profiles import GENERAL
-from gitkruise.world.scheduler import Scheduler, add_nodes
-from gitkruise.world.simulate import Simulation
+from gitkruise.world.preview import Forecast, predict, settle
+from gitkruise.world.scheduler import add_nodes
 
 CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -44,7 +41,6 @@ _STAGE: Final = (
     CLONESET,
 )
 _NODES: Final = 5  # of an offline preview
-_REST: Final = timedelta(hours=1)  # how long an offline base may take to settle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +95,10 @@ def with_live(
             out.append(change)
             continue
         kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
-        fields = owned_differences(d.obj, live[d.key], kind.schema if kind else None)
+        there = convert(live[d.key], d.version)
+        fields = owned_differences(d.obj, there, kind.schema if kind else None)
         drifted = replace(
-            change, kind=ChangeKind.CONFIGURE, fields=fields, before=live[d.key], drift=True
+            change, kind=ChangeKind.CONFIGURE, fields=fields, before=there, drift=True
         )
         out.append(drifted if fields else change)
     return tuple(out)
@@ -110,19 +107,20 @@ def with_live(
 # Playing ahead ----------------------------------------------------------------------------------
 
 
-def offline_world(base: Sequence[Desired], catalog: Catalog, gates: Gates, now: datetime) -> World:
-    """A model cluster in which `base` is applied and at rest. Raises the ApiError of a bad base."""
+def offline_world(
+    base: Sequence[Desired], catalog: Catalog, gates: Gates, now: datetime
+) -> tuple[World, datetime]:
+    """A model cluster in which `base` is applied and at rest, and the instant it came to rest.
+
+    Raises the ApiError of a bad base.
+    """
     world = _world(catalog, gates)
     add_nodes(world, _NODES, now)
     for d in sorted(base, key=lambda d: d.stage):
-        if d.key.group_kind in {*_STAGE, CLONESET}:
+        if d.key.group_kind in _STAGE:
             _ensure_namespace(world, d.key.namespace, catalog, now)
             world.handle(_apply(d, catalog), now)
-    parts = (Scheduler(), Kubelet(GENERAL))
-    simulation = Simulation(world, parts, WORKLOADS, gates, now)
-    simulation.events = False
-    simulation.run_until(now + _REST)
-    return world
+    return world, settle(world, now, gates=gates).end
 
 
 async def live_world(
