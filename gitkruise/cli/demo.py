@@ -106,7 +106,7 @@ async def _play(wishes: _Wishes) -> None:
     live = environment.interactive and environment.stdout_tty
     screen = Screen(Style.of(environment), live=live)
     async with asyncio.TaskGroup() as tasks:
-        story = tasks.create_task(_Telling(wishes, screen).tell(stop))
+        story = tasks.create_task(_Telling(wishes, screen).tell())
         stopping = tasks.create_task(stop.wait())
         await asyncio.wait({story, stopping}, return_when=asyncio.FIRST_COMPLETED)
         story.cancel()
@@ -120,7 +120,7 @@ class _Telling:
         self._wishes, self._screen = wishes, screen
         self._news = _News()
 
-    async def tell(self, stop: asyncio.Event) -> None:
+    async def tell(self) -> None:
         from gitkruise.app import controller, sandbox_controllers  # noqa: PLC0415
         from gitkruise.cli.demo_story import STORY, Workbench  # noqa: PLC0415  imports git
         from gitkruise.kube.auth import from_kubeconfig  # noqa: PLC0415
@@ -154,7 +154,7 @@ class _Telling:
                     await outbox.flush()
                 self._conclude(bench, kubeconfig)
                 if not wishes.leave:
-                    await stop.wait()
+                    await self._follow(clock)
             await transport.close()
 
     def _options(self, bench: Workbench) -> RunOptions:
@@ -236,6 +236,19 @@ class _Telling:
         from gitkruise.cli.progress import rollout_bar  # noqa: PLC0415
 
         return f"        {rollout_bar(rollout, self._screen.style)}  in {took:.1f} s"
+
+    async def _follow(self, clock: Clock) -> None:
+        """Tell what the reader's own pushes do, until cancelled."""
+        from gitkruise.cli.progress import Teller  # noqa: PLC0415
+
+        teller = Teller(self._screen.style)
+        for record in self._news.records.values():
+            list(teller.lines(record, clock.now()))  # the story has told these
+        while True:
+            await self._news.next()
+            for record in self._news.records.values():
+                for line in teller.lines(record, clock.now()):
+                    self._screen.say(line)
 
     def _conclude(self, bench: Workbench, kubeconfig: Path) -> None:
         say, branch = self._screen.say, f"gitkruise/status/{CLUSTER}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from gitkruise.cli.findings import finding_text
 from gitkruise.cli.style import Style
 from gitkruise.model.record import Rollout, UnitRecord
 from gitkruise.model.states import State
@@ -52,9 +53,10 @@ def explanation(rollout: Rollout) -> str:
 
 
 class Teller:
-    """Turns records into lines, telling each thing once."""
+    """Turns records into lines, telling each thing once; problems in full, with their caret."""
 
-    def __init__(self) -> None:
+    def __init__(self, style: Style) -> None:
+        self._style = style
         self._units: dict[str, tuple[object, ...]] = {}
         self._rollouts: dict[object, tuple[object, ...]] = {}
 
@@ -65,7 +67,8 @@ class Teller:
         if self._units.get(record.unit) != mark:
             self._units[record.unit] = mark
             yield _unit_line(record, now)
-            yield from (f"  {finding}" for finding in record.findings)
+            for finding in record.findings:
+                yield from finding_text(finding, self._style).splitlines()
         commit = record.causal.id if record.causal else ""
         for rollout in record.rollouts:
             seen = (rollout.state, rollout.updated, rollout.ready, rollout.updated_ready, commit)

@@ -14,6 +14,7 @@ import click
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.progress import Teller
+from gitkruise.cli.style import Style
 from gitkruise.model.settings import Gates, parse_gates
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ async def _run(config: Config, gates: Gates, choice: ClusterChoice) -> None:
     from gitkruise.app import RunOptions, controller  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.cli.serving import stop_event  # noqa: PLC0415
 
-    environment, teller = read_environment(), Teller()
+    environment = read_environment()
+    teller = Teller(Style.of(environment))
     stop = stop_event()
     async with connected(choice, environment) as chosen:
 
