@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gitkruise.controller.events import Recorder
@@ -21,6 +21,7 @@ from gitkruise.model.workload import Workload
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind
 
+PULL_JOB: Final = GroupKind("apps.kruise.io", "ImagePullJob")
 LAST_EVENTS_S: Final = 2.0  # how long stopping waits for events still to be written
 
 
@@ -57,9 +58,10 @@ class Controllers:
         self.store = Store()
         self.recorder = Recorder(transport, clock)
         self._clock = clock
+        gates = possible(options.gates, catalog)
         self.informers = [
             Informer(feed, transport, self.store, clock)
-            for feed in feeds(workloads, catalog, options)
+            for feed in feeds(workloads, catalog, replace(options, gates=gates))
         ]
         tools = Tools(
             store=self.store,
@@ -68,7 +70,7 @@ class Controllers:
             ),
             recorder=self.recorder,
             clock=clock,
-            gates=options.gates,
+            gates=gates,
         )
         self.runners = [Runner(w, tools, workers=options.workers) for w in workloads]
 
@@ -99,10 +101,19 @@ class Controllers:
                 task.cancel()
 
 
+def possible(gates: Gates, catalog: Catalog) -> Gates:
+    """`gates` without what the cluster cannot do: pull jobs where it serves none."""
+    if catalog.by_kind(PULL_JOB.group, "v1beta1", PULL_JOB.kind) is not None:
+        return gates
+    return replace(gates, pre_download_image_for_in_place_update=False)
+
+
 def feeds(workloads: Sequence[Workload[Any]], catalog: Catalog, options: Options) -> list[Feed]:
     """One feed a kind, in the version its workload speaks or the cluster prefers."""
     versions: dict[GroupKind, str] = {}
-    for kind in (*(kind for workload in workloads for kind in workload.owns), *options.also):
+    jobs = (PULL_JOB,) if options.gates.pre_download_image_for_in_place_update else ()
+    owned = (kind for workload in workloads for kind in workload.owns)
+    for kind in (*owned, *options.also, *jobs):
         found = catalog.preferred(*kind)
         versions.setdefault(kind, found.version if found else "v1")
     versions |= {workload.kind: workload.version for workload in workloads}

@@ -37,5 +37,7 @@ PREDOWNLOAD_MIN_READY: Final = "apps.kruise.io/image-predownload-min-updated-rea
 # ControllerRevision
 HISTORY_HASH: Final = "controller.kubernetes.io/hash"
 CLAIMS_HASH: Final = "kruise.io/cloneset-volumeclaimtemplate-hash"
+PREDOWNLOAD_CREATED: Final = "apps.kruise.io/pre-predownload-created"  # the key says pre twice
+PREDOWNLOAD_IGNORED: Final = "apps.kruise.io/image-predownload-ignored"
 
 LAUNCH_BARRIER: Final = "KRUISE_CONTAINER_BARRIER"

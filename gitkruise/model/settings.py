@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
@@ -69,7 +69,10 @@ _BOOLS: Final = {"true": True, "True": True, "1": True, "false": False, "False":
 
 
 def parse_gates(text: str) -> Gates:
-    """Gates from `Name=true,Name=false`. Raises UsageProblem GK7004 naming the bad entry."""
+    """Gates from `Name=true,Name=false`; those that rest on another one go with it.
+
+    Raises UsageProblem GK7004 naming the bad entry.
+    """
     by_wire = {wire: name for name, wire in _WIRE_NAMES.items()}
     chosen: dict[str, bool] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -81,7 +84,29 @@ def parse_gates(text: str) -> Gates:
         if value not in _BOOLS:
             raise _bad(f'feature gate {wire} wants true or false, not "{value}"', f"{wire}=true")
         chosen[by_wire[wire]] = _BOOLS[value]
-    return Gates(**chosen)
+    return _consistent(Gates(**chosen))
+
+
+def _consistent(gates: Gates) -> Gates:
+    """Gates that rest on another one go with it, as in kruise-manager."""
+    if not gates.pod_webhook:
+        gates = replace(
+            gates,
+            kruise_pod_readiness_gate=False,
+            pod_unavailable_budget_update_gate=False,
+            pod_unavailable_budget_delete_gate=False,
+            workload_spread=False,
+        )
+    if not gates.kruise_daemon:
+        return replace(
+            gates,
+            pre_download_image_for_in_place_update=False,
+            in_place_update_env_from_metadata=False,
+            image_pull_job_gate=False,
+        )
+    if gates.pre_download_image_for_in_place_update:
+        return replace(gates, image_pull_job_gate=True)
+    return gates
 
 
 def _bad(message: str, hint: str) -> UsageProblem:

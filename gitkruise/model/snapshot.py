@@ -21,7 +21,8 @@ class CloneSetSnapshot:
     `other_revisions` hold foreign revisions by name, because a name can be taken. `nodes` maps
     node names to labels, and is filled only when spreading needs it.
     `seed` names new pods: derived, never drawn, so that the same snapshot gives the same plan;
-    `foreign_ids` are ids it would give whose pod names belong to somebody else.
+    `foreign_ids` are ids it would give whose pod names belong to somebody else; `pull_jobs` are
+    ImagePullJobs that refer to it.
     """
 
     key: ObjectKey
@@ -34,3 +35,4 @@ class CloneSetSnapshot:
     now: datetime
     seed: int = 0
     foreign_ids: frozenset[str] = frozenset()
+    pull_jobs: tuple[Obj, ...] = ()

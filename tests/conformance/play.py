@@ -187,6 +187,8 @@ class Player:
         claims = self.api.list("PersistentVolumeClaim")
         if claims:
             wave["pvcs"] = sum(not c["metadata"].get("deletionTimestamp") for c in claims)
+        if self.scenario.get("show_pull_jobs") and (jobs := self.api.list("ImagePullJob")):
+            wave["pullJobs"] = sorted(_pull_job(job) for job in jobs)
         revisions = self.api.list("ControllerRevision")
         wave["revisions"] = sorted([r["metadata"]["name"], r["revision"]] for r in revisions)
         if self.scenario.get("compare") == "final" and not final:
@@ -233,6 +235,11 @@ class Player:
 def _index(pod: Obj) -> str | None:
     found: str | None = get(pod, "metadata", "labels", "conf/idx")
     return found
+
+
+def _pull_job(job: Obj) -> list[Any]:
+    spec = job["spec"]
+    return [spec["image"], spec.get("parallelism"), get(spec, "completionPolicy", "type")]
 
 
 def _carries(pod: Obj, labels: Mapping[str, str]) -> bool:

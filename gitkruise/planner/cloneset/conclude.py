@@ -10,6 +10,7 @@ from typing import Any, Final
 from gitkruise.model import conditions as rule
 from gitkruise.model.plan import Action, Applied, Create, Delete, Outcome, Patch, Refused
 from gitkruise.planner.cloneset.status import FAILED_SCALE, FAILED_UPDATE, differs
+from gitkruise.planner.revisions import REVISION
 from gitkruise.wire.names import Obj
 
 _POD_KINDS: Final = frozenset({"Pod", "PersistentVolumeClaim"})
@@ -73,7 +74,7 @@ def _scales(action: Action) -> bool:
 def _updates(action: Action) -> bool:
     match action:
         case Create(obj=obj):
-            return obj["kind"] not in _POD_KINDS
+            return bool(obj["kind"] == REVISION.kind)  # pull jobs may fail: nobody waits for them
         case Patch(key=key):
             return key.kind == "Pod"
         case Delete():

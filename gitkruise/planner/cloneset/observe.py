@@ -14,6 +14,7 @@ from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.model.view import View
 from gitkruise.planner.cloneset.budget import resolve_amounts
 from gitkruise.planner.cloneset.create import instance_ids
+from gitkruise.planner.cloneset.predownload import PULL_JOB
 from gitkruise.planner.order import topology_keys
 from gitkruise.planner.revisions import REVISION, in_order, revision_of
 from gitkruise.wire.names import GroupKind, ObjectKey, controller_of
@@ -47,6 +48,7 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
         now=now,
         seed=_seed(owner),
         foreign_ids=_foreign_ids(view, owner, pods),
+        pull_jobs=tuple(view.owned(owner.uid, PULL_JOB, owner.namespace)),
     )
 
 

@@ -17,6 +17,7 @@ from gitkruise.planner.cloneset.claims import claim_pods, clean_claims
 from gitkruise.planner.cloneset.conclude import Conclusion
 from gitkruise.planner.cloneset.count import judge
 from gitkruise.planner.cloneset.pods import instance_id
+from gitkruise.planner.cloneset.predownload import plan_predownload
 from gitkruise.planner.cloneset.refresh import plan_refresh
 from gitkruise.planner.cloneset.round import Findings, Round, earliest
 from gitkruise.planner.cloneset.scale import plan_scale
@@ -87,6 +88,8 @@ def _unreadable(snapshot: CloneSetSnapshot, text: str) -> Plan:
 def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting: bool) -> None:
     """Scale, refresh, update. A spec with an amount nobody can read moves no pod at all."""
     problems = bad_amounts(this.owner.update)
+    if not problems:
+        out.actions += plan_predownload(this, snapshot.pull_jobs)
     out.trouble += [f"{p.field}: {p.message}" for p in problems]
     scaling = Findings()
     if not problems and not adopting:

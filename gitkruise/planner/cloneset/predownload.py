@@ -1,0 +1,170 @@
+"""Image pre-download: pull jobs for the new images before pods are updated in place to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gitkruise.model import labels as wire
+from gitkruise.model.cloneset import Policy
+from gitkruise.model.plan import Action, Create, Delete, Event, Patch, Step
+from gitkruise.model.settings import Gates
+from gitkruise.planner.cloneset.round import Round
+from gitkruise.planner.inplace import Impossible, in_place_spec
+from gitkruise.planner.revisions import REVISION, template_of
+from gitkruise.wire.intstr import unavailable_count
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of
+from gitkruise.wire.paths import get
+
+PULL_JOB: Final = GroupKind(wire.KRUISE_GROUP, "ImagePullJob")
+_VERSION: Final = "v1beta1"
+_FEW: Final = 3  # replicas for which a job is not worth it
+_TIMEOUT_S: Final = 300  # what OpenKruise writes; its API comment promises 600
+_TTL_S: Final = 600
+
+
+def enabled(gates: Gates) -> bool:
+    """Jobs need the gate, and the node agent to carry them out."""
+    return gates.pre_download_image_for_in_place_update and gates.kruise_daemon
+
+
+def plan_predownload(this: Round, jobs: Sequence[Obj]) -> list[Action]:
+    """Jobs for a rollout that begins, none for one that is over; `jobs` refer to the CloneSet.
+
+    Whether a revision had its jobs is marked on the revision, once and for all: a template that
+    comes back gets none. The mark is set even when creating them failed, because downloading
+    ahead must never hold a rollout up. Source: CloneSet's image pre-download.
+    """
+    if not enabled(this.gates):
+        return []
+    history = this.history
+    ours = [j for j in jobs if (controller_of(j) or {}).get("uid") == this.owner.uid]
+    if history.current.name == history.update.name:
+        return [_delete(job) for job in ours if not job["metadata"].get("deletionTimestamp")]
+    marks = {wire.PREDOWNLOAD_CREATED, wire.PREDOWNLOAD_IGNORED}
+    if history.creating or marks.intersection(history.update.labels) or not _due(this):
+        return []
+    if not _worth_it(this):
+        return _mark(this, wire.PREDOWNLOAD_IGNORED)
+    there = {job["metadata"]["name"] for job in ours}
+    made = [_job(this, name, image) for name, image in _new_images(this).items()]
+    wanted: list[Action] = [
+        create for create in made if create.obj["metadata"]["name"] not in there
+    ]
+    return [*wanted, *_mark(this, wire.PREDOWNLOAD_CREATED)]
+
+
+def _due(this: Round) -> bool:
+    """As many pods as asked for are ready on the new revision."""
+    status = this.owner.status
+    known = status.get("updateRevision") == this.history.update.name
+    ready = int(status.get("updatedReadyReplicas") or 0) if known else 0
+    return ready >= (this.owner.update.predownload_min_ready or 0)
+
+
+def _worth_it(this: Round) -> bool:
+    owner, update = this.owner, this.owner.update
+    if not update.rolling or update.policy is Policy.RECREATE or owner.replicas <= _FEW:
+        return False
+    down = unavailable_count(update.max_unavailable, owner.replicas, surge=1)  # rounded down
+    if this.amounts.partition == 0 and down >= owner.replicas:
+        return False
+    spec = in_place_spec(
+        this.history.current, this.history.update, policy=update.policy, gates=this.gates
+    )
+    return not isinstance(spec, Impossible)
+
+
+def _new_images(this: Round) -> dict[str, str]:
+    """Images by container that the current revision does not run there."""
+    before, after = (
+        {c["name"]: c.get("image", "") for c in template_of(revision.data)["spec"]["containers"]}
+        for revision in (this.history.current, this.history.update)
+    )
+    return {name: image for name, image in after.items() if before.get(name) != image}
+
+
+def _job(this: Round, container: str, image: str) -> Create:
+    owner, update = this.owner, this.history.update
+    name = f"{update.name}-{container}"
+    template = template_of(update.data)
+    labels = {
+        **(get(template, "metadata", "labels") or {}),
+        wire.HISTORY_HASH: update.hash_label,
+    }
+    sandbox: dict[str, Any] = {"labels": labels}
+    if notes := get(template, "metadata", "annotations"):
+        sandbox["annotations"] = notes
+    spec: dict[str, Any] = {
+        "image": image,
+        "podSelector": _pods_to_come(this),
+        "parallelism": _or(owner.update.predownload_parallelism, 1),
+        "pullPolicy": {
+            "timeoutSeconds": _or(owner.update.predownload_timeout_s, _TIMEOUT_S),
+            "backoffLimit": 1,
+        },
+        "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": _TTL_S},
+        "sandboxConfig": sandbox,
+    }
+    if secrets := get(template, "spec", "imagePullSecrets"):
+        spec["pullSecrets"] = [secret.get("name", "") for secret in secrets]
+    return Create(
+        obj={
+            "apiVersion": f"{PULL_JOB.group}/{_VERSION}",
+            "kind": PULL_JOB.kind,
+            "metadata": {
+                "name": name,
+                "namespace": owner.namespace,
+                "labels": labels,
+                "ownerReferences": [owner.owner_reference],
+            },
+            "spec": spec,
+        },
+        done=Event("Normal", "CreatedImagePullJob", f"created pull job {name} of image {image}"),
+        failed=Event(
+            "Normal",
+            "FailedCreateImagePullJob",
+            f"could not create pull job {name} of image {image}: ",
+        ),
+    )
+
+
+def _or(value: int | str | None, default: int) -> int | str:
+    return default if value is None else value
+
+
+def _pods_to_come(this: Round) -> Obj:
+    """The nodes of pods that do not run the new revision yet."""
+    update, selector = this.history.update, this.owner.selector_raw
+    not_new = {
+        "key": wire.REVISION_HASH,
+        "operator": "NotIn",
+        "values": [update.name, update.hash_label],
+    }
+    return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), not_new]}
+
+
+def _mark(this: Round, label: str) -> list[Action]:
+    """The mark on the update revision; not while the round writes that revision already."""
+    update = this.history.update
+    if this.history.action is not None:
+        return []
+    return [
+        Patch(
+            key=ObjectKey(*REVISION, this.owner.namespace, update.name),
+            version="v1",
+            uid=update.uid,
+            resource_version=update.resource_version,
+            steps=(Step(body={"metadata": {"labels": {label: "true"}}}),),
+        )
+    ]
+
+
+def _delete(job: Obj) -> Delete:
+    meta = job["metadata"]
+    return Delete(
+        key=ObjectKey(*PULL_JOB, meta.get("namespace") or "", meta["name"]),
+        version=_VERSION,
+        uid=meta.get("uid") or "",
+        resource_version=meta.get("resourceVersion") or "",
+    )
