@@ -100,8 +100,13 @@ class World:
             if key.group_kind == _CRD:
                 self.state.catalog = self.state.catalog.with_crd(obj)
 
-    def fork(self) -> World:
-        """An independent copy that shares the (immutable) objects; its journal starts empty."""
+    def fork(self, *, lean: bool = False) -> World:
+        """An independent copy that shares the (immutable) objects; its journal starts empty.
+
+        A lean copy is for the embedded cluster's own parts and controllers playing ahead: it takes
+        their writes to pods for well formed and does not track who manages a pod's fields. All
+        else comes out as in a full copy.
+        """
         twin = World.__new__(World)
-        twin.state = self.state.fork()
+        twin.state = self.state.fork(lean=lean)
         return twin

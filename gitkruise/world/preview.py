@@ -76,6 +76,7 @@ def predict(
         for key in map(key_of, twin.objects(CLONESET))
         if _generation(world, key) != _generation(twin, key)
     ]
+    twin = twin.fork(lean=True)
     simulation = _simulation(twin, now, gates, profile)
     trace = simulation.run_until(now + horizon)
     return Forecast(

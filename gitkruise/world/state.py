@@ -93,6 +93,7 @@ class State:
         self.catalog = catalog
         self.admit = admit
         self.seed = seed
+        self.lean = False  # see World.fork
         self.version = 0
         self.journal = Journal()
         self._buckets: dict[GroupKind, dict[str, Bucket]] = {}
@@ -197,7 +198,7 @@ class State:
         self.version = version
         self.journal = Journal(base=version, limit=self.journal.limit)
 
-    def fork(self) -> State:
+    def fork(self, *, lean: bool = False) -> State:
         """An independent copy that shares the (immutable) objects and forgets the past."""
         twin = State(self.catalog, admit=self.admit, seed=self.seed)
         twin._buckets = {
@@ -206,7 +207,7 @@ class State:
         }
         twin._owned = {uid: dict(keys) for uid, keys in self._owned.items()}
         twin._facts = dict(self._facts)
-        twin.version = self.version
+        twin.version, twin.lean = self.version, lean
         twin.journal = Journal(base=self.version, limit=self.journal.limit)
         return twin
 

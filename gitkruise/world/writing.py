@@ -18,6 +18,7 @@ from gitkruise.wire.schema import UNKNOWN_FIELD, prune, unknown_fields, validate
 from gitkruise.world import managed, metadata, refusals
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import on_create, on_update
+from gitkruise.world.lean import is_lean, lean_change
 from gitkruise.world.narrowing import rewritten, touched
 
 _GO_TYPES: Final = {"integer": "int32", "boolean": "bool", "number": "float64", "string": "string"}
@@ -57,6 +58,8 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     """
     kind = call.kind
     _check_locks(call, old["metadata"], new["metadata"])
+    if is_lean(call) and (quick := lean_change(call, old, new)) is not None:
+        return _numbered(kind, old, quick)
     new = cleaned(call, new, old)
     frozen = metadata.changed_system_fields(old["metadata"], new["metadata"])
     if frozen:
@@ -316,6 +319,8 @@ def _admit(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
 
 def _owned(call: Call, old: Obj | None, new: Obj, seen: Obj | None = None) -> Obj:
     """`new` with managedFields brought up to date; `seen` is what its writer is held to."""
+    if is_lean(call):
+        return new
     source = new if seen is None else seen
     return _with_managers(new, managed.after_update(call, old, source))
 

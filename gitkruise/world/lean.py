@@ -1,0 +1,33 @@
+"""The short way of a write in a lean cluster: pods, as its own parts and controllers write them.
+
+A forecast plays thousands of such writes. They are known to be well formed, so they are not
+cleaned, defaulted and checked against the schema again, and nobody asks who manages a pod's
+fields. Locks, what a subresource may touch, and the rules of metadata hold as ever.
+"""
+
+from __future__ import annotations
+
+from gitkruise.wire.names import Obj
+from gitkruise.world import metadata, refusals
+from gitkruise.world.call import Call
+from gitkruise.world.isolation import POD, on_update
+
+
+def is_lean(call: Call) -> bool:
+    return call.state.lean and call.kind.group_kind == POD
+
+
+def lean_change(call: Call, old: Obj, new: Obj) -> Obj | None:
+    """`new` in place of `old` (a pod), not yet numbered; None when its spec changes too.
+
+    Raises InvalidObject when the new metadata breaks a rule.
+    """
+    carried = metadata.carried(old["metadata"], new["metadata"])
+    # An empty list or map in metadata is none, as in Go's encoding; a zero is one.
+    meta = {name: value for name, value in carried.items() if value or value.__class__ is int}
+    new = on_update(call.kind, call.subresource, old, {**new, "metadata": meta})
+    if new.get("spec") is not old["spec"]:
+        return None
+    if problems := metadata.check_update(old["metadata"], new["metadata"]):
+        raise refusals.invalid(call.kind, call.name, problems)
+    return new

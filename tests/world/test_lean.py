@@ -1,0 +1,155 @@
+"""A lean copy of a cluster plays a rollout exactly as a full one: same trace, same objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.model.settings import Gates
+from gitkruise.model.trace import render_text
+from gitkruise.planner.workloads import EMBEDDED
+from gitkruise.wire.names import Obj
+from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.cluster import World
+from gitkruise.world.profiles import FAST
+from gitkruise.world.simulate import Simulation
+from tests.worlds import PODS, SPACE, Lab, cloneset, container, parts_of, pod, template
+
+CLONESETS: Final = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")
+GATES: Final = Gates(in_place_workload_vertical_scaling=True)
+SIDECAR: Final = container("log", "log:v1", restartPolicy="Always")
+INIT: Final = container("init", "init:v1")
+PROBED: Final = {
+    "containers": [
+        container(
+            ports=[{"containerPort": 80, "name": "http"}],
+            readinessProbe={"httpGet": {"path": "/", "port": "http"}, "initialDelaySeconds": 2},
+            env=[{"name": "A", "value": "1"}],
+            resources={"requests": {"cpu": "100m"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+        )
+    ],
+    "initContainers": [INIT, SIDECAR],
+}
+
+
+def image(tag: str) -> dict[str, Any]:
+    return {"spec": {"template": template(f"app:{tag}")}}
+
+
+def cpu(amount: str) -> dict[str, Any]:
+    one = {**PROBED["containers"][0], "resources": {"limits": {"cpu": amount, "memory": "1Gi"}}}
+    return {"spec": {"template": {"spec": {"containers": [one]}}}}
+
+
+HOOKED: Final = {"inPlaceUpdate": {"finalizersHandler": ["example.com/hook"]}}
+CLAIMS: Final = [
+    {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+]
+ROWS: Final[Mapping[str, tuple[Obj, Mapping[str, Any]]]] = {
+    "in place": (cloneset(maxUnavailable=2), image("v2")),
+    "in place with a grace period": (
+        cloneset(inPlaceUpdateStrategy={"gracePeriodSeconds": 10}),
+        image("v2"),
+    ),
+    "recreate": (cloneset(podUpdatePolicy="ReCreate", maxUnavailable=2), image("v2")),
+    "surge": (cloneset(podUpdatePolicy="ReCreate", maxSurge=2, maxUnavailable=0), image("v2")),
+    "bad image": (cloneset(maxUnavailable=2), image("missing")),
+    "scale out": (cloneset(), {"spec": {"replicas": 9}}),
+    "scale in": (cloneset(), {"spec": {"replicas": 2}}),
+    "template labels": (
+        cloneset(),
+        {"spec": {"template": {"metadata": {"labels": {"app": "web", "tier": "x"}}}}},
+    ),
+    "paused": (cloneset(), {"spec": {**image("v2")["spec"], "updateStrategy": {"paused": True}}}),
+}
+
+
+def with_spec(base: Obj, **spec: Any) -> Obj:
+    return {**base, "spec": {**base["spec"], **spec}}
+
+
+def with_template(**spec: Any) -> Obj:
+    base = cloneset(maxUnavailable=2)
+    return with_spec(base, template={**base["spec"]["template"], "spec": spec})
+
+
+MORE: Final[Mapping[str, tuple[Obj, Mapping[str, Any]]]] = {
+    "a hook that blocks": (with_spec(cloneset(), lifecycle=HOOKED), image("v2")),
+    "claims": (
+        with_spec(cloneset(podUpdatePolicy="ReCreate"), volumeClaimTemplates=CLAIMS),
+        image("v2"),
+    ),
+    "minReadySeconds": (with_spec(cloneset(), minReadySeconds=20), image("v2")),
+    "probes, sidecars and resources": (with_template(**PROBED), image("v2")),
+    "vertical resize": (with_template(**PROBED), cpu("2")),
+}
+
+
+def played(lab: Lab, body: Mapping[str, Any], *, lean: bool) -> tuple[str, World]:
+    """The trace of the rollout that `body` starts, and the cluster after it."""
+    request = ApiRequest(
+        verb="patch",
+        resource=CLONESETS,
+        namespace=SPACE,
+        name="web",
+        body=body,
+        content_type=MERGE_PATCH,
+    )
+    full = lab.world.fork()
+    full.handle(request, lab.now)
+    world = full.fork(lean=lean)
+    simulation = Simulation(world, parts_of(FAST), EMBEDDED, GATES, lab.now)
+    trace = simulation.run_until(lab.now + timedelta(minutes=10))
+    return render_text(trace), world
+
+
+def unmanaged(obj: Obj) -> Obj:
+    """The object without what a lean cluster does not keep of pods."""
+    if obj["kind"] != "Pod":
+        return obj
+    meta = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return {**obj, "metadata": meta}
+
+
+def contents(world: World, form: Callable[[Obj], Obj]) -> list[Obj]:
+    return [form(obj) for obj in world.state.everything()]
+
+
+@pytest.mark.parametrize("row", [*ROWS, *MORE])
+def test_a_lean_rollout_equals_a_full_one(row: str) -> None:
+    base, body = {**ROWS, **MORE}[row]
+    lab = Lab(gates=GATES)
+    lab.apply(base)
+    lab.run(600)
+    full_trace, full = played(lab, body, lean=False)
+    lean_trace, lean = played(lab, body, lean=True)
+    assert full_trace == lean_trace
+    assert contents(full, unmanaged) == contents(lean, unmanaged)
+    assert lean.version == full.version > lab.world.version
+
+
+def test_a_lean_cluster_leaves_out_who_manages_a_pod() -> None:
+    lab = Lab(gates=GATES)
+    lab.apply(cloneset())
+    lab.run(600)
+    _, full = played(lab, {"spec": {"replicas": 7}}, lean=False)
+    _, lean = played(lab, {"spec": {"replicas": 7}}, lean=True)
+    assert all(p["metadata"].get("managedFields") for p in full.objects(PODS, SPACE))
+    assert not all(p["metadata"].get("managedFields") for p in lean.objects(PODS, SPACE))
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_what_is_empty_goes_from_metadata(lean: bool) -> None:
+    lab = Lab(gates=GATES)
+    held = pod()
+    held["metadata"] |= {"finalizers": ["example.com/a"], "annotations": {"a": "1"}}
+    lab.apply(held)
+    lab.world = lab.world.fork(lean=lean)
+    body = {"metadata": {"finalizers": [], "annotations": {"a": None}}}
+    assert lab.patch(held, body)["metadata"].keys().isdisjoint({"finalizers", "annotations"})
