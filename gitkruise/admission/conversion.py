@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from gitkruise.wire.names import GroupKind, Obj, join_api_version, split_api_version
-from gitkruise.wire.paths import put
+from gitkruise.wire.paths import drop, get, put
 
 Conversion: TypeAlias = Callable[[Obj, str, str], Obj]  # (object, version it has, version wanted)
 
 EXCLUDE_LABEL: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
+VERSION_LABEL: Final = "apps.kruise.io/sidecarset-custom-version"
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 POLICIES: Final = ("ReCreate", "InPlaceIfPossible", "InPlaceOnly")
 _MOVED: Final = (
     "partition", "maxUnavailable", "maxSurge", "paused", "priorityStrategy", "scatterStrategy",
@@ -39,6 +41,11 @@ def convert(obj: Obj, to_version: str) -> Obj:
     change = CONVERSIONS.get(GroupKind(group, obj["kind"]))
     changed = change(obj, version, to_version) if change else obj
     return {**changed, "apiVersion": join_api_version(group, to_version)}
+
+
+def convertible(kind: GroupKind, version: str, to_version: str) -> bool:
+    """Whether `convert` knows what moved between two versions of `kind`."""
+    return kind in CONVERSIONS and {version, to_version} == {"v1alpha1", "v1beta1"}
 
 
 def _cloneset(obj: Obj, version: str, to_version: str) -> Obj:
@@ -122,6 +129,35 @@ def _noted(obj: Obj, in_place: Obj) -> Obj:
     return obj
 
 
+def _sidecarset(obj: Obj, version: str, to_version: str) -> Obj:
+    """OpenKruise's conversion webhook for SidecarSet.
+
+    v1alpha1's namespace takes the place of any namespaceSelector, and its version label becomes
+    customVersion; on the way back the selector stays and the version becomes the label again.
+    """
+    change = {("v1alpha1", "v1beta1"): _sidecars_to_beta, ("v1beta1", "v1alpha1"): _sidecars_back}
+    return change[version, to_version](obj)
+
+
+def _sidecars_to_beta(obj: Obj) -> Obj:
+    spec = {**(obj.get("spec") or {})}
+    namespace = spec.pop("namespace", "")
+    if namespace:
+        spec["namespaceSelector"] = {"matchLabels": {NAMESPACE_LABEL: namespace}}
+    custom = get(obj, "metadata", "labels", VERSION_LABEL)
+    if custom:
+        spec["customVersion"] = custom
+    out: Obj = {**obj, "spec": spec}
+    return out if custom is None else drop(out, ("metadata", "labels", VERSION_LABEL))
+
+
+def _sidecars_back(obj: Obj) -> Obj:
+    spec = {**(obj.get("spec") or {})}
+    custom = spec.pop("customVersion", "")
+    out: Obj = {**obj, "spec": spec}
+    return put(out, ("metadata", "labels", VERSION_LABEL), custom) if custom else out
+
+
 def _taken(fields: Obj) -> dict[str, Any]:
     """The settings that only moved."""
     return {name: fields[name] for name in _MOVED if fields.get(name) is not None}
@@ -129,4 +165,5 @@ def _taken(fields: Obj) -> dict[str, Any]:
 
 CONVERSIONS: Final[Mapping[GroupKind, Conversion]] = {
     GroupKind("apps.kruise.io", "CloneSet"): _cloneset,
+    GroupKind("apps.kruise.io", "SidecarSet"): _sidecarset,
 }

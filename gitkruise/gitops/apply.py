@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gitkruise.errors import (
@@ -20,9 +20,11 @@ from gitkruise.errors import (
     StatusDetails,
 )
 from gitkruise.gitops.check import parse_field
+from gitkruise.gitops.webhookless import dialect_of
 from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Desired
 from gitkruise.model.config import Unit
+from gitkruise.model.settings import Gates
 from gitkruise.planner.sync.marks import COMMIT, DIGEST, MANAGER, PATH, annotation, marked
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -49,10 +51,16 @@ class Sent:
 
 
 class Applier:
-    """Applies objects of one unit at one commit. `label` is the unit's label value."""
+    """Applies objects of one unit at one commit. `label` is the unit's label value.
 
-    def __init__(self, transport: Transport, unit: Unit, label: str, commit: str) -> None:
+    Objects travel in a version the cluster serves; replies are in the version git speaks.
+    """
+
+    def __init__(
+        self, transport: Transport, unit: Unit, label: str, commit: str, *, gates: Gates = Gates()
+    ) -> None:
         self._transport, self._unit, self._label, self._commit = transport, unit, label, commit
+        self._gates = gates
         self._slots = asyncio.Semaphore(unit.spec.apply.concurrency)
 
     async def send(
@@ -75,15 +83,15 @@ class Applier:
         return [task.result() for task in sent]
 
     async def _one(self, d: Desired, live: Obj | None, catalog: Catalog, *, dry_run: bool) -> Sent:
-        kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
-        if kind is None:
+        dialect = dialect_of(d, catalog)
+        if dialect is None:
             return Sent(desired=d, finding=_not_served(d, catalog), retry=True)
         request = ApiRequest(
             verb="patch",
-            resource=kind.ref,
+            resource=dialect.kind.ref,
             namespace=d.key.namespace,
             name=d.key.name,
-            body=self._body(d, live),
+            body=dialect.outgoing(self._body(d, live), live, self._gates),
             content_type=APPLY_PATCH,
             params={
                 "fieldManager": MANAGER,
@@ -92,7 +100,8 @@ class Applier:
             },
         )
         async with self._slots:
-            return await self._attempt(d, request)
+            sent = await self._attempt(d, request)
+        return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
 
     def _body(self, d: Desired, live: Obj | None) -> Obj:
         """Content that did not change keeps its commit and place: no write for a new HEAD."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from typing import Final
 
+from gitkruise.admission.conversion import convertible
 from gitkruise.errors import ClusterFailed, Finding, InvalidObject
 from gitkruise.kube.transport import Transport
 from gitkruise.wire.catalog import Catalog, Kind
@@ -27,8 +29,10 @@ async def served_catalog(transport: Transport, catalog: Catalog) -> Catalog:
     """`catalog` with exactly the custom kinds whose CustomResourceDefinitions are in the cluster.
 
     Built-in kinds stay as they are. A definition that cannot be served is reported and left out.
+    Versions the cluster does not serve and that we convert to one it serves come last and without
+    verbs: manifests may be written in them, requests may not.
     """
-    crds = await listed(transport, CRDS)
+    known, crds = catalog, await listed(transport, CRDS)
     present = {crd["metadata"]["name"] for crd in crds}
     for kind in catalog.kinds():
         name = f"{kind.plural}.{kind.group}"
@@ -39,7 +43,16 @@ async def served_catalog(transport: Transport, catalog: Catalog) -> Catalog:
             catalog = catalog.with_crd(crd)
         except InvalidObject as error:
             log.warning("left out %s: %s", crd["metadata"]["name"], error)
-    return catalog
+    return Catalog((*catalog.kinds(), *_readable(known, catalog)), catalog.core)
+
+
+def _readable(known: Catalog, served: Catalog) -> Iterable[Kind]:
+    for kind in known.kinds():
+        there = served.stored(kind.group_kind)
+        if there is None or served.by_kind(kind.group, kind.version, kind.kind) is not None:
+            continue
+        if convertible(kind.group_kind, kind.version, there.version):
+            yield replace(kind, verbs=frozenset())
 
 
 def require(catalog: Catalog, kinds: Iterable[tuple[GroupKind, str]]) -> tuple[Kind, ...]:
