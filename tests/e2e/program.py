@@ -1,4 +1,4 @@
-"""The gitkruise command as a process: its lines as they come, its end, and what it leaves behind."""
+"""The gitkruise command as a process: its lines as they come, its end, what it leaves."""
 
 from __future__ import annotations
 

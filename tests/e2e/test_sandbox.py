@@ -1,4 +1,4 @@
-"""A sandbox in the background: up, seen, killed, up again with what it held, down without a trace."""
+"""A sandbox in the background: up, killed, up again with what it held, down without trace."""
 
 from __future__ import annotations
 
