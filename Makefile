@@ -25,7 +25,15 @@ demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube"
+
+.PHONY: e2e
+e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes
+	$(BIN)/python -m pytest -q -m e2e tests/e2e
+
+.PHONY: kube
+kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
+	$(BIN)/python -m pytest -q -m kube
 
 .PHONY: check
 check: $(VENV)/dev ## Lint, types, rings
@@ -42,10 +50,22 @@ golden: $(VENV)/dev ## Rewrite the goldens
 schemas: $(VENV)/dev ## Generate schemas and CRDs again
 	$(BIN)/python schemas/generate.py
 
+.PHONY: docs
+docs: $(VENV)/dev ## Generate reference pages and the demo's transcript again
+	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/record.py
+
+.PHONY: bench
+bench: $(VENV)/dev ## Measure what the project promises
+	$(BIN)/python -m tests.bench
+
+PIN := $(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	--generate-hashes --strip-extras --allow-unsafe
+
 .PHONY: lock
 lock: $(VENV)/dev ## Pin dependencies again
-	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --generate-hashes --strip-extras --allow-unsafe -o requirements.txt pyproject.toml --build-deps-for=editable
-	$(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --generate-hashes --strip-extras --allow-unsafe --extra dev -o requirements-dev.txt pyproject.toml
+	$(PIN) -o requirements.txt pyproject.toml --build-deps-for=editable
+	$(PIN) --extra dev -o requirements-dev.txt pyproject.toml
 
 .PHONY: clean
 clean: ## Remove what these targets made
