@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m tests.bench [NAME ...]` from the repository's root."""

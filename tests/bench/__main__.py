@@ -1,0 +1,40 @@
+"""Run the benchmarks named on the command line, or all of them, and print their figures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from tests.bench import memory, planning, preview, startup, templates, writes
+from tests.bench.timing import Row, yard
+
+BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
+    "templates": templates.rows,
+    "planning": planning.rows,
+    "preview": preview.rows,
+    "writes": writes.rows,
+    "memory": memory.rows,
+    "startup": startup.rows,
+}
+
+
+def main(names: list[str]) -> int:
+    strangers = [name for name in names if name not in BENCHMARKS]
+    if strangers:
+        sys.stderr.write(f"no benchmark {strangers[0]}; there are {', '.join(BENCHMARKS)}\n")
+        return 2
+    _show(Row(name="yardstick (compare other runs by it)", value=yard() * 1000, unit="ms"))
+    for name in names or BENCHMARKS:
+        for row in BENCHMARKS[name]():
+            _show(row)
+    return 0
+
+
+def _show(row: Row) -> None:
+    sys.stdout.write(f"{row}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
