@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
+
+from gitkruise.cli.verb import Verb
 
 
-@click.command()
+@click.command(cls=Verb)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
@@ -15,8 +16,11 @@ def completion(ctx: click.Context, shell: str) -> None:
     \b
     Examples:
       eval "$(gitkruise completion bash)"
+      eval "$(gitkruise completion zsh)"
       gitkruise completion fish > ~/.config/fish/completions/gitkruise.fish
     """
+    from click.shell_completion import get_completion_class  # noqa: PLC0415  only for completion
+
     script = get_completion_class(shell)
     assert script is not None
     root = ctx.find_root().command

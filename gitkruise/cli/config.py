@@ -7,12 +7,19 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
+
+import click
+
+GLYPHS: Final = "✓⏸◐█░●→"
+BOUNDLESS: Final = 10_000  # columns of a pipe: nothing is cut for a program
+NARROWEST: Final = 40
+COLOUR_KEY: Final = "gitkruise.colour"  # where --color and --no-color of a run are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What this process was started with."""
+    """What this process was started with. `colour` and `width` are those of standard output."""
 
     variables: Mapping[str, str]
     stdout_tty: bool
@@ -20,6 +27,7 @@ class Environment:
     unicode: bool
     colour: bool
     width: int
+    error_colour: bool = False
 
     @property
     def state_dir(self) -> Path:
@@ -41,18 +49,25 @@ class Environment:
         return self.stderr_tty and not self.variables.get("CI")
 
 
-def read_environment(colour: str = "auto") -> Environment:
-    """`colour` is auto, always or never; auto follows NO_COLOR, FORCE_COLOR and the terminal."""
+def read_environment() -> Environment:
+    """Colour follows --color or --no-color, then NO_COLOR, FORCE_COLOR, TERM and the terminal."""
     variables = dict(os.environ)  # noqa: TID251  the one reader
+    wish = _wish()
     stdout_tty, stderr_tty = sys.stdout.isatty(), sys.stderr.isatty()
     return Environment(
         variables=variables,
         stdout_tty=stdout_tty,
         stderr_tty=stderr_tty,
-        unicode=_can_print(sys.stdout, "✓⏸◐█░"),
-        colour=_colour(colour, variables, tty=stdout_tty),
+        unicode=_speaks_unicode(variables, sys.stdout),
+        colour=_colour(wish, variables, tty=stdout_tty),
         width=_width(variables, tty=stdout_tty),
+        error_colour=_colour(wish, variables, tty=stderr_tty),
     )
+
+
+def _wish() -> str:
+    context = click.get_current_context(silent=True)
+    return str(context.meta.get(COLOUR_KEY, "auto")) if context else "auto"
 
 
 def _colour(wish: str, variables: Mapping[str, str], *, tty: bool) -> bool:
@@ -60,20 +75,29 @@ def _colour(wish: str, variables: Mapping[str, str], *, tty: bool) -> bool:
         return wish == "always"
     if variables.get("NO_COLOR"):
         return False
-    if variables.get("FORCE_COLOR") or variables.get("CLICOLOR_FORCE"):
+    if variables.get("FORCE_COLOR") or variables.get("CLICOLOR_FORCE", "0") != "0":
         return True
     return tty and variables.get("TERM") != "dumb"
 
 
 def _width(variables: Mapping[str, str], *, tty: bool) -> int:
     if variables.get("COLUMNS", "").isdigit():
-        return max(40, int(variables["COLUMNS"]))
-    return max(40, os.get_terminal_size(sys.stdout.fileno()).columns) if tty else 120
+        return max(NARROWEST, int(variables["COLUMNS"]))
+    if not tty:
+        return BOUNDLESS
+    return max(NARROWEST, os.get_terminal_size(sys.stdout.fileno()).columns or 80)
 
 
-def _can_print(stream: TextIO, text: str) -> bool:
+def _speaks_unicode(variables: Mapping[str, str], stream: TextIO) -> bool:
+    """Whether the locale and the stream can show our glyphs (UTF-8 mode is no proof)."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        locale = variables.get(name, "")
+        if locale:
+            if "utf" not in locale.lower():
+                return False
+            break
     try:
-        text.encode(stream.encoding or "ascii")
+        GLYPHS.encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

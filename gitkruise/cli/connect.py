@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gitkruise.cli.config import Environment
-from gitkruise.cli.sandbox import sandbox_kubeconfig
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.cli.failures import leaves
+from gitkruise.cli.verb import GroupedOption
+from gitkruise.errors import (
+    Finding,
+    Forbidden,
+    GatewayTimeout,
+    Unauthorized,
+    Unavailable,
+    UsageProblem,
+)
 
 if TYPE_CHECKING:
     from gitkruise.kube.clock import Clock
     from gitkruise.kube.http import HttpTransport
+
+_SANDBOX_CONTEXT = "gitkruise-sandbox"  # as sandbox.kubeconfig writes it
+_CLUSTER_AS_A_WHOLE = (Unauthorized, Forbidden, Unavailable, GatewayTimeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +48,40 @@ class ClusterChoice:
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--kubeconfig, --context, --sandbox and --cluster, handed on as one `cluster`."""
 
-    @click.option("--kubeconfig", default="", metavar="FILE", help="As for kubectl.")
-    @click.option("--context", "kube_context", default="", help="Context of the kubeconfig.")
-    @click.option("--sandbox", is_flag=True, help="Use the running embedded cluster.")
-    @click.option("--cluster", "name", default="", help="The cluster's name on status branches.")
+    @wraps(command)
     def wrapped(
-        *args: Any, kubeconfig: str, kube_context: str, sandbox: bool, name: str, **kwargs: Any
+        *args: Any,
+        kubeconfig: str,
+        kube_context: str,
+        sandbox: bool,
+        cluster_name: str,
+        **rest: Any,
     ) -> Any:
         if sandbox and (kubeconfig or kube_context):
             raise UsageProblem(
                 Finding(code="GK7010", message="--sandbox excludes --kubeconfig and --context")
             )
         choice = ClusterChoice(
-            kubeconfig=kubeconfig, context=kube_context, sandbox=sandbox, name=name
+            kubeconfig=kubeconfig, context=kube_context, sandbox=sandbox, name=cluster_name
         )
-        return command(*args, cluster=choice, **kwargs)
+        return command(*args, cluster=choice, **rest)
 
-    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
-    wrapped.__click_params__ = [  # type: ignore[attr-defined]  # where click keeps options
-        *getattr(command, "__click_params__", []),
-        *getattr(wrapped, "__click_params__", []),
-    ]
-    return wrapped
+    decorated: Callable[..., Any] = wrapped
+    for words, settings in reversed(_OPTIONS):
+        option = click.option(*words, cls=GroupedOption, section="Cluster", **settings)
+        decorated = option(decorated)
+    return decorated
+
+
+_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--kubeconfig",), {"default": "", "metavar": "FILE", "help": "As for kubectl."}),
+    (("--context", "kube_context"), {"default": "", "help": "Context of the kubeconfig."}),
+    (("--sandbox",), {"is_flag": True, "help": "Use the running embedded cluster."}),
+    (
+        ("--cluster", "cluster_name"),
+        {"default": "", "help": "The cluster's name on status branches; else the context's."},
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,20 +103,32 @@ async def connected(choice: ClusterChoice, environment: Environment) -> AsyncIte
     from gitkruise.kube.auth import find  # noqa: PLC0415  imports ssl and aiohttp
     from gitkruise.kube.clock import SystemClock  # noqa: PLC0415
     from gitkruise.kube.http import HttpTransport  # noqa: PLC0415
+    from gitkruise.kube.unreachable import cluster_failed  # noqa: PLC0415
 
-    file = str(sandbox_kubeconfig(environment)) if choice.sandbox else choice.kubeconfig
+    file = choice.kubeconfig
+    if choice.sandbox:
+        from gitkruise.cli.sandbox import sandbox_kubeconfig  # noqa: PLC0415  only with --sandbox
+
+        file = str(sandbox_kubeconfig(environment))
     connection = find(environment.variables, kubeconfig_file=file, context=choice.context)
     clock = SystemClock()
     transport = HttpTransport(connection, clock)
     name = choice.name or _safe(connection.context) or "in-cluster"
     try:
         yield Chosen(transport=transport, clock=clock, name=name, namespace=connection.namespace)
+    except Exception as error:
+        lost = next((e for e in leaves(error) if isinstance(e, _CLUSTER_AS_A_WHOLE)), None)
+        if lost is None:
+            raise
+        raise cluster_failed(connection, lost) from None
     finally:
         await transport.close()
 
 
 def _safe(context: str) -> str:
-    """A context's name as part of a branch name."""
+    """A context's name as part of a branch name; the embedded cluster's is `sandbox`."""
+    if context == _SANDBOX_CONTEXT:
+        return "sandbox"
     kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in context)
     return kept.strip(".-").removesuffix(".lock").replace("..", "-")
 

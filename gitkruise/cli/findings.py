@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gitkruise.cli.style import Style, cell_width
+from gitkruise.cli.output import list_of
+from gitkruise.cli.style import Style, cell_width, clip
 from gitkruise.errors import Finding, Place
 
 SHOWN: Final = 20  # the rest is counted
@@ -14,13 +15,32 @@ SHOWN: Final = 20  # the rest is counted
 def finding_text(finding: Finding, style: Style) -> str:
     """What, where with snippet and caret, why, what stayed unchanged, what to do next."""
     colour = "red" if finding.severity == "error" else "yellow"
-    head = style.paint(f"{finding.severity}[{finding.code}]", "bold", colour)
-    lines = [f"{head}{style.paint(': ' + finding.message, 'bold')}"]
+    head = f"{finding.severity}[{finding.code}]: "
+    first, *more = _wrapped(finding.message, style.width, len(head), indent=2)
+    lines = [style.paint(head[:-2], "bold", colour) + style.paint(f": {first}", "bold")]
+    lines += [style.paint(line, "bold") for line in more]
     for place in finding.places:
         lines += _place_lines(place, style)
     for label, text in finding.notes:
         lines += _note_lines(label, text, style)
     return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int, taken: int, *, indent: int) -> list[str]:
+    """`text` in lines of `width`, of which the first has `taken` less; long words stay whole."""
+    import textwrap  # noqa: PLC0415  only when there is something to say
+
+    out: list[str] = []
+    for line in text.splitlines() or [""]:
+        out += textwrap.wrap(
+            line,
+            width,
+            initial_indent=" " * (indent if out else taken),
+            subsequent_indent=" " * indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+    return [out[0][taken:], *out[1:]]
 
 
 def _place_lines(place: Place, style: Style) -> list[str]:
@@ -29,22 +49,28 @@ def _place_lines(place: Place, style: Style) -> list[str]:
     if not place.snippet:
         return lines
     gutter = len(str(max(number for number, _ in place.snippet)))
+    room, start = style.width - gutter - 4, 0
+    if place.column + place.length > room:
+        start = max(0, place.column - 1 - room // 2)  # a window around the caret
     bar = style.paint("|", "blue")
     lines.append(f" {' ' * gutter} {bar}")
     for number, text in place.snippet:
-        lines.append(f" {style.paint(str(number).rjust(gutter), 'blue')} {bar} {text}".rstrip())
+        shown = clip(text[start:], room)
+        lines.append(f" {style.paint(str(number).rjust(gutter), 'blue')} {bar} {shown}".rstrip())
         if number == place.line:
-            indent = " " * cell_width(text[: max(place.column - 1, 0)])
-            mark = style.paint("^" * max(place.length, 1), "red")
+            indent = " " * cell_width(text[start : max(place.column - 1, 0)])
+            length = min(max(place.length, 1), max(1, room - len(indent)))
+            mark = style.paint("^" * length, "red")
             note = f" {place.label}" if place.label else ""
             lines.append(f" {' ' * gutter} {bar} {indent}{mark}{note}")
     return lines
 
 
 def _note_lines(label: str, text: str, style: Style) -> list[str]:
-    first, *more = text.splitlines() or [""]
-    lead = f"   {style.paint('=', 'blue')} {style.paint(label, 'bold')}: "
-    return [f"{lead}{first}", *(" " * (cell_width(lead)) + line for line in more)]
+    lead = f"   = {label}: " if label else "   = "
+    first, *more = _wrapped(text, style.width, len(lead), indent=len(lead))
+    head = f"   {style.paint('=', 'blue')} " + (f"{style.paint(label, 'bold')}: " if label else "")
+    return [head + first, *more]
 
 
 def findings_text(findings: Sequence[Finding], style: Style) -> str:
@@ -72,22 +98,30 @@ def finding_obj(finding: Finding) -> dict[str, Any]:
 
 def findings_list(findings: Sequence[Finding]) -> dict[str, Any]:
     """A versioned list, as every `-o json` answer is."""
-    return {
-        "apiVersion": "gitkruise.io/v1alpha1",
-        "kind": "FindingList",
-        "items": [finding_obj(f) for f in findings],
-    }
+    return list_of("FindingList", [finding_obj(f) for f in findings])
 
 
 def github_annotations(findings: Sequence[Finding]) -> str:
     """Workflow commands that put each finding on its line of a pull request."""
     out = []
     for f in findings:
-        where = f.places[0] if f.places else Place(file="")
-        spot = f"file={where.file},line={max(where.line, 1)},col={max(where.column, 1)}"
-        text = "%0A".join([f.message, *(f"{label}: {text}" for label, text in f.notes)])
-        out.append(f"::{f.severity} {spot},title={f.code}::{text.replace(chr(10), '%0A')}")
+        spot = ""
+        if f.places:
+            at = f.places[0]
+            spot = f"file={_property(at.file)},line={max(at.line, 1)},col={max(at.column, 1)},"
+        notes = [f"{label}: {text}" if label else text for label, text in f.notes]
+        text = _command_text("\n".join([f.message, *notes]))
+        out.append(f"::{f.severity} {spot}title={f.code}::{text}")
     return "\n".join(out)
+
+
+def _command_text(text: str) -> str:
+    """Escaped as workflow commands want their message."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _command_text(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def sarif(findings: Sequence[Finding], version: str) -> dict[str, Any]:
@@ -97,7 +131,7 @@ def sarif(findings: Sequence[Finding], version: str) -> dict[str, Any]:
         {
             "ruleId": f.code,
             "level": f.severity,
-            "message": {"text": f.message},
+            "message": {"text": "\n".join([f.message, *(text for _, text in f.notes)])},
             "locations": [
                 {
                     "physicalLocation": {

@@ -3,213 +3,193 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gitkruise.cli.config import Environment, read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
-from gitkruise.cli.progress import rollout_line
-from gitkruise.cli.style import Style, table
-from gitkruise.cli.views import pod_obj, rollout_block, rollout_obj
-from gitkruise.errors import Finding, NotFound, TimedOut, UsageProblem
-from gitkruise.model.states import SETTLED, State
-from gitkruise.wire.times import parse_duration
+from gitkruise.cli.nouns import CLONESET, SIDECARSET, Wanted, parse_wanted
+from gitkruise.cli.output import list_of, say, say_json
+from gitkruise.cli.style import Style
+from gitkruise.cli.verb import Verb, duration_type
+from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.cli.connect import Chosen
-    from gitkruise.gitops.survey import Managed
+    from gitkruise.cli.views import Item
+    from gitkruise.gitops.survey import Managed, Survey
 
-NOUNS = ("rollout", "rollouts", "pods", "revisions")
-_POLL_S = 0.5
+OUTPUTS = ("text", "wide", "name", "json", "jsonl")
 
 
-@click.command()
-@click.argument("noun", type=click.Choice(NOUNS))
-@click.argument("name", default="")
+@click.command(cls=Verb, exits=(1, 5, 6, 130), says="with --exit-when-done: the rollout is stuck")
+@click.argument("words", nargs=-1, metavar="TYPE[/NAME] [NAME]")
 @click.option("-n", "--namespace", default="", help="Namespace; the context's by default.")
-@click.option("-A", "--all-namespaces", is_flag=True)
-@click.option("-w", "--watch", is_flag=True, help="Go on until the rollout ends or Ctrl-C.")
-@click.option("--exit-when-done", is_flag=True, help="With --watch: 0 as asked, 1 stuck.")
-@click.option("--timeout", default="10m", show_default=True, help="With --exit-when-done.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Every namespace.")
+@click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("--exit-when-done", is_flag=True, help="With --watch: leave when it is as asked.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "jsonl", "name"]), default="text"
+    "--timeout",
+    default="10m",
+    show_default=True,
+    callback=duration_type,
+    help="With --exit-when-done.",
+)
+@click.option("--no-headers", "--no-header", is_flag=True, help="Rows only.")
+@click.option(
+    "-o", "--output", type=click.Choice(OUTPUTS), default="text", help="jsonl: one a line."
 )
 @cluster_options
 @click.pass_context
-def get(ctx: click.Context, /, noun: str, name: str, cluster: ClusterChoice, **flags: Any) -> None:
-    """Show rollouts, or the pods and revisions behind one.
+def get(
+    ctx: click.Context, /, words: tuple[str, ...], cluster: ClusterChoice, **flags: Any
+) -> None:
+    """Show rollouts, or the pods, revisions and events behind one.
 
     \b
     Examples:
       gitkruise get rollouts -A
       gitkruise get rollout checkout -n shop --watch
-      gitkruise get pods checkout -n shop -o json
+      gitkruise get pods cloneset/checkout -n shop -o json
+
+    TYPE is one of rollouts, clonesets (clone, cs), sidecarsets (ss), pods, revisions, events,
+    units.
     """
-    kind, _, short = name.rpartition("/")
-    if kind and kind.lower() not in {"cloneset", "clonesets", "clone", "cs"}:
-        raise UsageProblem(Finding(code="GK7014", message=f'"{kind}" has no rollouts'))
-    if flags["exit_when_done"] and not (flags["watch"] and short):
-        raise UsageProblem(
-            Finding(code="GK7015", message="--exit-when-done wants --watch and a name")
-        )
-    code = asyncio.run(_get(noun, short, cluster, flags))
-    ctx.exit(code)
+    wanted = parse_wanted(words)
+    wishes = Wishes(wanted=wanted, **{k: flags[k] for k in Wishes.__slots__ if k != "wanted"})
+    if wishes.exit_when_done and not wishes.watch:
+        raise UsageProblem(Finding(code="GK7015", message="--exit-when-done wants --watch"))
+    if wishes.watch and wishes.output == "json":
+        raise UsageProblem(Finding(code="GK7015", message="--watch wants -o jsonl, not json"))
+    ctx.exit(asyncio.run(_get(wishes, cluster)))
 
 
-async def _get(noun: str, name: str, choice: ClusterChoice, flags: dict[str, Any]) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The command line."""
+
+    wanted: Wanted
+    namespace: str
+    all_namespaces: bool
+    watch: bool
+    exit_when_done: bool
+    timeout: str
+    no_headers: bool
+    output: str
+
+
+async def _get(wishes: Wishes, choice: ClusterChoice) -> int:
     environment = read_environment()
     async with connected(choice, environment) as chosen:
-        namespace = "" if flags["all_namespaces"] else flags["namespace"] or chosen.namespace
-        if flags["watch"]:
-            return await _watch(chosen, namespace, name, flags, environment)
-        found = await _rollouts(chosen, namespace, name)
-        for line in _lines(noun, name, found, flags["output"], Style.of(environment)):
-            click.echo(line)
+        scope = "" if wishes.all_namespaces else wishes.namespace or chosen.namespace
+        survey = _survey(chosen, wishes.wanted, scope)
+        await survey.look()
+        reader = _Reader(survey, wishes, scope)
+        if wishes.watch:
+            return await _watch(reader, chosen, environment)
+        now = chosen.clock.now()
+        found, items = reader.picture(now)
+        _print(reader, found, items, Style.of(environment), now)
     return 0
 
 
-async def _rollouts(chosen: Chosen, namespace: str, name: str) -> list[Managed]:
-    from gitkruise.gitops.survey import CLONESET, survey  # noqa: PLC0415  imports the schemas
+def _survey(chosen: Chosen, wanted: Wanted, namespace: str) -> Survey:
+    from gitkruise.gitops.survey import EVENT, WORKLOADS, Survey  # noqa: PLC0415  the schemas
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
 
-    found = await survey(
+    kinds = {
+        "sidecarsets": (SIDECARSET,),
+        "events": (EVENT, CLONESET) if wanted.name else (EVENT,),
+        "units": WORKLOADS,
+    }.get(wanted.noun, (CLONESET,))
+    return Survey(
         chosen.transport,
         load_catalog(),
-        chosen.clock.now(),
+        kinds,
         namespace=namespace,
-        kinds=(CLONESET,),
-        marked=False,
+        marked=wanted.noun == "units",
     )
-    wanted = [m for m in found if name in {"", m.key.name}]
-    if name and not wanted:
-        where = f"namespace {namespace}" if namespace else "any namespace"
-        raise NotFound(f'clonesets.apps.kruise.io "{name}" not found in {where}')
-    return wanted
 
 
-def _lines(noun: str, name: str, found: Sequence[Managed], output: str, style: Style) -> list[str]:
-    if output == "name":
-        return [f"cloneset/{m.key.name}" for m in found]
-    if output in {"json", "jsonl"}:
-        return _json_lines(noun, found, output)
-    if noun in {"rollout", "rollouts"}:
-        if name and len(found) == 1:
+class _Reader:
+    """Turns what the survey last saw into the things asked for."""
+
+    def __init__(self, survey: Survey, wishes: Wishes, scope: str) -> None:
+        self.survey, self.wishes, self._scope = survey, wishes, scope
+
+    def picture(self, now: datetime) -> tuple[list[Managed], list[Item]]:
+        """(rollouts and the like, items of the noun). Raises ClusterFailed GK4010."""
+        from gitkruise.cli import views  # noqa: PLC0415  imports the model
+
+        noun, name = self.wishes.wanted.noun, self.wishes.wanted.name
+        if noun == "units":
+            units = views.units(self.survey.managed(now))
+            return [], [u for u in units if name in {"", u["name"]}]
+        found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
+        if name and not found and not self.wishes.watch:
+            raise self._absent(now)
+        if noun == "events":
+            about = frozenset({name, *(pod.name for m in found for pod in m.pods)} - {""})
+            return [], views.events(self.survey.events(), about)
+        make = {"pods": views.pods, "revisions": views.revisions}.get(noun, views.rollouts)
+        return found, make(found)
+
+    def _absent(self, now: datetime) -> ClusterFailed:
+        where = f"namespace {self._scope}" if self._scope else "any namespace"
+        there = ", ".join(m.key.name for m in self.survey.managed(now)[:8]) or "none"
+        message = f'there is no "{self.wishes.wanted.name}" in {where}'
+        notes = (("there are", there), ("next", "name its namespace with -n, or look in all: -A"))
+        return ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
+
+    def lines(
+        self, found: Sequence[Managed], items: Sequence[Item], style: Style, now: datetime
+    ) -> list[str]:
+        """The screen: one rollout as a block, everything else as a table."""
+        from gitkruise.cli.block import rollout_block  # noqa: PLC0415  imports the model
+        from gitkruise.cli.views import table_of  # noqa: PLC0415
+
+        wanted = self.wishes.wanted
+        if wanted.rollouts and wanted.name and len(found) == 1:
             return rollout_block(found[0], style)
-        return _rollout_table(found, style)
-    return _pod_table(found) if noun == "pods" else _revision_table(found)
+        headers = not self.wishes.no_headers
+        return table_of(wanted.noun, items, style, now, headers=headers)
 
 
-def _items(noun: str, found: Sequence[Managed]) -> list[dict[str, Any]]:
-    if noun == "pods":
-        return [pod_obj(pod, m) for m in found for pod in m.pods]
-    if noun == "revisions":
-        return [
-            {"cloneset": m.key.name, "namespace": m.key.namespace, **revision}
-            for m in found
-            if m.rollout
-            for revision in rollout_obj(m.rollout)["revisions"]
-        ]
-    return [
-        {"name": m.key.name, "namespace": m.key.namespace, "commit": m.commit, "path": m.path,
-         **rollout_obj(m.rollout)}
-        for m in found
-        if m.rollout
-    ]  # fmt: skip
-
-
-def _json_lines(noun: str, found: Sequence[Managed], output: str) -> list[str]:
-    items = _items(noun, found)
-    if output == "jsonl":
-        return [json.dumps(item, ensure_ascii=False) for item in items]
-    kind = {"pods": "PodList", "revisions": "RevisionList"}.get(noun, "RolloutList")
-    answer = {"apiVersion": "gitkruise.io/v1alpha1", "kind": kind, "items": items}
-    return [json.dumps(answer, indent=2, ensure_ascii=False)]
-
-
-def _rollout_table(found: Sequence[Managed], style: Style) -> list[str]:
-    rows = [
-        (
-            m.key.namespace,
-            m.key.name,
-            f"{style.bar(r.updated_ready, max(r.replicas, 1))} p={r.partition}",
-            f"{r.updated}/{r.replicas}",
-            f"{r.ready}/{r.replicas}",
-            r.update_revision.rpartition("-")[2],
-            m.commit[:7],
-            style.state(r.state),
-        )
-        for m in found
-        if (r := m.rollout) is not None
-    ]
-    head = ("NAMESPACE", "NAME", "ROLLOUT", "NEW", "READY", "REVISION", "COMMIT", "STATE")
-    return table(head, rows)
-
-
-def _pod_table(found: Sequence[Managed]) -> list[str]:
-    rows = []
-    for m in found:
-        for pod in m.pods:
-            obj = pod_obj(pod, m)
-            images = ", ".join(i.rpartition("/")[2] for i in obj["images"].values())
-            ready = "yes" if pod.ready else "no"
-            rows.append(
-                (pod.namespace, pod.name, pod.phase, ready, obj["revision"],
-                 obj["commit"][:7], str(pod.restarts), pod.node, images)
-            )  # fmt: skip
-    head = ("NAMESPACE", "NAME", "PHASE", "READY", "REVISION", "COMMIT", "RESTARTS", "NODE",
-            "IMAGES")  # fmt: skip
-    return table(head, rows)
-
-
-def _revision_table(found: Sequence[Managed]) -> list[str]:
-    rows = [
-        (i["namespace"], i["cloneset"], i["hash"], i["role"], i["commit"][:7], str(i["pods"]),
-         str(i["available"]))
-        for i in _items("revisions", found)
-    ]  # fmt: skip
-    head = ("NAMESPACE", "CLONESET", "REVISION", "ROLE", "COMMIT", "PODS", "AVAILABLE")
-    return table(head, rows)
-
-
-async def _watch(
-    chosen: Chosen, namespace: str, name: str, flags: dict[str, Any], environment: Environment
-) -> int:
-    """Draw again when something changed; lines off a terminal, one object a line for jsonl."""
-    style = Style.of(environment)
-    redraw = environment.stdout_tty and bool(name) and flags["output"] == "text"
-    limit = parse_duration(flags["timeout"]).total_seconds()
-    last: dict[str, str] = {}
-    start = chosen.clock.monotonic()
-    while True:
-        found = await _rollouts(chosen, namespace, name)
-        for m in found:
-            _draw(m, last, flags["output"], style, redraw=redraw, chosen=chosen)
-        if flags["exit_when_done"] and found:
-            state = found[0].state
-            if state in SETTLED or state is State.STUCK:
-                return 0 if state in SETTLED else 1
-            if chosen.clock.monotonic() - start > limit:
-                raise TimedOut(
-                    Finding(code="GK7016", message=f"still {state} after {flags['timeout']}")
-                )
-        await chosen.clock.sleep(_POLL_S)
-
-
-def _draw(
-    m: Managed, last: dict[str, str], output: str, style: Style, *, redraw: bool, chosen: Chosen
+def _print(
+    reader: _Reader, found: Sequence[Managed], items: Sequence[Item], style: Style, now: datetime
 ) -> None:
-    assert m.rollout is not None
-    if output == "jsonl":
-        text = json.dumps(_items("rollouts", [m])[0], ensure_ascii=False)
-    elif redraw:
-        text = "\n".join(rollout_block(m, style))
+    from gitkruise.cli.views import VIEWS  # noqa: PLC0415  imports the model
+
+    noun, output = reader.wishes.wanted.noun, reader.wishes.output
+    if output == "json":
+        say_json(list_of(VIEWS[noun].list_kind, items), style)
+    elif output == "jsonl":
+        for item in items:
+            say_json(item, style, line=True)
+    elif output == "name":
+        kind = "cloneset" if noun == "rollouts" else noun[:-1]
+        say((f"{kind}/{item['name']}" for item in items), style)
     else:
-        text = rollout_line(m.rollout, m.commit, chosen.clock.now())
-    mark = text if output == "jsonl" or redraw else text.partition(" ")[2]
-    if last.get(str(m.key)) == mark:
-        return
-    last[str(m.key)] = mark
-    click.echo(("\x1b[H\x1b[2J" if redraw else "") + text)
+        say(reader.lines(found, items, style, now), style)
+
+
+async def _watch(reader: _Reader, chosen: Chosen, environment: Environment) -> int:
+    from gitkruise.cli.viewport import Viewport  # noqa: PLC0415  only with --watch
+    from gitkruise.cli.watching import Lines, Screen, Until, watch  # noqa: PLC0415
+    from gitkruise.wire.times import parse_duration  # noqa: PLC0415
+
+    wishes, style = reader.wishes, Style.of(environment)
+    until: Until | None = None
+    if wishes.exit_when_done:
+        until = Until(wishes.timeout, parse_duration(wishes.timeout).total_seconds())
+    survey, clock = reader.survey, chosen.clock
+    if environment.stdout_tty and wishes.output in {"text", "wide"}:
+        with Viewport(style) as viewport:
+            screen = Screen(viewport, style, reader.lines)
+            return await watch(survey, clock, reader.picture, screen, until)
+    lines = Lines(wishes.wanted.noun, style, json=wishes.output == "jsonl")
+    return await watch(survey, clock, reader.picture, lines, until)

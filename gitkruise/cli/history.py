@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gitkruise.cli.ages import ago
 from gitkruise.cli.config import read_environment
-from gitkruise.cli.style import Style, shorten, table
-from gitkruise.errors import Finding, SourceFailed, UsageProblem
-from gitkruise.kube.clock import SystemClock
-from gitkruise.model.states import LOOKS, State
-from gitkruise.wire.times import format_duration
+from gitkruise.cli.nouns import parse_object
+from gitkruise.cli.output import list_of, say, say_json
+from gitkruise.cli.style import Style, shorten
+from gitkruise.cli.tables import Column, fit_table
+from gitkruise.cli.verb import Verb
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.model.states import State
 
 if TYPE_CHECKING:
     from gitkruise.git.repo import Repository
     from gitkruise.model.record import RolloutStep
     from gitkruise.wire.names import ObjectKey
 
+_HEADS: Final = (
+    Column(name="OBJECT", least=16),
+    Column(name="COMMIT"),
+    Column(name="WHEN", drop=2),
+    Column(name="WHO", drop=1, least=10),
+    Column(name="CHANGE", least=20, prose=True),
+    Column(name="REVISION", drop=3),
+    Column(name="ASKED", drop=4),
+    Column(name="RESULT", least=16, prose=True),
+)
 
-@click.command()
+
+@click.command(cls=Verb, exits=(4,))
 @click.argument("object_name", metavar="[TYPE/NAME]", default="")
 @click.option("-n", "--namespace", default="", help="Namespace of the object.")
 @click.option("--repo", default=".", show_default=True, help="The repository with the record.")
 @click.option("--cluster", default="", help="Which cluster's record; needed if there are several.")
-@click.option("--limit", default=20, show_default=True)
+@click.option("--commit", default="", metavar="SHA", help="Only what this commit did.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many."
+)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: Any) -> None:
     """Show what each commit asked and got. Reads the status branch; works offline.
@@ -35,58 +51,44 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
     \b
     Examples:
       gitkruise history cloneset/checkout -n shop
+      gitkruise history --commit 4f2c9e1
       gitkruise history --repo /srv/git/shop-deploy.git --cluster prod
     """
+    from gitkruise.cli.records import status_branch  # noqa: PLC0415
     from gitkruise.git.repo import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.kube.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
-    kind, _, name = object_name.rpartition("/")
-    style = Style.of(read_environment())
+    name = parse_object(object_name).name
     url = str(Path(repo).resolve()) if Path(repo).exists() else repo
     with Repository.open(url) as repository:
-        chosen = _branch(repository, cluster)
-        rows = _steps(repository, chosen, name, namespace)
+        found = _steps(repository, status_branch(repository, cluster))
+    rows = [
+        (key, step)
+        for key, step in found
+        if name in {"", key.name}
+        and namespace in {"", key.namespace}
+        and step.commit.id.startswith(flags["commit"])
+    ]
     if name and not rows:
-        raise UsageProblem(
-            Finding(
-                code="GK7017",
-                message=f"no record of {kind or 'cloneset'}/{name}",
-                notes=(("next", "name its namespace with -n, or list all: gitkruise history"),),
-            )
-        )
+        raise _no_record(object_name, found)
+    style = Style.of(read_environment())
     rows = rows[: flags["limit"]]
     if flags["output"] == "json":
-        click.echo(json.dumps(_as_list(rows), indent=2, ensure_ascii=False))
+        say_json(list_of("HistoryList", _items(rows)), style)
     else:
-        for line in _table(rows, style, several=not name):
-            click.echo(line)
+        now = SystemClock().now()
+        say(history_lines(rows, style, now, several=len({key for key, _ in rows}) > 1), style)
 
 
-def _branch(repository: Repository, cluster: str) -> str:
-    """The full ref of one cluster's status branch: here, or as a clone fetched it."""
-    found = {
-        name.partition("gitkruise/status/")[2]: name
-        for pattern in ("refs/remotes/origin/gitkruise/status/", "refs/heads/gitkruise/status/")
-        for name in repository.refs(pattern)
-    }
-    if cluster in found or (not cluster and len(found) == 1):
-        return found.get(cluster) or next(iter(found.values()))
-    what = "which cluster's record do you mean?" if found else "there is no status branch yet"
-    raise SourceFailed(
-        Finding(
-            code="GK3205",
-            message=what,
-            notes=(
-                ("recorded", ", ".join(sorted(found)) or "none"),
-                ("next", "git fetch, or gitkruise history --cluster NAME"),
-            ),
-        )
-    )
+def _no_record(wanted: str, found: list[tuple[ObjectKey, RolloutStep]]) -> UsageProblem:
+    known = sorted({f"{key.namespace}/{key.name}" for key, _ in found})
+    notes = (("recorded", ", ".join(known) or "nothing yet"),)
+    return UsageProblem(Finding(code="GK7017", message=f"no record of {wanted}", notes=notes))
 
 
-def _steps(
-    repository: Repository, branch: str, name: str, namespace: str
-) -> list[tuple[ObjectKey, RolloutStep]]:
-    """Every step of the wanted objects, newest first."""
+def _steps(repository: Repository, branch: str) -> list[tuple[ObjectKey, RolloutStep]]:
+    """Every step of every object, newest first. Raises SourceFailed GK3206 on foreign files."""
+    from gitkruise.cli.records import foreign  # noqa: PLC0415
     from gitkruise.gitops.record_read import read_rollout  # noqa: PLC0415  imports libyaml
 
     tip = repository.resolve(branch)
@@ -94,60 +96,59 @@ def _steps(
     for entry in repository.list_tree(tip):
         if "/rollouts/" not in entry.path:
             continue
-        key, steps = read_rollout(repository.read_blob(entry.id))
-        if name in {"", key.name} and namespace in {"", key.namespace}:
-            out += [(key, step) for step in steps]
-    return sorted(out, key=lambda pair: pair[1].started, reverse=True)
+        try:
+            key, steps = read_rollout(repository.read_blob(entry.id))
+        except ValueError as error:
+            raise foreign(branch, entry.path, error) from error
+        out += [(key, step) for step in steps]
+    order = {id(pair): n for n, pair in enumerate(out)}  # later steps of a file are newer
+    return sorted(out, key=lambda pair: (pair[1].started, order[id(pair)]), reverse=True)
 
 
 def _result(step: RolloutStep, style: Style) -> str:
-    look = LOOKS[step.state]
-    glyph = style.paint(look.glyph if style.unicode else look.ascii, look.colour)
-    took = f" in {format_duration(step.done - step.started)}" if step.done else ""
+    glyph = style.glyph(step.state)
     counts = f"{step.updated}/{step.asked}"
     if step.state is State.ROLLING and not step.message:
         return f"{glyph} {counts} so far"
-    why = f" ({shorten(step.message, 60)})" if step.message else ""
-    return f"{glyph} {counts}{took}{why}"
+    took = f" in {_seconds(step)}" if step.done else ""
+    return f"{glyph} {counts}{took}" + (f" ({step.message})" if step.message else "")
 
 
-def _ago(then: datetime | None) -> str:
-    if then is None:
-        return "-"
-    seconds = int((SystemClock().now() - then).total_seconds())
-    for limit, unit, name in ((60, 1, "s"), (3600, 60, "m"), (172_800, 3600, "h")):
-        if seconds < limit:
-            return f"{max(seconds, 0) // unit} {name} ago"
-    return f"{seconds // 86_400} d ago"
+def _seconds(step: RolloutStep) -> str:
+    from gitkruise.wire.times import format_duration  # noqa: PLC0415
+
+    assert step.done is not None
+    whole = (step.done - step.started).total_seconds()
+    return format_duration(step.done - step.started) if whole >= 1 else "under 1s"
 
 
-def _table(rows: list[tuple[ObjectKey, RolloutStep]], style: Style, *, several: bool) -> list[str]:
+def history_lines(
+    rows: list[tuple[ObjectKey, RolloutStep]], style: Style, now: datetime, *, several: bool
+) -> list[str]:
+    """One line a step; objects are named when there is more than one."""
     if not rows:
         return ["no rollout has been recorded yet"]
-    head = ("COMMIT", "WHEN", "WHO", "CHANGE", "REVISION", "ASKED", "RESULT")
     cells = [
         (
+            f"{key.namespace}/{key.name}" if several else "",
             step.commit.short,
-            _ago(step.started),
+            ago(step.started, now),
             shorten(step.commit.author, 20),
-            shorten(step.change or step.commit.subject, 44),
+            step.change or step.commit.subject,
             step.revision.rpartition("-")[2],
             "all" if step.asked == step.replicas else f"{step.asked} of {step.replicas}",
             _result(step, style),
         )
-        for _, step in rows
+        for key, step in rows
     ]
-    if several:
-        names = [f"{key.namespace}/{key.name}" for key, _ in rows]
-        return table(("OBJECT", *head), [(n, *c) for n, c in zip(names, cells, strict=True)])
-    return table(head, cells)
+    heads = _HEADS if several else (Column(name=""), *_HEADS[1:])
+    return fit_table(heads, cells, style.width)
 
 
-def _as_list(rows: list[tuple[ObjectKey, RolloutStep]]) -> dict[str, Any]:
+def _items(rows: list[tuple[ObjectKey, RolloutStep]]) -> list[dict[str, Any]]:
     from gitkruise.gitops.record_files import step_obj  # noqa: PLC0415  imports libyaml
 
-    items = [
+    return [
         {"kind": key.kind, "namespace": key.namespace, "name": key.name, **step_obj(step)}
         for key, step in rows
     ]
-    return {"apiVersion": "gitkruise.io/v1alpha1", "kind": "HistoryList", "items": items}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,17 +11,22 @@ import click
 
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
+from gitkruise.cli.output import say, say_json, tell
 from gitkruise.cli.style import Style
-from gitkruise.errors import InvalidManifests
-from gitkruise.model.settings import Gates, parse_gates
+from gitkruise.cli.verb import Verb
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 
 if TYPE_CHECKING:
+    from gitkruise.git.repo import Repository
     from gitkruise.gitops.planning import Side
     from gitkruise.gitops.preview import Preview
+    from gitkruise.model.settings import Gates
     from gitkruise.wire.catalog import Catalog
 
+_DIRTY_SHOWN = 10
 
-@click.command()
+
+@click.command(cls=Verb, exits=(1, 3, 4, 5), says="with --exit-code: something would change")
 @click.argument("commits", metavar="[COMMIT|FROM..TO]", default="")
 @click.option("--repo", default=".", show_default=True, help="The repository to read.")
 @click.option(
@@ -31,9 +35,10 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Instead of the one in the repository.",
 )
-@click.option("--from", "base", default="", help="Compare with this commit.")
-@click.option("--to", "target", default="", help="The commit to plan.")
-@click.option("--offline", is_flag=True, help="Use no cluster even if one is configured.")
+@click.option("--from", "base", default="", metavar="REV", help="Compare with this commit.")
+@click.option("--to", "target", default="", metavar="REV", help="The commit to plan.")
+@click.option("--include-dirty", is_flag=True, help="Plan the working tree, not yet committed.")
+@click.option("--offline", is_flag=True, help="Use no cluster even if one is named.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 when something would change.")
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
@@ -44,36 +49,28 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
 
     \b
     Examples:
-      gitkruise plan                        the working branch against the followed one
-      gitkruise plan 4f2c9e1                one commit against its parent
-      gitkruise plan main..canary --sandbox pods by name, from the embedded cluster
+      gitkruise plan                         the working branch against the followed one
+      gitkruise plan 4f2c9e1                 one commit against its parent
+      gitkruise plan main..canary --sandbox  pods by name, from the embedded cluster
 
     Offline unless a cluster is named (--sandbox, --kubeconfig, --context): then pods are counted,
-    not named. Exits 0, or with --exit-code 1 when something would change; 3 when the manifests
-    are invalid.
+    not named.
     """
+    from gitkruise.model.settings import parse_gates  # noqa: PLC0415  not for --help
+
+    first, dots, second = commits.partition("..")
     wishes = _Wishes(
         repo=flags["repo"],
         config_path=flags["config_path"],
-        base=flags["base"],
-        target=flags["target"],
-        commits=commits,
+        base=flags["base"] or (first if dots else ""),
+        target=flags["target"] or (second if dots else first),
+        include_dirty=flags["include_dirty"],
         gates=parse_gates(flags["feature_gates"]),
         cluster=cluster if cluster.given and not flags["offline"] else None,
     )
-    base, target, preview = asyncio.run(_plan(wishes))
-    environment = read_environment()
-    if flags["output"] == "json":
-        from gitkruise.cli.plan_json import plan_obj  # noqa: PLC0415
-
-        click.echo(json.dumps(plan_obj(preview, base, target), indent=2, ensure_ascii=False))
-    else:
-        from gitkruise.cli.plan_text import plan_lines  # noqa: PLC0415
-
-        came = base.commit if base else None
-        for line in plan_lines(preview, came, target.commit, Style.of(environment), target.objects):
-            click.echo(line)
-    changes = any(c.kind != "unchanged" for c in preview.changes)
+    made = asyncio.run(_plan(wishes))
+    _print(made, flags["output"], dirty=wishes.include_dirty)
+    changes = any(c.kind != "unchanged" for c in made.preview.changes)
     ctx.exit(1 if flags["exit_code"] and changes else 0)
 
 
@@ -83,18 +80,54 @@ class _Wishes:
     config_path: Path | None
     base: str
     target: str
-    commits: str
+    include_dirty: bool
     gates: Gates
     cluster: ClusterChoice | None
 
+    @property
+    def implicit(self) -> bool:
+        """Whether the user named no commit to plan, so that the working tree is what is meant."""
+        return not self.target
 
-async def _plan(wishes: _Wishes) -> tuple[Side | None, Side, Preview]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    base: Side | None
+    target: Side
+    preview: Preview
+    cluster: str = ""
+
+
+def _print(made: _Made, output: str, *, dirty: bool) -> None:
+    style = Style.of(read_environment())
+    if output == "json":
+        from gitkruise.cli.plan_json import plan_obj  # noqa: PLC0415  imports the model
+
+        say_json(plan_obj(made.preview, made.base, made.target), style)
+        return
+    from gitkruise.cli.findings import findings_text  # noqa: PLC0415
+    from gitkruise.cli.plan_text import Heading, plan_lines  # noqa: PLC0415  imports the model
+
+    heading = Heading(
+        base=made.base.commit if made.base else None,
+        target=made.target.commit,
+        cluster=made.cluster,
+        dirty=dirty,
+    )
+    say(plan_lines(made.preview, heading, style, made.target.objects), style)
+    findings = (*made.target.findings, *made.preview.unplayed)
+    if findings:
+        tell(findings_text(findings, Style.of_errors(read_environment())))
+
+
+async def _plan(wishes: _Wishes) -> _Made:
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415  imports the schemas
 
     base, target = await asyncio.to_thread(_sides, wishes, load_catalog())
     if wishes.cluster is None:
-        return base, target, _offline(base, target, load_catalog(), wishes.gates)
-    return base, target, await _with_cluster(base, target, wishes)
+        preview = _offline(base, target, load_catalog(), wishes.gates)
+        return _Made(base=base, target=target, preview=preview)
+    return await _with_cluster(base, target, wishes)
 
 
 def _sides(wishes: _Wishes, catalog: Catalog) -> tuple[Side | None, Side]:
@@ -103,38 +136,84 @@ def _sides(wishes: _Wishes, catalog: Catalog) -> tuple[Side | None, Side]:
     from gitkruise.gitops.config import load_config  # noqa: PLC0415
     from gitkruise.gitops.planning import config_at, read_side  # noqa: PLC0415
 
-    url = str(Path(wishes.repo).resolve()) if Path(wishes.repo).exists() else wishes.repo
+    url, snapshot = _work_tree(wishes)
     with Repository.open(url) as repository:
         given = load_config(wishes.config_path) if wishes.config_path else None
-        old, new = _range(repository, wishes)
-        target = read_side(
-            repository, new, given or config_at(repository, new), catalog, wishes.gates
-        )
+        old, new = _range(repository, wishes, snapshot)
+        config = given or config_at(repository, new)
+        target = read_side(repository, new, config, catalog, wishes.gates)
         errors = [f for f in target.findings if f.severity == "error"]
         if errors:
             raise InvalidManifests(*errors)
         if not old:
             return None, target
-        base = read_side(
-            repository, old, given or config_at(repository, old), catalog, wishes.gates
+        config = given or config_at(repository, old)
+        return read_side(repository, old, config, catalog, wishes.gates), target
+
+
+def _work_tree(wishes: _Wishes) -> tuple[str, str]:
+    """(path or URL of the repository, a commit of its working tree or "").
+
+    Raises SourceFailed GK3203 when the tree is dirty and nobody said what to do about it.
+    """
+    folder = Path(wishes.repo)
+    if not folder.exists():
+        return wishes.repo, ""
+    from gitkruise.git.worktree import WorkTree  # noqa: PLC0415  runs git
+
+    if not wishes.implicit and not wishes.include_dirty:
+        return _top_of(folder), ""
+    try:
+        tree = WorkTree(folder)
+    except SourceFailed:
+        return str(folder.resolve()), ""  # bare, or no repository at all
+    if wishes.include_dirty:
+        return str(tree.top), tree.snapshot()
+    dirty = tree.dirty()
+    if dirty:
+        raise _dirty(dirty)
+    return str(tree.top), ""
+
+
+def _top_of(folder: Path) -> str:
+    """The repository a folder is in; a bare one is itself."""
+    here = folder.resolve()
+    return str(next((p for p in (here, *here.parents) if (p / ".git").exists()), here))
+
+
+def _dirty(paths: list[str]) -> SourceFailed:
+    listed = "\n".join(paths[:_DIRTY_SHOWN])
+    more = len(paths) - _DIRTY_SHOWN
+    return SourceFailed(
+        Finding(
+            code="GK3203",
+            message="the working tree has changes that are in no commit",
+            notes=(
+                ("changed", listed + (f"\n… and {more} more" if more > 0 else "")),
+                ("unchanged", "nothing was planned"),
+                ("next", "gitkruise plan --include-dirty, or git stash, or name a commit"),
+            ),
         )
-    return base, target
+    )
 
 
-def _range(repository: Any, wishes: _Wishes) -> tuple[str, str]:
+def _range(repository: Repository, wishes: _Wishes, snapshot: str) -> tuple[str, str]:
     """(from, to) as commit ids; from is "" for a first commit."""
     from gitkruise.gitops.planning import default_range  # noqa: PLC0415
 
-    first, dots, second = wishes.commits.partition("..")
-    base = wishes.base or (first if dots else "")
-    target = wishes.target or (second if dots else first)
-    if not base and not target:
+    if not wishes.base and not wishes.target and not snapshot:
         return default_range(repository, "main")
-    new = repository.resolve(target or repository.default_branch())
-    if base:
-        return repository.resolve(base), new
+    new = snapshot or _commit(repository, wishes.target or repository.default_branch())
+    if wishes.base:
+        return _commit(repository, wishes.base), new
     parents = repository.commit(new).parents
     return (parents[0] if parents else "", new)
+
+
+def _commit(repository: Repository, revision: str) -> str:
+    from gitkruise.git.worktree import commit_id  # noqa: PLC0415  runs git
+
+    return commit_id(repository.git_dir, revision)
 
 
 def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) -> Preview:
@@ -154,15 +233,15 @@ def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) ->
     return Preview(changes=changes, forecast=forecast, live=False, unplayed=unplayed)
 
 
-async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> Preview:
+async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Made:
     from gitkruise.gitops.preview import (  # noqa: PLC0415  imports the model cluster
+        CLONESET,
         Preview,
         changes_between,
         live_world,
         play,
         with_live,
     )
-    from gitkruise.gitops.survey import CLONESET  # noqa: PLC0415
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
 
     assert wishes.cluster is not None
@@ -175,4 +254,5 @@ async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> Pre
         changes = with_live(changes, target.objects, live, catalog)
         now = chosen.clock.now()
         forecast, unplayed = play(world, changes, target.objects, catalog, now, wishes.gates)
-    return Preview(changes=changes, forecast=forecast, live=True, unplayed=unplayed)
+        preview = Preview(changes=changes, forecast=forecast, live=True, unplayed=unplayed)
+        return _Made(base=base, target=target, preview=preview, cluster=chosen.name)

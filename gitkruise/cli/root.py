@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import importlib
 import sys
-import tempfile
-import traceback
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gitkruise import __version__
-from gitkruise.cli.config import read_environment
-from gitkruise.cli.findings import findings_text
-from gitkruise.cli.style import Style
-from gitkruise.errors import ApiError, Finding, GitkruiseError, Reported
+from gitkruise.cli.verb import OUTPUT_KEY, colour_options
+from gitkruise.errors import Finding, GitkruiseError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141  # as a shell shows a program that SIGPIPE ended
+UNEXPECTED: Final = 70
+DEBUG_KEY: Final = "gitkruise.debug"
 
 # name → (module, attribute, one line for --help); the modules are imported when used.
 COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
@@ -23,19 +27,19 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "sandbox": ("gitkruise.cli.sandbox", "sandbox", "The embedded cluster: up, down, status."),
     "validate": ("gitkruise.cli.validate", "validate", "Check manifests offline."),
     "plan": ("gitkruise.cli.plan", "plan", "Show what a commit would do, pod by pod."),
-    "status": ("gitkruise.cli.status", "status", "Where every object stands against git."),
-    "get": ("gitkruise.cli.get", "get", "List rollouts, units, pods, revisions, events."),
-    "history": ("gitkruise.cli.history", "history", "Which commit did what to an object."),
+    "status": ("gitkruise.cli.status", "status", "Show where every object stands against git."),
+    "get": ("gitkruise.cli.get", "get", "List or watch rollouts, pods, revisions, events, units."),
+    "history": ("gitkruise.cli.history", "history", "Show which commit did what to an object."),
     "run": ("gitkruise.cli.run", "run", "The controller: follow git, drive the cluster."),
     "install": ("gitkruise.cli.install", "install", "Put CRDs and the controller on a cluster."),
-    "completion": ("gitkruise.cli.completion", "completion", "Shell completion script."),
+    "completion": ("gitkruise.cli.completion", "completion", "Print a shell completion script."),
     "version": ("gitkruise.cli.version", "version", "Print the version."),
 }
 ALIASES: Final = {"lint": "validate", "diff": "plan"}
 
 
 class Cli(click.Group):
-    """Lazy subcommands, and the only printer of errors."""
+    """Lazy subcommands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -50,6 +54,31 @@ class Cli(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands from the table, so that completing them imports none."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  only for completion
+
+        found = [
+            CompletionItem(name, help=help_)
+            for name, (_, _, help_) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; print what goes wrong and leave with its code."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError):
+            raise
+        except BrokenPipeError:
+            _forget_output()
+            ctx.exit(BROKEN_PIPE)
+        except Exception as error:
+            if ctx.meta.get(DEBUG_KEY):
+                raise
+            ctx.exit(_report(error, ctx))
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
@@ -58,49 +87,87 @@ class Cli(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            import difflib  # noqa: PLC0415  only for a mistyped command
+        word = args[0] if args else ""
+        if word in {*COMMANDS, *ALIASES} or word.startswith("-"):
+            return super().resolve_command(ctx, args)
+        import difflib  # noqa: PLC0415  only for a mistyped command
 
-            near = difflib.get_close_matches(args[0], [*COMMANDS, *ALIASES], 1)
-            hint = f' Did you mean "{near[0]}"?' if near else ""
-            raise click.UsageError(f'no such command "{args[0]}".{hint}')
-        return super().resolve_command(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except GitkruiseError as error:
-            _print_error(error)
-            ctx.exit(error.exit_code)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            if ctx.params.get("debug"):
-                raise
-            _print_unexpected(error)
-            ctx.exit(70)
+        near = difflib.get_close_matches(word, [*COMMANDS, *ALIASES], 1)
+        hint = f' Did you mean "{near[0]}"?' if near else ""
+        raise click.UsageError(f'no such command "{word}".{hint}', ctx)
 
 
-def _style() -> Style:
-    context = click.get_current_context(silent=True)
-    wish = (context.find_root().params.get("color") if context else None) or "auto"
-    return Style.of(read_environment(wish))
+@click.group(
+    cls=Cli,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="gitkruise")
+@click.option("--debug", is_flag=True, help="Show stack traces.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Turn git pushes into OpenKruise-style rollouts and write the outcome back into git.
+
+    \b
+    Start here:
+      gitkruise demo                         a whole canary on this machine
+      gitkruise plan                         what your branch would do
+      gitkruise run --config gitkruise.yaml  the controller
+    """
+    ctx.meta[DEBUG_KEY] = debug
 
 
-def _print_error(error: GitkruiseError) -> None:
-    if isinstance(error, Reported):
-        findings = error.findings
-    elif isinstance(error, ApiError):
-        findings = (Finding(code="GK4001", message=f"the API server says: {error.message}"),)
-    else:
-        findings = (Finding(code="GK9001", message=str(error)),)
-    click.echo(findings_text(findings, _style()), err=True)
+cli.params += colour_options()
 
 
-def _print_unexpected(error: Exception) -> None:
+def main() -> None:
+    """Entry point of the `gitkruise` and `kubectl-gitkruise` commands."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(words: Sequence[str]) -> int:
+    """One command line; every way it can end as an exit code. An error is never 1."""
+    try:
+        code = cli.main(list(words), prog_name="gitkruise", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.Abort:
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def _forget_output() -> None:
+    """Nobody reads on; keep the interpreter from complaining when it flushes at its end."""
+    import os  # noqa: PLC0415  only for a broken pipe
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report(error: Exception, ctx: click.Context) -> int:
+    """Print what went wrong: the findings of the first known error in it, or GK9000."""
+    from gitkruise.cli.config import read_environment  # noqa: PLC0415  only when it went wrong
+    from gitkruise.cli.failures import findings_of, leaves  # noqa: PLC0415
+    from gitkruise.cli.findings import findings_list, findings_text  # noqa: PLC0415
+    from gitkruise.cli.output import say_json, tell  # noqa: PLC0415
+    from gitkruise.cli.style import Style  # noqa: PLC0415
+
+    known = next((e for e in leaves(error) if isinstance(e, GitkruiseError)), None)
+    findings = findings_of(known) if known else (_unexpected(error),)
+    environment = read_environment()
+    if ctx.meta.get(OUTPUT_KEY) == "json":
+        say_json(findings_list(findings), Style.of(environment))
+    tell(findings_text(findings, Style.of_errors(environment)))
+    return known.exit_code if known else UNEXPECTED
+
+
+def _unexpected(error: Exception) -> Finding:
+    import tempfile  # noqa: PLC0415  slow to import, and only for reports
+    import traceback  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
     report = Path(tempfile.mkdtemp(prefix="gitkruise-report-")) / "report.txt"
     report.write_text("".join(traceback.format_exception(error)))
-    finding = Finding(
+    return Finding(
         code="GK9000",
         message=f"gitkruise met something it did not expect: {type(error).__name__}: {error}",
         notes=(
@@ -109,36 +176,3 @@ def _print_unexpected(error: Exception) -> None:
             ("next", "run again with `gitkruise --debug …` to see where, and open an issue"),
         ),
     )
-    click.echo(findings_text((finding,), _style()), err=True)
-
-
-@click.group(
-    cls=Cli,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-@click.version_option(__version__, prog_name="gitkruise")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="When to use colour (also: NO_COLOR, FORCE_COLOR).",
-)
-@click.option("--debug", is_flag=True, help="Show stack traces.")
-def cli(color: str, debug: bool) -> None:
-    """Turn git pushes into OpenKruise-style rollouts and write the outcome back into git.
-
-    \b
-    Start here:
-      gitkruise demo                        a whole canary on this machine
-      gitkruise plan                        what your branch would do
-      gitkruise run --config gitkruise.yaml the controller
-    """
-    del color, debug
-
-
-def main() -> None:
-    """Entry point of the `gitkruise` and `kubectl-gitkruise` commands."""
-    try:
-        cli.main(prog_name="gitkruise", standalone_mode=True)
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -13,16 +13,17 @@ import click
 
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
-from gitkruise.cli.progress import Teller
+from gitkruise.cli.output import tell
 from gitkruise.cli.style import Style
-from gitkruise.model.settings import Gates, parse_gates
+from gitkruise.cli.verb import Verb
 
 if TYPE_CHECKING:
     from gitkruise.model.config import Config
     from gitkruise.model.record import UnitRecord
+    from gitkruise.model.settings import Gates
 
 
-@click.command()
+@click.command(cls=Verb, exits=(4, 5))
 @click.option(
     "--config",
     "config_path",
@@ -45,6 +46,7 @@ def run(config_path: Path, feature_gates: str, verbose: bool, cluster: ClusterCh
     One line on standard error for each change of state; everything else is in the status branch.
     """
     from gitkruise.gitops.config import load_config  # noqa: PLC0415  imports jsonschema
+    from gitkruise.model.settings import parse_gates  # noqa: PLC0415  not for --help
 
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
@@ -54,16 +56,17 @@ def run(config_path: Path, feature_gates: str, verbose: bool, cluster: ClusterCh
 
 async def _run(config: Config, gates: Gates, choice: ClusterChoice) -> None:
     from gitkruise.app import RunOptions, controller  # noqa: PLC0415  imports aiohttp and git
+    from gitkruise.cli.progress import Teller  # noqa: PLC0415
     from gitkruise.cli.serving import stop_event  # noqa: PLC0415
 
     environment = read_environment()
-    teller = Teller(Style.of(environment))
+    teller = Teller(Style.of_errors(environment))
     stop = stop_event()
     async with connected(choice, environment) as chosen:
 
-        def tell(record: UnitRecord) -> None:
+        def report(record: UnitRecord) -> None:
             for line in teller.lines(record, chosen.clock.now()):
-                click.echo(line, err=True)
+                tell(line)
 
         options = RunOptions(
             config=config,
@@ -71,12 +74,11 @@ async def _run(config: Config, gates: Gates, choice: ClusterChoice) -> None:
             state_dir=environment.state_dir,
             identity=f"{platform.node()}-{os.getpid()}",
             gates=gates,
-            listeners=(tell,),
+            listeners=(report,),
         )
         async with controller(options, chosen.transport, chosen.clock) as running:
-            click.echo(
+            tell(
                 f"following {len(running.units)} units for cluster {chosen.name}, "
-                f"engine {running.engine}",
-                err=True,
+                f"engine {running.engine}"
             )
             await stop.wait()

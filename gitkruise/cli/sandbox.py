@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from gitkruise.cli.config import Environment, read_environment
+from gitkruise.cli.output import API_VERSION, say_json, tell
+from gitkruise.cli.style import Style
+from gitkruise.cli.verb import Verb
 from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.model.settings import parse_gates
 
 if TYPE_CHECKING:
     from gitkruise.sandbox.server import SandboxOptions
@@ -33,19 +34,43 @@ def _state(environment: Environment) -> Path:
     return environment.state_dir / "sandbox"
 
 
-@sandbox.command()
+@sandbox.command(cls=Verb, exits=(5,))
 @click.option("--detach", is_flag=True, help="Run in the background; stop it with `down`.")
-@click.option("--port", default=0, show_default=True, help="0 takes the last port, or a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    show_default=True,
+    help="0 takes the last port, or a free one.",
+)
 @click.option("--ephemeral", is_flag=True, help="Keep nothing on disk.")
 @click.option("--no-kubelet", is_flag=True, help="Leave pods to an outside scheduler and kubelet.")
 @click.option("--no-controllers", is_flag=True, help="Run no workload controllers inside.")
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Also write a kubeconfig here.")
-@click.option("--nodes", default=5, show_default=True, help="Simulated nodes.")
-@click.option("--speed", default=1.0, show_default=True, help="Divides the delays of containers.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, 5_000),
+    default=5,
+    show_default=True,
+    help="Simulated nodes.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Divides the delays of containers.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of uids and jitter.")
 def up(detach: bool, **flags: object) -> None:
     """Start the embedded cluster.
+
+    \b
+    Examples:
+      gitkruise sandbox up
+      gitkruise sandbox up --detach
+      gitkruise sandbox up --ephemeral --no-kubelet --kubeconfig /tmp/kubeconfig
 
     In the foreground until Ctrl-C or SIGTERM, unless --detach. The kubeconfig is complete and
     written only once the server answers.
@@ -58,6 +83,7 @@ def up(detach: bool, **flags: object) -> None:
 
 
 def _options(environment: Environment, flags: dict[str, object]) -> SandboxOptions:
+    from gitkruise.model.settings import parse_gates  # noqa: PLC0415  only to start one
     from gitkruise.sandbox.server import SandboxOptions  # noqa: PLC0415  imports aiohttp
 
     kubeconfig = flags["kubeconfig"]
@@ -79,10 +105,10 @@ def _up_foreground(options: SandboxOptions) -> None:
     from gitkruise.cli.serving import run_until_stopped  # noqa: PLC0415  imports aiohttp
 
     def announce(url: str, kubeconfig: Path | None) -> None:
-        click.echo(f"cluster   {url}  (simulated: containers do not really run)", err=True)
+        tell(f"cluster   {url}  (simulated: containers do not really run)")
         if kubeconfig:
-            click.echo(f"try       export KUBECONFIG={kubeconfig}; kubectl get nodes", err=True)
-        click.echo("stop      Ctrl-C", err=True)
+            tell(f"try       export KUBECONFIG={kubeconfig}; kubectl get nodes")
+        tell("stop      Ctrl-C")
 
     run_until_stopped(options, announce)
 
@@ -94,38 +120,49 @@ def _up_detached(environment: Environment) -> None:
     record = background.start_detached(
         [sys.executable, "-m", "gitkruise", *flags], _state(environment)
     )
-    click.echo(f"cluster   {record.url}  (pid {record.pid})", err=True)
-    click.echo("try       export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)", err=True)
-    click.echo("stop      gitkruise sandbox down", err=True)
+    tell(f"cluster   {record.url}  (pid {record.pid})")
+    tell("try       export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)")
+    tell("stop      gitkruise sandbox down")
 
 
-@sandbox.command()
+@sandbox.command(cls=Verb)
 def down() -> None:
-    """Stop the embedded cluster; its state stays for the next `up`."""
+    """Stop the embedded cluster; its state stays for the next `up`.
+
+    \b
+    Example:
+      gitkruise sandbox down
+    """
     from gitkruise.sandbox import background  # noqa: PLC0415  only to stop a process
 
     stopped = background.stop(_state(read_environment()))
-    click.echo("stopped" if stopped else "no sandbox was running", err=True)
+    tell("stopped" if stopped else "no sandbox was running")
 
 
-@sandbox.command()
+@sandbox.command(cls=Verb, exits=(1,), says="no sandbox is running")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @click.pass_context
 def status(ctx: click.Context, output: str) -> None:
-    """Say whether the embedded cluster runs. Exits 1 when it does not."""
+    """Say whether the embedded cluster runs.
+
+    \b
+    Examples:
+      gitkruise sandbox status
+      gitkruise sandbox status -o json
+    """
     from gitkruise.sandbox import background  # noqa: PLC0415  only to look at a process
 
     root = _state(read_environment())
     record = background.running(root)
     if output == "json":
         answer = {
-            "apiVersion": "gitkruise.io/v1alpha1",
+            "apiVersion": API_VERSION,
             "kind": "SandboxStatus",
             "running": record is not None,
             "stateDir": str(root),
             **({"url": record.url, "pid": record.pid} if record else {}),
         }
-        click.echo(json.dumps(answer, indent=2))
+        say_json(answer, Style.of(read_environment()))
     elif record:
         click.echo(f"running   {record.url}  (pid {record.pid}, state in {root})")
     else:
@@ -133,7 +170,7 @@ def status(ctx: click.Context, output: str) -> None:
     ctx.exit(0 if record else 1)
 
 
-@sandbox.command()
+@sandbox.command(cls=Verb, exits=(5,))
 @click.option("--path", is_flag=True, help="Print the file's path instead of its content.")
 def kubeconfig(path: bool) -> None:
     """Print the kubeconfig of the running sandbox.

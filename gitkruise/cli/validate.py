@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,17 +12,24 @@ from gitkruise import __version__
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import existing
 from gitkruise.cli.findings import findings_list, findings_text, github_annotations, sarif
+from gitkruise.cli.output import say, say_json, tell
 from gitkruise.cli.style import Style
+from gitkruise.cli.verb import Verb
 from gitkruise.errors import Finding
-from gitkruise.model.settings import parse_gates
 
 if TYPE_CHECKING:
     from gitkruise.model.document import Document
+    from gitkruise.wire.names import Obj
 
 SUFFIXES = {".yaml", ".yml", ".json"}
+KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml", "Kustomization"}
+_NOT_RESOURCES = (
+    "patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "transformers",
+    "generators", "configurations", "components", "validators",
+)  # fmt: skip
 
 
-@click.command()
+@click.command(cls=Verb, exits=(1,), says="something is wrong")
 @click.argument("paths", nargs=-1, type=str)
 @click.option("-n", "--namespace", default="default", help="For objects that name none.")
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
@@ -39,12 +45,15 @@ def validate(
     \b
     Examples:
       gitkruise validate
-      gitkruise validate apps/checkout -o github
+      gitkruise validate apps/checkout batch/report.yaml
+      gitkruise validate -o github
 
-    Exits 0 when nothing is wrong, 1 when something is.
+    Files that only kustomize understands (kustomizations, the patches and inputs of generators
+    they name) are left out; what they render is checked by `gitkruise plan`.
     """
     from gitkruise.gitops.check import check_documents  # noqa: PLC0415  imports the schemas
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
+    from gitkruise.model.settings import parse_gates  # noqa: PLC0415
 
     documents, findings = _read([existing(p, "file or directory") for p in paths or (".",)])
     _, found = check_documents(
@@ -61,16 +70,45 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
 
     documents: list[Document] = []
     findings: list[Finding] = []
-    for file in _files(paths):
+    files = sorted(set(_files(paths)))
+    inputs = _kustomize_inputs(files)
+    for file in files:
+        if file.resolve() in inputs:
+            continue
         parsed = parse_file(file.read_bytes(), str(file))
         findings += parsed.findings
         for document in parsed.documents:
-            version = str(document.obj.get("apiVersion", ""))
-            if version == API_VERSION:
+            if str(document.obj.get("apiVersion", "")) == API_VERSION:
                 findings += _own(document)
-            elif not version.startswith("kustomize.config.k8s.io/"):
+            else:
                 documents.append(document)
     return documents, findings
+
+
+def _kustomize_inputs(files: Sequence[Path]) -> set[Path]:
+    """Kustomizations, and the files they name that are no resources of their own."""
+    from gitkruise.git.documents import parse_file  # noqa: PLC0415  imports libyaml
+
+    inputs: set[Path] = set()
+    for file in files:
+        if file.name not in KUSTOMIZATIONS:
+            continue
+        inputs.add(file.resolve())
+        for document in parse_file(file.read_bytes(), str(file)).documents:
+            inputs |= {(file.parent / name).resolve() for name in _named(document.obj)}
+    return inputs
+
+
+def _named(kustomization: Obj) -> Iterator[str]:
+    """Paths in the fields of a kustomization that take something other than resources."""
+    for field in _NOT_RESOURCES:
+        for entry in kustomization.get(field) or ():
+            names = entry if isinstance(entry, str) else entry.get("path", "")
+            yield from (str(names),) if names else ()
+    for field in ("configMapGenerator", "secretGenerator"):
+        for entry in kustomization.get(field) or ():
+            files = (*(entry.get("files") or ()), *(entry.get("envs") or ()))
+            yield from (str(name).rpartition("=")[2] for name in files)
 
 
 def _own(document: Document) -> list[Finding]:
@@ -94,15 +132,21 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 def _print(findings: Sequence[Finding], output: str, *, objects: int) -> None:
     style = Style.of(read_environment())
     if output == "json":
-        click.echo(json.dumps(findings_list(findings), indent=2, ensure_ascii=False))
+        say_json(findings_list(findings), style)
     elif output == "sarif":
-        click.echo(json.dumps(sarif(findings, __version__), indent=2, ensure_ascii=False))
+        say_json(sarif(findings, __version__), style)
     elif output == "github":
         if findings:
             click.echo(github_annotations(findings))
     else:
         if findings:
-            click.echo(findings_text(findings, style))
+            say(findings_text(findings, style), style)
         errors = sum(f.severity == "error" for f in findings)
-        problems = "no problem" if not findings else f"{errors} errors, {len(findings)} findings"
-        click.echo(f"{objects} objects: {problems}", err=True)
+        problems = "no problem"
+        if findings:
+            problems = f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
+        tell(f"{_count(objects, 'object')}: {problems}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-import platform
+import sys
 
 import click
 
 from gitkruise import __version__
+from gitkruise.cli.verb import Verb
 
 
-@click.command()
-def version() -> None:
-    """Print the versions of gitkruise and Python."""
-    click.echo(f"gitkruise {__version__} (Python {platform.python_version()})")
+@click.command(cls=Verb)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def version(output: str) -> None:
+    """Print the versions of gitkruise and Python.
+
+    \b
+    Examples:
+      gitkruise version
+      gitkruise version -o json
+    """
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    if output == "json":
+        from gitkruise.cli.config import read_environment  # noqa: PLC0415
+        from gitkruise.cli.output import API_VERSION, say_json  # noqa: PLC0415
+        from gitkruise.cli.style import Style  # noqa: PLC0415
+
+        answer = {"apiVersion": API_VERSION, "kind": "Version", "gitkruise": __version__}
+        say_json({**answer, "python": python}, Style.of(read_environment()))
+    else:
+        click.echo(f"gitkruise {__version__} (Python {python})")

@@ -1,19 +1,29 @@
-"""Rollouts, pods and revisions as JSON values and as blocks of text."""
+"""What `get` shows, noun by noun: JSON items and table rows of the same facts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
-from gitkruise.cli.style import Style, table
+from gitkruise.cli.ages import age
+from gitkruise.cli.style import Style
+from gitkruise.cli.tables import Column, fit_table
 from gitkruise.model.record import Rollout
+from gitkruise.model.states import worst
+from gitkruise.wire.paths import get
+from gitkruise.wire.times import parse_time
 
 if TYPE_CHECKING:
     from gitkruise.gitops.survey import Managed
     from gitkruise.model.pod import PodFacts
+    from gitkruise.wire.names import Obj
+
+Item = dict[str, Any]
 
 
-def rollout_obj(r: Rollout) -> dict[str, Any]:
+def rollout_obj(r: Rollout) -> Item:
     """One rollout; amounts are numbers, the partition is as written."""
     return {
         "state": str(r.state),
@@ -46,77 +56,200 @@ def rollout_obj(r: Rollout) -> dict[str, Any]:
     }
 
 
-def rollout_block(m: Managed, style: Style) -> list[str]:
-    """The screen of `get rollout NAME`: asked, now, revisions, pods."""
-    r = m.rollout
-    assert r is not None
-    how = "in place" if r.in_place else "recreate"
-    kept = f"  (partition {r.partition} keeps {r.kept} old)" if r.kept else ""
-    updating = r.updated - r.updated_ready
-    moving = f"  {updating} updating" if updating else ""
-    asked = style.bar(r.asked, max(r.replicas, 1))
-    now = style.bar(r.updated_ready, max(r.replicas, 1))
-    pods = f"{r.total} pods · {r.ready} ready"
-    lines = [
-        f"{m.key.kind.lower()}/{m.key.name}  {m.key.namespace}    {style.state(r.state)}",
-        f"commit   {m.commit[:7] or '-'}   {m.path}    revision  {r.update_revision or '-'}",
-        f"budget   {r.budget} unavailable   {how}",
-        "",
-        f"  asked  {asked}  {r.asked} new / {r.replicas - r.asked} old{kept}",
-        f"  now    {now}  {r.updated_ready} new{moving}  {r.total - r.updated} old    {pods}",
-        f"  why    {r.message}",
-        "",
-        *_revisions(r, style),
-        "pods  " + pod_glyphs(m.pods, r, style),
+def rollouts(found: Sequence[Managed]) -> list[Item]:
+    return [
+        {
+            "kind": m.key.kind,
+            "namespace": m.key.namespace,
+            "name": m.key.name,
+            "unit": m.unit,
+            "commit": m.commit,
+            "path": m.path,
+            **(rollout_obj(m.rollout) if m.rollout else {"state": m.state, "message": m.message}),
+        }
+        for m in found
     ]
-    return lines + [f"  {pod}: {why}" for pod, why in r.failing[:5]]
 
 
-def _revisions(r: Rollout, style: Style) -> list[str]:
-    new, old = ("●", "○") if style.unicode else ("*", "o")
-    rows = [
-        (
-            f"{new if c.role == 'update' else old} {c.hash}",
-            c.role,
-            c.commit[:7] or "-",
-            str(c.pods),
-            str(c.available),
-            ", ".join(f"{name}:{image.rpartition('/')[2]}" for name, image in c.images),
-        )
-        for c in r.revisions
-    ]
-    return table(("REVISION", "ROLE", "COMMIT", "PODS", "AVAILABLE", "IMAGES"), rows)
+def pods(found: Sequence[Managed]) -> list[Item]:
+    return [_pod(pod, m) for m in found for pod in m.pods]
 
 
-def pod_glyphs(pods: Sequence[PodFacts], r: Rollout, style: Style) -> str:
-    """One character a pod: revision by fill, condition by shape."""
-    failing = {pod for pod, _ in r.failing}
-    marks = ("●", "◍", "○", "✗", "⌫") if style.unicode else ("*", "%", "o", "x", "<")
-    out = []
-    for pod in pods:
-        if pod.deleting is not None:
-            out.append(marks[4])
-        elif pod.name in failing:
-            out.append(style.paint(marks[3], "red"))
-        elif not pod.on_revision(r.update_revision):
-            out.append(marks[2])
-        else:
-            out.append(marks[0] if pod.ready else marks[1])
-    return "".join(sorted(out, key=lambda m: [*marks].index(m) if m in marks else 3))
-
-
-def pod_obj(pod: PodFacts, m: Managed) -> dict[str, Any]:
-    """One pod of a rollout: where it runs and which commit's revision."""
+def _pod(pod: PodFacts, m: Managed) -> Item:
     counts = {c.hash: c for c in (m.rollout.revisions if m.rollout else ())}
-    found = counts.get(pod.short_revision)
+    known = counts.get(pod.short_revision)
+    state = "Terminating" if pod.deleting is not None else str(pod.phase)
     return {
-        "name": pod.name,
         "namespace": pod.namespace,
-        "phase": pod.phase,
+        "name": pod.name,
+        "owner": m.key.name,
+        "phase": state,
         "ready": pod.ready,
         "revision": pod.short_revision,
-        "commit": found.commit if found else "",
-        "node": pod.node,
+        "commit": known.commit if known else "",
         "restarts": pod.restarts,
+        "node": pod.node,
         "images": {c.name: c.image for c in pod.containers},
     }
+
+
+def revisions(found: Sequence[Managed]) -> list[Item]:
+    return [
+        {
+            "namespace": m.key.namespace,
+            "owner": m.key.name,
+            "name": f"{m.key.name}-{r['hash']}",
+            **r,
+        }
+        for m in found
+        if m.rollout
+        for r in rollout_obj(m.rollout)["revisions"]
+    ]
+
+
+def units(found: Sequence[Managed]) -> list[Item]:
+    """Units as the marks on live objects tell them; the status branch knows more."""
+    by_unit: dict[str, list[Managed]] = {}
+    for m in found:
+        if m.unit:
+            by_unit.setdefault(m.unit, []).append(m)
+    return [
+        {
+            "namespace": unit.partition("/")[0],
+            "name": unit.partition("/")[2],
+            "state": str(worst(m.state for m in mine)),
+            "workloads": len(mine),
+            "updated": sum(m.rollout.updated for m in mine if m.rollout),
+            "total": sum(m.rollout.total for m in mine if m.rollout),
+        }
+        for unit, mine in sorted(by_unit.items())
+    ]
+
+
+def events(found: Sequence[Obj], about: frozenset[str]) -> list[Item]:
+    """Oldest first; those of the named objects, or all when none is named."""
+    items = [_event(obj) for obj in found]
+    wanted = [i for i in items if not about or i["object"].partition("/")[2] in about]
+    return sorted(wanted, key=lambda i: (i["last"], i["name"]))
+
+
+def _event(obj: Obj) -> Item:
+    about = obj.get("involvedObject") or {}
+    last = obj.get("lastTimestamp") or obj.get("eventTime") or obj["metadata"]["creationTimestamp"]
+    return {
+        "namespace": obj["metadata"].get("namespace", ""),
+        "name": obj["metadata"]["name"],
+        "last": last,
+        "type": obj.get("type", ""),
+        "reason": obj.get("reason", ""),
+        "object": f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
+        "count": obj.get("count") or get(obj, "series", "count") or 1,
+        "message": obj.get("message", ""),
+    }
+
+
+# Tables ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A noun's columns, and the cells of one item."""
+
+    list_kind: str
+    heads: tuple[Column, ...]
+    cells: Callable[[Item, Style, datetime], tuple[str, ...]]
+
+
+def _rollout_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
+    new = ready = bar = ""
+    if "replicas" in i:
+        kept = f" p={i['partition']}" if i["kept"] else ""
+        bar = style.bar(i["updatedReady"], max(i["replicas"], 1)) + kept
+        new, ready = f"{i['updated']}/{i['replicas']}", f"{i['ready']}/{i['replicas']}"
+    revision = i.get("updateRevision", "").rpartition("-")[2]
+    return (i["namespace"], i["name"], bar, new, ready, revision, i["commit"][:7],
+            style.state(_state(i)))  # fmt: skip
+
+
+def _state(i: Item) -> Any:
+    from gitkruise.model.states import State  # noqa: PLC0415  a word back into its state
+
+    return State(i["state"])
+
+
+def _pod_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
+    images = ", ".join(image.rpartition("/")[2] for image in i["images"].values())
+    phase = i["phase"] if i["phase"] == "Running" else style.paint(i["phase"], "yellow")
+    return (i["namespace"], i["name"], phase, "yes" if i["ready"] else "no", i["revision"],
+            i["commit"][:7], str(i["restarts"]), i["node"], images)  # fmt: skip
+
+
+def _revision_cells(i: Item, _: Style, __: datetime) -> tuple[str, ...]:
+    images = ", ".join(f"{name}:{image.rpartition('/')[2]}" for name, image in i["images"].items())
+    return (i["namespace"], i["owner"], i["hash"], i["role"], i["commit"][:7], str(i["pods"]),
+            str(i["available"]), images)  # fmt: skip
+
+
+def _event_cells(i: Item, style: Style, now: datetime) -> tuple[str, ...]:
+    kind = i["type"] if i["type"] == "Normal" else style.paint(i["type"], "yellow")
+    return (i["namespace"], age(parse_time(i["last"]), now), kind, i["reason"], i["object"],
+            str(i["count"]), i["message"])  # fmt: skip
+
+
+def _unit_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
+    moved = f"{i['updated']}/{i['total']}" if i["total"] else ""
+    return (i["namespace"], i["name"], str(i["workloads"]), moved, style.state(_state(i)))
+
+
+def _heads(*columns: str | Column) -> tuple[Column, ...]:
+    return tuple(c if isinstance(c, Column) else Column(name=c) for c in columns)
+
+
+_NAME: Final = Column(name="NAME", least=16)
+_COMMIT: Final = Column(name="COMMIT", drop=2)
+_ROLLOUTS: Final = View(
+    "RolloutList",
+    _heads("NAMESPACE", _NAME, Column(name="ROLLOUT", drop=3), "NEW", "READY",
+           Column(name="REVISION", drop=1), _COMMIT, "STATE"),
+    _rollout_cells,
+)  # fmt: skip
+VIEWS: Final = {
+    "rollouts": _ROLLOUTS,
+    "clonesets": _ROLLOUTS,
+    "sidecarsets": _ROLLOUTS,
+    "pods": View(
+        "PodList",
+        _heads("NAMESPACE", _NAME, "PHASE", "READY", Column(name="REVISION", drop=4),
+               Column(name="COMMIT", drop=3), Column(name="RESTARTS", drop=5),
+               Column(name="NODE", drop=1), Column(name="IMAGES", drop=2)),
+        _pod_cells,
+    ),
+    "revisions": View(
+        "RevisionList",
+        _heads("NAMESPACE", Column(name="OWNER", least=16), "REVISION", "ROLE", "COMMIT", "PODS",
+               "AVAILABLE", Column(name="IMAGES", drop=1)),
+        _revision_cells,
+    ),
+    "events": View(
+        "EventList",
+        _heads(Column(name="NAMESPACE", drop=2), "LAST", Column(name="TYPE", drop=1),
+               "REASON", Column(name="OBJECT", least=16), "COUNT",
+               Column(name="MESSAGE", least=20, prose=True)),
+        _event_cells,
+    ),
+    "units": View(
+        "UnitList", _heads("NAMESPACE", _NAME, "WORKLOADS", "NEW", "STATE"), _unit_cells
+    ),
+}  # fmt: skip
+
+
+def table_of(
+    noun: str, items: Sequence[Item], style: Style, now: datetime, *, headers: bool = True
+) -> list[str]:
+    """The noun's table, fitted to the window."""
+    view = VIEWS[noun]
+    if not items:
+        return [f"no {noun} here"]
+    rows = [view.cells(item, style, now) for item in items]
+    lines = fit_table(view.heads, rows, style.width)
+    return lines if headers else lines[1:]

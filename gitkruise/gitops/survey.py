@@ -1,28 +1,32 @@
-"""One look at what gitkruise manages in a cluster, without following it: for status and get."""
+"""A cluster as a reader sees it: rollouts and workloads with the marks of git, once or followed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from gitkruise.gitops.observe import STATE_OF
-from gitkruise.kube.rawobject import thaw
+from gitkruise.errors import NotFound
+from gitkruise.gitops.observe import STATE_OF, UNDRIVEN
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.informer import Informer
+from gitkruise.kube.store import Change, Store
 from gitkruise.kube.transport import Transport
-from gitkruise.model.pod import POD, PodFacts, pod_facts
+from gitkruise.kube.watch import Empty, Feed, Page, Watching, WatchState, step, wanted
+from gitkruise.model.pod import POD, PodFacts
 from gitkruise.model.record import Rollout
 from gitkruise.model.states import State
 from gitkruise.planner.health import health
 from gitkruise.planner.rollouts import observe_rollout
 from gitkruise.planner.sync.marks import COMMIT, PATH, UNIT, UNIT_REF, annotation
-from gitkruise.wire.catalog import Catalog, Kind
+from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.request import ApiRequest
 
 CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 REVISION: Final = GroupKind("apps", "ControllerRevision")
+EVENT: Final = GroupKind("", "Event")
 WORKLOADS: Final = (
     CLONESET,
     GroupKind("apps.kruise.io", "SidecarSet"),
@@ -36,7 +40,7 @@ WORKLOADS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Managed:
-    """One live object with the marks of git on it. `rollout` is set for CloneSets."""
+    """One live object and how it stands. `rollout` and `pods` are set for CloneSets."""
 
     key: ObjectKey
     obj: Obj
@@ -49,85 +53,109 @@ class Managed:
     pods: tuple[PodFacts, ...] = ()
 
 
-async def survey(
-    transport: Transport,
-    catalog: Catalog,
-    now: datetime,
-    *,
-    namespace: str = "",
-    kinds: Sequence[GroupKind] = WORKLOADS,
-    marked: bool = True,
-) -> list[Managed]:
-    """Objects of `kinds` in key order; only those of units when `marked`. Raises ApiError."""
-    served = [k for gk in kinds if (k := catalog.stored(gk)) is not None]
-    async with asyncio.TaskGroup() as tasks:
-        lists = [
-            tasks.create_task(_list(transport, k, namespace, UNIT if marked else ""))
-            for k in served
+class Survey:
+    """What one reader wants to see of a cluster: `look` once, then `follow` if it is to move.
+
+    Pods and revisions come along with CloneSets. Kinds the cluster does not serve are left out.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        catalog: Catalog,
+        kinds: Iterable[GroupKind],
+        *,
+        namespace: str = "",
+        marked: bool = False,
+    ) -> None:
+        """`marked`: only objects that units have applied, their pods and revisions aside."""
+        self.kinds = tuple(kinds)
+        self.namespace = namespace
+        self.changed = asyncio.Event()
+        self._transport = transport
+        self._store = Store()
+        along = (POD, REVISION) if CLONESET in self.kinds else ()
+        self._feeds = [
+            Feed(
+                ref=kind.ref,
+                kind=kind.kind,
+                namespace=namespace if kind.namespaced else "",
+                label_selector=UNIT if marked and gk in self.kinds else "",
+            )
+            for gk in (*self.kinds, *along)
+            if (kind := catalog.stored(gk)) is not None
         ]
-    found = [(kind, obj) for kind, task in zip(served, lists, strict=True) for obj in task.result()]
-    spaces = {o["metadata"]["namespace"] for k, o in found if k.group_kind == CLONESET}
-    pods, revisions = await _surroundings(transport, catalog, sorted(spaces))
-    out = [_managed(kind, obj, pods, revisions, now) for kind, obj in found]
-    return sorted(out, key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
 
+    async def look(self) -> None:
+        """List everything once. Raises ApiError."""
+        async with asyncio.TaskGroup() as tasks:
+            for feed in self._feeds:
+                tasks.create_task(self._list(feed))
 
-async def _surroundings(
-    transport: Transport, catalog: Catalog, namespaces: Sequence[str]
-) -> tuple[list[PodFacts], list[Obj]]:
-    pod_kind, revision_kind = catalog.stored(POD), catalog.stored(REVISION)
-    assert pod_kind is not None
-    assert revision_kind is not None
-    async with asyncio.TaskGroup() as tasks:
-        pods = [tasks.create_task(_list(transport, pod_kind, ns, "")) for ns in namespaces]
-        revisions = [
-            tasks.create_task(_list(transport, revision_kind, ns, "")) for ns in namespaces
+    async def _list(self, feed: Feed) -> None:
+        self._store.follow(feed)
+        state: WatchState = Empty()
+        while not isinstance(state, Watching):
+            try:
+                reply = await self._transport.send(wanted(state, feed))
+            except NotFound:
+                return  # not served here
+            state, events = step(state, Page(reply.body), feed)
+            for event in events:
+                self._store.apply(feed, event)
+
+    async def follow(self, clock: Clock) -> None:
+        """Keep up with the cluster and set `changed`, until cancelled."""
+        self._store.subscribe(self._note)
+        async with asyncio.TaskGroup() as tasks:
+            for feed in self._feeds:
+                informer = Informer(feed, self._transport, self._store, clock)
+                tasks.create_task(informer.run())
+
+    def _note(self, _: Change) -> None:
+        self.changed.set()
+
+    def managed(self, now: datetime, *, name: str = "") -> list[Managed]:
+        """The objects as last seen, by namespace, kind and name."""
+        found = [
+            self._managed(key, obj, now)
+            for gk in self.kinds
+            for seen in self._store.all_seen(gk)
+            if name in {"", (key := seen.key).name} and (obj := seen.read())
         ]
-    facts = [pod_facts(thaw(obj)) for task in pods for obj in task.result()]
-    return facts, [obj for task in revisions for obj in task.result()]
+        return sorted(found, key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
+
+    def events(self) -> list[Obj]:
+        """Events as last seen, when they were asked for."""
+        return self._store.objects(EVENT)
+
+    def _managed(self, key: ObjectKey, obj: Obj, now: datetime) -> Managed:
+        rollout: Rollout | None = None
+        pods: Sequence[PodFacts] = ()
+        if key.group_kind == CLONESET:
+            uid = obj["metadata"]["uid"]
+            pods = self._store.pods_of(uid, key.namespace)
+            revisions = self._store.owned(uid, REVISION, key.namespace)
+            rollout = observe_rollout(obj, pods, revisions, now)
+            state, message = rollout.state, rollout.message
+        else:
+            state, message = _judged(key, obj)
+        return Managed(
+            key=key,
+            obj=obj,
+            state=state,
+            message=message,
+            unit=annotation(obj, UNIT_REF),
+            commit=annotation(obj, COMMIT),
+            path=annotation(obj, PATH),
+            rollout=rollout,
+            pods=tuple(pods),
+        )
 
 
-async def _list(transport: Transport, kind: Kind, namespace: str, selector: str) -> list[Obj]:
-    params = {"labelSelector": selector} if selector else {}
-    request = ApiRequest(
-        verb="list",
-        resource=kind.ref,
-        namespace=namespace if kind.namespaced else "",
-        params=params,
-    )
-    body = (await transport.send(request)).body
-    marks = {"apiVersion": kind.api_version, "kind": kind.kind}
-    return [{**marks, **thaw(obj)} for obj in body.get("items") or ()]
-
-
-def _managed(
-    kind: Kind, obj: Obj, pods: Sequence[PodFacts], revisions: Sequence[Obj], now: datetime
-) -> Managed:
-    meta = obj["metadata"]
-    key = ObjectKey(kind.group, kind.kind, meta.get("namespace") or "", meta["name"])
-    rollout: Rollout | None = None
-    mine: tuple[PodFacts, ...] = ()
-    if kind.group_kind == CLONESET:
-        mine = tuple(p for p in pods if meta["uid"] in p.owner_uids)
-        own = [r for r in revisions if _owned_by(r, meta["uid"])]
-        rollout = observe_rollout(obj, mine, own, now)
-        state, message = rollout.state, rollout.message
-    else:
-        verdict = health(obj)
-        state = STATE_OF[verdict.phase]
-        message = "" if state is State.DONE else verdict.message or verdict.reason
-    return Managed(
-        key=key,
-        obj=obj,
-        state=state,
-        message=message,
-        unit=annotation(obj, UNIT_REF),
-        commit=annotation(obj, COMMIT),
-        path=annotation(obj, PATH),
-        rollout=rollout,
-        pods=mine,
-    )
-
-
-def _owned_by(obj: Obj, uid: str) -> bool:
-    return any(ref.get("uid") == uid for ref in obj["metadata"].get("ownerReferences") or ())
+def _judged(key: ObjectKey, obj: Obj) -> tuple[State, str]:
+    if key.group_kind in UNDRIVEN and not obj.get("status"):
+        return State.DONE, ""
+    verdict = health(obj)
+    state = STATE_OF[verdict.phase]
+    return state, "" if state is State.DONE else verdict.message or verdict.reason

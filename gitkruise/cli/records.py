@@ -1,0 +1,147 @@
+"""What the status branch says about units: found in a clone or a bare repository, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.model.document import Commit
+from gitkruise.model.states import State
+from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.times import parse_time
+
+if TYPE_CHECKING:
+    from gitkruise.git.repo import Repository
+
+_PREFIX: Final = "gitkruise/status/"
+# A clone's own branch may be behind what it fetched; a bare repository has only its own.
+_WHERE: Final = (f"refs/heads/{_PREFIX}", f"refs/remotes/origin/{_PREFIX}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectNews:
+    """One line of objects.tsv."""
+
+    key: ObjectKey
+    state: State
+    commit: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitNews:
+    """The status.yaml and objects.tsv of one unit; `problems` are findings in a line each."""
+
+    unit: str
+    cluster: str
+    source: str
+    state: State
+    message: str
+    since: datetime | None
+    attempted: Commit | None
+    applied: Commit | None
+    causal: Commit | None
+    problems: tuple[str, ...] = ()
+    objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
+
+
+def status_branches(repository: Repository) -> dict[str, str]:
+    """Cluster name → full ref of its status branch."""
+    return {
+        name.removeprefix(pattern): name for pattern in _WHERE for name in repository.refs(pattern)
+    }
+
+
+def status_branch(repository: Repository, cluster: str) -> str:
+    """The ref of one cluster's status branch, or of the only one. Raises SourceFailed GK3205."""
+    found = status_branches(repository)
+    if cluster in found or (not cluster and len(found) == 1):
+        return found.get(cluster) or next(iter(found.values()))
+    if not found:
+        message, next_ = "there is no status branch here", "git fetch, if this is a clone"
+    elif cluster:
+        message, next_ = f'no cluster "{cluster}" has written here', "name one of these"
+    else:
+        message, next_ = "which cluster's record do you mean?", "gitkruise history --cluster NAME"
+    notes = (("recorded", ", ".join(sorted(found)) or "none"), ("next", next_))
+    raise SourceFailed(Finding(code="GK3205", message=message, notes=notes))
+
+
+def read_units(repository: Repository, ref: str) -> list[UnitNews]:
+    """Every unit on a status branch. Raises SourceFailed GK3206 when it is not one of ours."""
+    from gitkruise.gitops.record_read import read_yaml  # noqa: PLC0415  imports libyaml
+
+    blobs = {entry.path: entry.id for entry in repository.list_tree(repository.resolve(ref))}
+    out = []
+    for path in sorted(blobs):
+        if not path.startswith("units/") or not path.endswith("/status.yaml"):
+            continue
+        table = blobs.get(path.replace("status.yaml", "objects.tsv"))
+        try:
+            raw = read_yaml(repository.read_blob(blobs[path]), path)
+            objects = _objects(repository.read_blob(table)) if table else {}
+            out.append(_unit(raw, objects))
+        except (ValueError, KeyError, TypeError) as error:
+            raise foreign(ref, path, error) from error
+    return out
+
+
+def foreign(ref: str, path: str, error: Exception) -> SourceFailed:
+    """The finding for a branch that somebody else has written to."""
+    return SourceFailed(
+        Finding(
+            code="GK3206",
+            message=f"{path} on {ref} is not a record of gitkruise: {error}",
+            notes=(("next", f"git log {ref} -- {path}   shows who changed it"),),
+        )
+    )
+
+
+def _unit(raw: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> UnitNews:
+    from gitkruise.gitops.record_read import read_commit  # noqa: PLC0415
+
+    def commit(name: str) -> Commit | None:
+        return read_commit(raw[name]) if raw.get(name) else None
+
+    return UnitNews(
+        unit=str(raw["unit"]),
+        cluster=str(raw.get("cluster", "")),
+        source=str(raw.get("source", "")),
+        state=State(raw["state"]),
+        message=str(raw.get("message", "")),
+        since=parse_time(str(raw.get("since", ""))),
+        attempted=commit("attempted"),
+        applied=commit("applied"),
+        causal=commit("causal"),
+        problems=tuple(_problem(f) for f in raw.get("findings") or ()),
+        objects=objects,
+    )
+
+
+def _problem(finding: Mapping[str, Any]) -> str:
+    places = finding.get("places") or ()
+    where = f"  {places[0]}" if places else ""
+    return f"{finding['code']}: {finding['message']}{where}"
+
+
+def _objects(data: bytes) -> dict[ObjectKey, ObjectNews]:
+    from gitkruise.gitops.record_read import key_of_id  # noqa: PLC0415
+
+    out = {}
+    for line in data.decode().splitlines()[1:]:
+        id_, state, commit, _, message = (*line.split("\t"), "", "")[:5]
+        key = key_of_id(id_)
+        out[key] = ObjectNews(
+            key=key, state=State(state), commit=commit.strip("-"), message=message
+        )
+    return out
+
+
+def local_repository(url: str) -> str:
+    """The path behind a repository on this machine, or "" when it is elsewhere or not there."""
+    path = Path(url.removeprefix("file://"))
+    return str(path.resolve()) if path.exists() else ""

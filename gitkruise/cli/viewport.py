@@ -1,0 +1,57 @@
+"""A part of the terminal that is drawn again in place: no flicker, never more than fits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from gitkruise.cli.style import Style, clip
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HOME, _REST_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+class Viewport:
+    """The whole window while it is open; its last content stays on the terminal afterwards."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._last: Sequence[str] = ()
+
+    def __enter__(self) -> Self:
+        sys.stdout.write(_ENTER)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        sys.stdout.write(_LEAVE + "".join(f"{line}\n" for line in self._last))
+        sys.stdout.flush()
+
+    @property
+    def columns(self) -> int:
+        """The window's width now; it may have changed."""
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show `lines` from the first; the rest is counted when the window is too low."""
+        size = os.get_terminal_size(sys.stdout.fileno())
+        self._last = fit_window(lines, size.columns or 80, size.lines or 24, self._style)
+        body = f"{_REST_OF_LINE}\r\n".join(self._last)
+        sys.stdout.write(f"{_HOME}{body}{_REST_OF_LINE}{_BELOW}")
+        sys.stdout.flush()
+
+
+def fit_window(lines: Sequence[str], columns: int, rows: int, style: Style) -> list[str]:
+    """The first lines that fit a window, cut to its width, and how many are missing."""
+    shown = [clip(style.plain(line), columns) for line in lines]
+    if len(shown) <= rows:
+        return shown
+    kept = shown[: max(1, rows - 1)]
+    return [*kept, clip(style.plain(f"… {len(shown) - len(kept)} more lines"), columns)]
