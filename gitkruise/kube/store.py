@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,7 +71,7 @@ class Store:
     def __init__(self, *, keep_managed_fields: bool = False) -> None:
         self._keep_managed = keep_managed_fields
         self._kinds: dict[GroupKind, dict[str, dict[str, Seen]]] = {}
-        self._owned: dict[str, dict[ObjectKey, None]] = {}
+        self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, Seen]]] = {}
         self._by_uid: dict[str, ObjectKey] = {}
         self._gone: dict[str, Seen] = {}  # uid we know deleted → its last version known to us
         self._listing: dict[Feed, set[str]] = {}
@@ -215,16 +215,9 @@ class Store:
                 return feed
         return None
 
-    def _owned_seen(self, uid: str, group_kind: GroupKind, namespace: str) -> Iterator[Seen]:
-        keys = [
-            key
-            for key in self._owned.get(uid, ())
-            if key.group_kind == group_kind and key.namespace == namespace
-        ]
-        for key in sorted(keys):
-            seen = self.seen(key)
-            assert seen is not None, "the owner index names only what is there"
-            yield seen
+    def _owned_seen(self, uid: str, group_kind: GroupKind, namespace: str) -> list[Seen]:
+        found = self._owned.get(uid, {}).get((group_kind, namespace), {})
+        return [found[name] for name in sorted(found)]
 
     def _offer(self, new: Seen, horizon: int) -> None:
         """Accept `new` if it is news."""
@@ -270,7 +263,7 @@ class Store:
             spaces.setdefault(new.key.namespace, {})[new.key.name] = new
             self._by_uid[new.uid] = new.key
             for uid in new.owners:
-                self._owned.setdefault(uid, {})[new.key] = None
+                self._owned.setdefault(uid, {}).setdefault(_place(new.key), {})[new.key.name] = new
 
     def _unlink(self, old: Seen) -> None:
         spaces = self._kinds[old.key.group_kind]
@@ -279,8 +272,11 @@ class Store:
         if not names:
             del spaces[old.key.namespace]
         for uid in set(old.owners):
-            del self._owned[uid][old.key]
-            if not self._owned[uid]:
+            owned, place = self._owned[uid], _place(old.key)
+            del owned[place][old.key.name]
+            if not owned[place]:
+                del owned[place]
+            if not owned:
                 del self._owned[uid]
 
     def _tell(self, change: Change) -> None:
@@ -313,6 +309,10 @@ def _key(obj: Obj) -> ObjectKey:
         meta, group = meta_of(obj), obj.api_version.rpartition("/")[0]
         return ObjectKey(group, obj.kind, meta.namespace, meta.name)
     return key_of(obj)
+
+
+def _place(key: ObjectKey) -> tuple[GroupKind, str]:
+    return key.group_kind, key.namespace
 
 
 def _covers(feed: Feed, key: ObjectKey) -> bool:

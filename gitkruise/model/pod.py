@@ -217,7 +217,10 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.revision.rpartition("-")[2]
 
     def condition(self, type_: str) -> Condition | None:
-        return next((c for c in self.conditions if c.type == type_), None)
+        for condition in self.conditions:  # asked of every pod in every round: no generator
+            if condition.type == type_:
+                return condition
+        return None
 
     def on_revision(self, name: str) -> bool:
         """Label equals `name`, or their parts after the last dash do (long and short form)."""

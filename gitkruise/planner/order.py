@@ -125,8 +125,11 @@ def update_order(
 
 
 def _base(pod: PodFacts) -> _Key:
-    newest = _newest_first(pod.created)
-    return (*_health(pod), pod.ready, *_age(pod), -pod.sidecar_restarts, newest, pod.name)
+    since = -(pod.ready_since or _LATEST).timestamp() if pod.ready else 0.0
+    newest = -(pod.created or _LATEST).timestamp()
+    health, restarts = _PHASES.get(pod.phase, 0), -pod.restarts
+    sidecars = -pod.sidecar_restarts
+    return (pod.node != "", health, pod.ready, since, restarts, sidecars, newest, pod.name)
 
 
 def _weight(pod: PodFacts, strategy: UpdateStrategy) -> int:

@@ -22,12 +22,14 @@ def parse_time(text: str | None) -> datetime | None:
 
 def format_time(instant: datetime) -> str:
     """Second precision with `Z`, as metav1.Time prints."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    return utc.isoformat(timespec="seconds")[:19] + "Z"  # strftime takes ten times as long
 
 
 def format_micro_time(instant: datetime) -> str:
     """Microsecond precision with `Z`, as metav1.MicroTime prints."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    return utc.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def parse_duration(text: str) -> timedelta:

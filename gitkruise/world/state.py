@@ -97,8 +97,8 @@ class State:
         self.version = 0
         self.journal = Journal()
         self._buckets: dict[GroupKind, dict[str, Bucket]] = {}
-        self._owned: dict[str, dict[ObjectKey, None]] = {}
-        self._facts: dict[ObjectKey, tuple[Obj, PodFacts]] = {}
+        self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, ObjectKey]]] = {}
+        self._facts: dict[str, tuple[Obj, PodFacts]] = {}  # by uid
 
     def get(self, key: ObjectKey) -> Obj | None:
         bucket = self._buckets.get(key.group_kind, {}).get(key.namespace)
@@ -132,32 +132,25 @@ class State:
 
     def owned_keys(self, uid: str) -> list[ObjectKey]:
         """Keys of the objects with an owner reference to `uid`, in no particular order."""
-        return list(self._owned.get(uid, ()))
+        return [key for place in self._owned.get(uid, {}).values() for key in place.values()]
 
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> list[Obj]:
         """Objects of that kind with an owner reference to `uid`, in name order."""
-        keys = (
-            key
-            for key in self._owned.get(uid, ())
-            if key.kind == group_kind.kind
-            and key.group == group_kind.group
-            and key.namespace == namespace
-        )
-        bucket = self._buckets.get(group_kind, {}).get(namespace)
-        if bucket is None:
+        names = self._owned.get(uid, {}).get((group_kind, namespace))
+        if not names:
             return []
-        return [bucket.objects[name] for name in sorted(key.name for key in keys)]
+        objects = self._buckets[group_kind][namespace].objects
+        return [objects[name] for name in sorted(names)]
 
     def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
         """Facts of the pods owned by `uid`, in name order; read once per observed version."""
         return [self._pod_facts(pod) for pod in self.owned(uid, GroupKind("", "Pod"), namespace)]
 
     def _pod_facts(self, pod: Obj) -> PodFacts:
-        meta = pod["metadata"]
-        key = ObjectKey("", "Pod", meta["namespace"], meta["name"])
-        known = self._facts.get(key)
+        uid = pod["metadata"]["uid"]
+        known = self._facts.get(uid)
         if known is None or known[0] is not pod:
-            known = self._facts[key] = (pod, pod_facts(pod))
+            known = self._facts[uid] = (pod, pod_facts(pod))
         return known[1]
 
     def commit(self, kind: Kind, key: ObjectKey, after: Obj | None) -> Obj:
@@ -205,7 +198,10 @@ class State:
             group_kind: {ns: Bucket(dict(b.objects), b.names) for ns, b in spaces.items()}
             for group_kind, spaces in self._buckets.items()
         }
-        twin._owned = {uid: dict(keys) for uid, keys in self._owned.items()}
+        twin._owned = {
+            uid: {place: dict(names) for place, names in places.items()}
+            for uid, places in self._owned.items()
+        }
         twin._facts = dict(self._facts)
         twin.version, twin.lean = self.version, lean
         twin.journal = Journal(base=self.version, limit=self.journal.limit)
@@ -219,19 +215,28 @@ class State:
 
     def _remove(self, key: ObjectKey, before: Obj) -> None:
         self._buckets[key.group_kind][key.namespace].drop(key.name)
-        self._facts.pop(key, None)
+        self._facts.pop(before["metadata"]["uid"], None)
         self._reindex(key, _owner_uids(before), ())
 
     def _reindex(self, key: ObjectKey, before: Sequence[str], after: Sequence[str]) -> None:
         if before == after:
             return
         for uid in before:
-            if uid not in after and uid in self._owned:
-                self._owned[uid].pop(key, None)
-                if not self._owned[uid]:
-                    del self._owned[uid]
+            if uid not in after:
+                self._disown(uid, key)
+        place = (key.group_kind, key.namespace)
         for uid in after:
-            self._owned.setdefault(uid, {})[key] = None
+            self._owned.setdefault(uid, {}).setdefault(place, {})[key.name] = key
+
+    def _disown(self, uid: str, key: ObjectKey) -> None:
+        places, place = self._owned.get(uid, {}), (key.group_kind, key.namespace)
+        if key.name not in places.get(place, ()):
+            return  # named twice among the owners
+        del places[place][key.name]
+        if not places[place]:
+            del places[place]
+        if not places:
+            del self._owned[uid]
 
 
 def _owner_uids(obj: Obj | None) -> Sequence[str]:

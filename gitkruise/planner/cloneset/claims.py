@@ -72,7 +72,7 @@ def clean_claims(
     made by us and stay (OpenKruise deletes them).
     """
     live = live_claims(claims)
-    if owner.scale.reuse_claims or owner.deleting is not None:
+    if not live or owner.scale.reuse_claims or owner.deleting is not None:
         return live, ()
     active = {p.instance_id for p in pods if p.active} - {""}
     gone = {p.instance_id: p for p in pods if not p.active and p.instance_id}

@@ -23,6 +23,8 @@ from gitkruise.planner.lifecycle import awaited, enter, next_state
 from gitkruise.planner.readiness import in_place_condition, kruise_condition
 from gitkruise.wire.times import format_duration
 
+_QUIET = frozenset({State.NORMAL, State.NONE})
+
 
 def plan_refresh(this: Round, skip: set[str]) -> Findings:
     """One patch at most for each pod not in `skip`. A pod that cannot be read is trouble of its
@@ -49,7 +51,7 @@ def plan_refresh(this: Round, skip: set[str]) -> Findings:
 
 def _settled(pod: PodFacts) -> bool:
     """Nothing to finish: Normal, in service, and no update recorded (or one long since done)."""
-    if pod.state not in {State.NORMAL, State.NONE} or wire.TEMPLATE_HASH not in pod.labels:
+    if pod.state not in _QUIET or wire.TEMPLATE_HASH not in pod.labels:
         return False
     for gate in pod.gates:
         if gate == wire.INPLACE_READY and not pod.in_place_settled:

@@ -43,7 +43,8 @@ class Findings:
 
     def hold(self, pod: PodFacts, why: Hold, detail: str = "") -> None:
         """Remember the first reason a pod is left alone for."""
-        self.held.setdefault(pod.name, Held(pod.name, why, detail))
+        if pod.name not in self.held:
+            self.held[pod.name] = Held(pod.name, why, detail)
 
     def act(self, pod: PodFacts, action: Action) -> None:
         self.actions.append(action)
