@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gitkruise.controller.controllers import Controllers
 from gitkruise.controller.controllers import Options as ControllerOptions
-from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound
+from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound, SourceFailed
 from gitkruise.git.manifests import ParseCache
 from gitkruise.git.repo import Credentials, Repository
 from gitkruise.git.status_branch import Identity, Notes, StatusBranch
@@ -97,7 +97,10 @@ async def controller(
                 for job in jobs:
                     job.cancel()
         for outbox in running.outboxes.values():
-            await outbox.flush()
+            try:
+                await outbox.flush()
+            except SourceFailed as error:
+                log.warning("the last records are not in git: %s", error)
 
 
 async def _assemble(
@@ -235,7 +238,7 @@ def _follower(
 
     def on_problem(problem: Finding | None) -> None:
         for unit in mine:
-            reporters[unit.unit.id].source_problem(problem)
+            unit.source_problem(problem)
 
     follower = SourceFollower(source, repository, clock, on_commit=on_commit, on_problem=on_problem)
     applied = [r.applied for u in mine if (r := reporters[u.unit.id].record).applied]

@@ -28,7 +28,6 @@ class Annotator:
     def __init__(self, live: LiveView) -> None:
         self._live = live
         self._wanted: dict[ObjectKey, str] = {}
-        self._sent: dict[ObjectKey, str] = {}
         self._wake = asyncio.Event()
 
     def offer(self, record: UnitRecord) -> None:
@@ -38,9 +37,8 @@ class Annotator:
             if obj is None or rollout.state in {State.WAITING, State.UNKNOWN}:
                 continue
             text = rollout_text(rollout, annotation(obj, COMMIT))
-            if annotation(obj, ROLLOUT) != text and self._sent.get(rollout.key) != text:
-                self._wanted[rollout.key] = text
-                self._wake.set()
+            self._wanted[rollout.key] = text
+            self._wake.set()
 
     async def run(self) -> None:
         """Write until cancelled. A refusal is logged: the annotation is a cache of the record."""
@@ -49,7 +47,9 @@ class Annotator:
             self._wake.clear()
             while self._wanted:
                 key, text = self._wanted.popitem()
-                await self._write(key, text)
+                obj = self._live.store.get(key)
+                if obj is not None and annotation(obj, ROLLOUT) != text:
+                    await self._write(key, text)
 
     async def _write(self, key: ObjectKey, text: str) -> None:
         kind = self._live.catalog.stored(key.group_kind)
@@ -69,5 +69,4 @@ class Annotator:
         except ApiError as error:
             log.warning("%s: rollout annotation not written: %s", key, error)
             return
-        self._sent[key] = text
         self._live.store.note_write(reply.body)

@@ -10,6 +10,7 @@ from gitkruise.admission.chain import admit
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
 from gitkruise.gitops.desired import desired_of, duplicates
+from gitkruise.gitops.in_place_only import REFUSAL, in_place_problems
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.model.pod import PodFacts
@@ -84,6 +85,8 @@ def check_object(
     yield from (_shape(desired, problem) for problem in wrong)
     if not unknown and not wrong:
         yield from _rules(desired, kind, gates, old)
+        if old is not None:
+            yield from in_place_problems(desired, old, gates)
 
 
 def _unknown(desired: Desired, problem: Problem) -> Finding:
@@ -142,7 +145,7 @@ def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Itera
         admit(request, gates)
     except InvalidObject as error:
         for cause in error.details.causes:
-            if not cause.field.startswith("spec.scaleStrategy.podsToDelete"):
+            if not _asks_the_cluster(cause) and REFUSAL not in cause.message:
                 yield _rule(desired, cause, old)
     except (BadRequest, Forbidden) as error:
         yield Finding(
@@ -151,6 +154,10 @@ def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Itera
             places=(desired.document.place(("spec",), key=True),),
             object=str(desired.key),
         )
+
+
+def _asks_the_cluster(cause: Cause) -> bool:
+    return cause.field.startswith("spec.scaleStrategy.podsToDelete")
 
 
 def parse_field(text: str) -> tuple[str | int, ...]:
@@ -229,31 +236,9 @@ def _labels(labels: Mapping[str, Any]) -> str:
     return ", ".join(f"{k}={v}" for k, v in sorted(labels.items()))
 
 
-def _is_in_place_only(desired: Desired, cause: Cause, old: Obj | None) -> bool:
-    strategy = get(desired.obj, "spec", "updateStrategy", default={})
-    policy = get(strategy, "rollingUpdate", "podUpdatePolicy") or strategy.get("type")
-    return old is not None and policy == "InPlaceOnly" and "template" in cause.field + cause.message
-
-
-def _in_place_only(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
-    del old
-    return Finding(
-        code="GK2104",
-        message=f"InPlaceOnly forbids this change of {desired.key}: {cause.message}",
-        places=(desired.document.place(parse_field(cause.field)),),
-        notes=(
-            ("why", "InPlaceOnly allows container images, and labels and annotations of pods"),
-            ("unchanged", "all pods stay on their revision"),
-            ("next", "set InPlaceIfPossible (pods are recreated), or take the change out"),
-        ),
-        object=str(desired.key),
-    )
-
-
 _Test = Callable[[Desired, Cause, Obj | None], bool]
 _Explain = Callable[[Desired, Cause, Obj | None], Finding]
 _EXPLAINED: Final[tuple[tuple[_Test, _Explain], ...]] = (
     (_is_mismatch, _mismatch),
     (_is_selector_change, _selector_change),
-    (_is_in_place_only, _in_place_only),
 )

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from gitkruise.errors import Finding, InvalidManifests
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 from gitkruise.git.manifests import Manifests, ParseCache, read_desired
 from gitkruise.git.repo import Repository
-from gitkruise.gitops.check import check_documents, check_object
-from gitkruise.model.change import Desired, DesiredSet
+from gitkruise.gitops.check import check_documents
+from gitkruise.model.change import DesiredSet
 from gitkruise.model.config import Unit
 from gitkruise.model.document import Commit
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.names import ObjectKey
 
-# Kinds whose update rules we know as well as the server does; others are left to its dry run.
-_OURS = frozenset({GroupKind("apps.kruise.io", "CloneSet")})
+_FINAL = frozenset({"GK3202"})  # the path is not in the commit: asking again changes nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """What came of reading a commit. `desired` is set only when nothing is wrong.
 
-    `causal` is the newest commit that changed the unit's files; `overtaken` are commits between
-    the last one read and this one that changed them and are never applied on their own.
+    `touched` is the newest commit that changed the unit's files, `causal` the newest that changed
+    what they ask for; `overtaken` are commits between the last one read and this one that changed
+    the files and are never applied on their own. `by_cluster`: the cluster may change its mind.
     """
 
     commit: Commit
+    touched: Commit
     causal: Commit
     desired: DesiredSet | None
     findings: tuple[Finding, ...] = ()
     overtaken: tuple[Commit, ...] = ()
+    by_cluster: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,46 +46,69 @@ class Reader:
     gates: Gates
     cache: ParseCache
 
-    def read(self, commit: str, catalog: Catalog, before: Intake | None) -> Intake:
-        """Read, render and check the unit's path at `commit`. Raises SourceFailed."""
+    def read(self, commit: str, catalog: Catalog, before: Intake | None, looked: str) -> Intake:
+        """Read, render and check the unit's path at `commit`. Raises SourceFailed.
+
+        `before` is what is live, `looked` the newest commit that was read, taken or not.
+        """
         info = self.repository.commit(commit)
         old, path = before.commit.id if before else "", self.unit.spec.path
         try:
             manifests = read_desired(
                 self.repository, commit, path, kind=self.unit.spec.render.kind, cache=self.cache
             )
-        except InvalidManifests as error:
+        except (InvalidManifests, SourceFailed) as error:
+            if error.findings[0].code not in _FINAL and isinstance(error, SourceFailed):
+                raise
             touching = _touching(self.repository, old, commit, (path,))
             causal = touching[0] if touching else info
-            return Intake(commit=info, causal=causal, desired=None, findings=error.findings)
+            overtaken = self._overtaken(touching, looked or old, commit, (path,))
+            return Intake(
+                commit=info,
+                touched=causal,
+                causal=causal,
+                desired=None,
+                findings=error.findings,
+                overtaken=overtaken,
+            )
         touching = _touching(self.repository, old, commit, manifests.inputs)
-        causal = touching[0] if touching else before.causal if before else info
+        overtaken = self._overtaken(touching, looked or old, commit, manifests.inputs)
         if before and before.desired and before.desired.tree == manifests.tree:
-            return Intake(commit=info, causal=before.causal, desired=before.desired)
-        return self._checked(manifests, catalog, info, causal, touching[1:] if old else [])
+            touched = touching[0] if touching else before.touched
+            return replace(before, commit=info, touched=touched, overtaken=overtaken)
+        touched = touching[0] if touching else before.touched if before else info
+        intake = Intake(
+            commit=info, touched=touched, causal=touched, desired=None, overtaken=overtaken
+        )
+        return self._checked(manifests, catalog, intake, before)
+
+    def _overtaken(
+        self, touching: list[Commit], looked: str, commit: str, folders: Sequence[str]
+    ) -> tuple[Commit, ...]:
+        """Commits nobody looked at that changed the unit and are not the newest to do so."""
+        if not looked or len(touching) < 2:
+            return ()
+        unseen = {c.id for c in _touching(self.repository, looked, commit, folders)}
+        return tuple(c for c in touching[1:] if c.id in unseen)
 
     def _checked(
-        self,
-        manifests: Manifests,
-        catalog: Catalog,
-        info: Commit,
-        causal: Commit,
-        overtaken: list[Commit],
+        self, manifests: Manifests, catalog: Catalog, intake: Intake, before: Intake | None
     ) -> Intake:
         namespace = self.unit.spec.target.namespace or self.unit.namespace
         objects, found = check_documents(
             manifests.documents, catalog, namespace=namespace, gates=self.gates
         )
         findings = (*manifests.findings, *found)
-        wrong = any(f.severity == "error" for f in findings)
-        desired = DesiredSet(commit=info, objects=tuple(objects), tree=manifests.tree)
-        return Intake(
-            commit=info,
-            causal=causal,
-            desired=None if wrong else desired,
-            findings=findings,
-            overtaken=tuple(overtaken),
-        )
+        if any(f.severity == "error" for f in findings):
+            return replace(intake, findings=findings)
+        desired = DesiredSet(commit=intake.commit, objects=tuple(objects), tree=manifests.tree)
+        same = before is not None and _digests(before.desired) == _digests(desired)
+        causal = before.causal if before is not None and same else intake.causal
+        return replace(intake, desired=desired, causal=causal, findings=findings)
+
+
+def _digests(desired: DesiredSet | None) -> dict[ObjectKey, str]:
+    return {d.key: d.digest for d in desired.objects} if desired else {}
 
 
 def _touching(repository: Repository, old: str, new: str, folders: Sequence[str]) -> list[Commit]:
@@ -93,18 +118,6 @@ def _touching(repository: Repository, old: str, new: str, folders: Sequence[str]
     everything = any(folder in {"", "."} for folder in folders)
     paths = [] if everything else list(folders)
     return repository.commits_between(old, new, paths=paths, limit=100 if old else 1)
-
-
-def check_updates(
-    desired: DesiredSet, live: Mapping[ObjectKey, Obj], catalog: Catalog, gates: Gates
-) -> list[Finding]:
-    """What the rules of our kinds say against changing the live objects this way."""
-    return [
-        finding
-        for d in desired.objects
-        if d.key.group_kind in _OURS and d.key in live
-        for finding in check_object(d, catalog, gates, old=live[d.key])
-    ]
 
 
 def with_unchanged(findings: tuple[Finding, ...], live: Commit | None) -> tuple[Finding, ...]:
@@ -125,8 +138,3 @@ def with_unchanged(findings: tuple[Finding, ...], live: Commit | None) -> tuple[
         )
         for f in findings
     )  # fmt: skip
-
-
-def own_namespaces(objects: tuple[Desired, ...]) -> frozenset[str]:
-    """Namespaces that the commit itself brings."""
-    return frozenset(d.key.name for d in objects if d.key.kind == "Namespace" and not d.key.group)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.discovery import listed, served_catalog
@@ -19,8 +21,10 @@ from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import ApiRequest
 
+log = logging.getLogger(__name__)
 REVISION: Final = GroupKind("apps", "ControllerRevision")
 CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
+PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything is decided
 # Served under several names or never applied: scanning them for our label finds nothing new.
 _NOT_OURS: Final = frozenset(
     {GroupKind("", "Event"), GroupKind("events.k8s.io", "Event"), POD, REVISION,
@@ -58,13 +62,14 @@ class LiveView:
     def want(self, kinds: Mapping[GroupKind, str]) -> list[Informer]:
         """Follow labelled objects of `kinds`, each in the version git speaks ("": as stored).
 
-        Kinds the cluster does not serve are left out; a kind already followed stays in the
-        version it is followed in.
+        Kinds the cluster does not serve are left out, and versions it does not serve become the
+        stored one; a kind already followed stays in the version it is followed in.
         """
-        served = [
-            self.catalog.by_kind(gk.group, version, gk.kind) or self.catalog.stored(gk)
+        spoken = [
+            (gk, self.catalog.by_kind(gk.group, version, gk.kind))
             for gk, version in sorted(kinds.items())
         ]
+        served = [k if k and k.verbs else self.catalog.stored(gk) for gk, k in spoken]
         return [self._follow(_feed(kind, selector=UNIT)) for kind in served if kind is not None]
 
     def want_workloads(self, namespaces: Iterable[str]) -> list[Informer]:
@@ -77,13 +82,17 @@ class LiveView:
         ]
 
     async def ready(self, informers: Iterable[Informer]) -> None:
-        """Wait until each has delivered a complete list."""
+        """Wait until each has delivered a complete list. Raises ClusterFailed GK4103."""
         for informer in informers:
-            await informer.synced.wait()
+            try:
+                async with self._clock.timeout(PATIENCE_S):
+                    await informer.synced.wait()
+            except TimeoutError:
+                raise ClusterFailed(_not_followed(informer)) from None
 
-    def problem(self) -> str:
-        """Why something is not being followed at the moment, or ""."""
-        return next((str(i.error) for i in self._informers.values() if i.error), "")
+    def problem(self) -> Finding | None:
+        """Why something is not being followed at the moment."""
+        return next((_not_followed(i) for i in self._informers.values() if i.error), None)
 
     def _follow(self, feed: Feed) -> Informer:
         place = (feed.group_kind, feed.namespace)
@@ -97,7 +106,8 @@ class LiveView:
     async def scan(self, label: str) -> list[ObjectKey]:
         """Every object in the cluster with the unit label `label`, kind by kind.
 
-        The label is the inventory, so it survives the loss of any list. Raises ApiError.
+        The label is the inventory, so it survives the loss of any list. Kinds we may not list
+        are passed over: what cannot be seen is not pruned. Raises ApiError.
         """
         found: list[ObjectKey] = []
         kinds = {
@@ -114,7 +124,13 @@ class LiveView:
         request = ApiRequest(
             verb="list", resource=kind.ref, params={"labelSelector": f"{UNIT}={label}"}
         )
-        reply = await self.transport.send(request)
+        try:
+            reply = await self.transport.send(request)
+        except (NotFound, MethodNotAllowed):
+            return []  # known to us, and not to this cluster
+        except Forbidden as error:
+            log.info("not looked for what is ours among %s: %s", kind.ref.plural, error)
+            return []
         return list(reply.body.get("items") or ())
 
     async def everything(self, kind: GroupKind, namespace: str) -> list[Obj]:
@@ -123,6 +139,15 @@ class LiveView:
         if served is None:
             return []
         return await listed(self.transport, served.ref, namespace=namespace)
+
+
+def _not_followed(informer: Informer) -> Finding:
+    return Finding(
+        code="GK4103",
+        message=f"the cluster does not show its {informer.feed}"
+        + (f": {informer.error}" if informer.error else ""),
+        notes=(("unchanged", "everything live stays as it is; we go on trying"),),
+    )
 
 
 def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
-from gitkruise.admission.conversion import convert
+from gitkruise.admission.conversion import CONVERSIONS, convert
 from gitkruise.errors import Finding
-from gitkruise.kube.store import Store
+from gitkruise.kube.store import Seen, Store
 from gitkruise.model.change import Change, Desired, DesiredSet, Live, SyncPlan
+from gitkruise.model.pod import PodFacts
 from gitkruise.model.record import DriftRecord, ObjectRecord, Rollout
 from gitkruise.model.states import State, worst
 from gitkruise.planner.health import Health, Phase, health
@@ -18,6 +19,8 @@ from gitkruise.planner.rollouts import observe_rollout
 from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.summary import shown
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.paths import get
+from gitkruise.wire.times import format_time
 
 CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 REVISION: Final = GroupKind("apps", "ControllerRevision")
@@ -69,8 +72,7 @@ class Patience:
             return rollout
         if now - since < self._limit:
             return rollout
-        minutes = int((now - since).total_seconds() // 60)
-        text = f"no pod has moved for {minutes} m: {rollout.message}"
+        text = f"no pod has moved since {format_time(since)}: {rollout.message}"
         return replace(rollout, state=State.STUCK, message=text)
 
     def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
@@ -83,45 +85,93 @@ class Patience:
         return min(due, default=None)
 
 
-def observe_unit(
-    versions: Mapping[ObjectKey, str], store: Store, patience: Patience, now: datetime, engine: str
-) -> Observation:
-    """Judge every object by what the store shows.
+class Observer:
+    """Judges a unit's live objects by what the store shows; what did not change is judged once."""
 
-    `versions` names the objects, and the API version git speaks of each ("" where git is
-    silent): a live CloneSet is compared in the version it is written in.
-    """
-    live: dict[ObjectKey, Live] = {}
-    states: dict[ObjectKey, tuple[State, str]] = {}
-    rollouts: list[Rollout] = []
-    for key, version in versions.items():
-        obj = store.get(key)
-        if obj is None:
-            states[key] = (State.WAITING, "not in the cluster yet")
-            continue
-        if key.group_kind == CLONESET:
-            rollout = patience.judge(rollout_of(obj, store, now), now)
-            rollout = replace(rollout, engine=engine)
-            rollouts.append(rollout)
-            states[key] = (rollout.state, rollout.message)
-        elif key.group_kind in UNDRIVEN and engine == OWN and not obj.get("status"):
-            states[key] = (State.DONE, "")
-        else:
-            states[key] = _judged(health(obj))
-        state, why = states[key]
-        if version and key.group_kind == CLONESET:
+    def __init__(self, store: Store, engine: str, limit: timedelta) -> None:
+        self._store, self._engine = store, engine
+        self._patience = Patience(limit)
+        self._judged: dict[tuple[ObjectKey, str], tuple[Seen, _Verdict]] = {}
+        self._rollouts: dict[ObjectKey, tuple[_Evidence, Rollout]] = {}
+
+    def look(self, versions: Mapping[ObjectKey, str], now: datetime) -> Observation:
+        """Judge every object.
+
+        `versions` names the objects, and the API version git speaks of each ("" where git is
+        silent): a live CloneSet is compared in the version it is written in.
+        """
+        live: dict[ObjectKey, Live] = {}
+        states: dict[ObjectKey, tuple[State, str]] = {}
+        rollouts: list[Rollout] = []
+        for key, version in versions.items():
+            seen = self._store.seen(key)
+            if seen is None:
+                states[key] = (State.WAITING, "not in the cluster yet")
+                continue
+            verdict = self._verdict(seen, version)
+            live[key], states[key] = verdict.live, (verdict.state, verdict.live.why)
+            if key.group_kind == CLONESET:
+                rollout = self._patience.judge(self._rollout(seen, now), now)
+                rollouts.append(rollout)
+                states[key] = (rollout.state, rollout.message)
+                live[key] = _live(verdict.live.obj, rollout.state, rollout.message)
+        return Observation(live=live, states=states, rollouts=tuple(rollouts))
+
+    def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
+        """When patience with the first of these rollouts ends."""
+        return self._patience.wake_at(rollouts)
+
+    def forget(self, wanted: Collection[ObjectKey]) -> None:
+        """Keep memories of `wanted` only."""
+        self._judged = {k: v for k, v in self._judged.items() if k[0] in wanted}
+        self._rollouts = {k: v for k, v in self._rollouts.items() if k in wanted}
+
+    def _verdict(self, seen: Seen, version: str) -> _Verdict:
+        known = self._judged.get((seen.key, version))
+        if known is not None and known[0] is seen:
+            return known[1]
+        obj = seen.read()
+        if version and seen.key.group_kind in CONVERSIONS:
             obj = convert(obj, version)
-        live[key] = Live(obj=obj, ready=state in READY, failed=state is State.STUCK, why=why)
-    return Observation(live=live, states=states, rollouts=tuple(rollouts))
+        if seen.key.group_kind in UNDRIVEN and self._engine == OWN and not obj.get("status"):
+            state, why = State.DONE, ""
+        elif seen.key.group_kind == CLONESET:
+            state, why = State.UNKNOWN, ""  # judged by its pods
+        else:
+            state, why = _judged(health(obj))
+        verdict = _Verdict(state, _live(obj, state, why))
+        self._judged[seen.key, version] = (seen, verdict)
+        return verdict
+
+    def _rollout(self, seen: Seen, now: datetime) -> Rollout:
+        pods = tuple(self._store.pods_of(seen.uid, seen.key.namespace))
+        revisions = tuple(self._store.owned(seen.uid, REVISION, seen.key.namespace))
+        evidence = _Evidence(seen, pods, revisions)
+        known = self._rollouts.get(seen.key)
+        obj = self._verdict(seen, "").live.obj
+        timed = get(obj, "spec", "minReadySeconds", default=0)
+        if known is not None and known[0] == evidence and not timed:
+            return known[1]
+        rollout = replace(observe_rollout(obj, pods, revisions, now), engine=self._engine)
+        self._rollouts[seen.key] = (evidence, rollout)
+        return rollout
 
 
-def rollout_of(obj: Obj, store: Store, now: datetime) -> Rollout:
-    """The rollout of a CloneSet as the store shows its pods and revisions."""
-    meta = obj["metadata"]
-    namespace = meta["namespace"]
-    pods = store.pods_of(meta["uid"], namespace)
-    revisions = store.owned(meta["uid"], REVISION, namespace)
-    return observe_rollout(obj, pods, revisions, now)
+class _Verdict(NamedTuple):
+    state: State
+    live: Live
+
+
+class _Evidence(NamedTuple):
+    """All that a rollout is judged by, but for the time."""
+
+    owner: Seen
+    pods: tuple[PodFacts, ...]
+    revisions: tuple[Obj, ...]
+
+
+def _live(obj: Obj, state: State, why: str) -> Live:
+    return Live(obj=obj, ready=state in READY, failed=state is State.STUCK, why=why)
 
 
 def _judged(verdict: Health) -> tuple[State, str]:
@@ -169,16 +219,38 @@ def _open(key: ObjectKey, value: object) -> str:
 
 
 def unit_state(
-    objects: Sequence[ObjectRecord], plan: SyncPlan | None, findings: Sequence[Finding]
+    objects: Sequence[ObjectRecord],
+    plan: SyncPlan | None,
+    rejected: Finding | None,
+    troubles: Sequence[Finding],
 ) -> tuple[State, str]:
-    """The state of the unit and the sentence that explains it."""
-    errors = [f for f in findings if f.severity == "error"]
-    if errors:
-        return State.REJECTED, f"{errors[0].code}: {errors[0].message}"
-    if plan is not None and plan.apply:
-        return State.ROLLING, f"applying {len(plan.apply)} objects"
+    """The state of the unit and the sentence that explains it.
+
+    A rejected commit outweighs everything. Other troubles make the unit Stuck, or Unknown when
+    the cluster is silent; a silent repository leaves the state of what is live as it is.
+    """
+    if rejected is not None:
+        return State.REJECTED, f"{rejected.code}: {rejected.message}"
+    fresh = _fresh(plan)
+    if fresh:
+        return State.ROLLING, f"applying {fresh} object{'s' if fresh > 1 else ''}"
     state = worst(o.state for o in objects)
+    trouble = next((f for f in troubles if f.severity == "error"), None)
+    if trouble is not None:
+        if trouble.code.startswith("GK41"):
+            state = State.UNKNOWN
+        elif not trouble.code.startswith("GK3"):
+            state = State.STUCK
+        return state, f"{trouble.code}: {trouble.message}"
     if state is State.DONE:
-        return state, f"{len(objects)} objects as git asks"
+        return state, f"{len(objects)} object{'s' if len(objects) != 1 else ''} as git asks"
     first = next(o for o in objects if o.state is state)
     return state, f"{first.key}: {first.message}" if first.message else str(first.key)
+
+
+def _fresh(plan: SyncPlan | None) -> int:
+    """How many objects go out because git moved; putting drift back is no news."""
+    if plan is None:
+        return 0
+    drifted = {change.key for change in plan.drift}
+    return sum(d.key not in drifted for d in plan.apply)

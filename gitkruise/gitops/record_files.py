@@ -33,6 +33,7 @@ Written by gitkruise, one commit for every piece of news; do not edit by hand.
 
 `git log` on this branch reads like a diary; trailers name the source commit of each entry.
 """
+INDEX: Final = "index.tsv"
 _INDEX_HEAD: Final = ("unit", "state", "applied", "causal", "updated", "total", "since")
 
 
@@ -64,21 +65,30 @@ def record_files(record: UnitRecord) -> dict[str, bytes]:
     return files
 
 
-def shared_files(records: Sequence[UnitRecord]) -> dict[str, bytes]:
-    """README.md and index.tsv over all units of the branch."""
-    rows = ["\t".join(_INDEX_HEAD)]
-    for r in sorted(records, key=lambda record: record.unit):
-        cells = (
-            r.unit,
-            r.state,
-            _short(r.applied),
-            _short(r.causal),
-            r.updated,
-            r.total,
-            format_time(r.since),
-        )
-        rows.append("\t".join(str(cell) for cell in cells))
-    return {"README.md": README.encode(), "index.tsv": ("\n".join(rows) + "\n").encode()}
+def shared_files(records: Sequence[UnitRecord], index: bytes | None = None) -> dict[str, bytes]:
+    """README.md and index.tsv over all units of the branch.
+
+    Lines of `index`, the file as it is, stay for units that are not among `records`.
+    """
+    rows = {
+        line.partition("\t")[0]: line
+        for line in (index or b"").decode("utf-8", "replace").splitlines()[1:]
+    }
+    rows |= {record.unit: "\t".join(_cells(record)) for record in records}
+    lines = ["\t".join(_INDEX_HEAD), *(rows[unit] for unit in sorted(rows))]
+    return {"README.md": README.encode(), INDEX: ("\n".join(lines) + "\n").encode()}
+
+
+def _cells(r: UnitRecord) -> tuple[str, ...]:
+    return (
+        r.unit,
+        r.state,
+        _short(r.applied),
+        _short(r.causal),
+        str(r.updated),
+        str(r.total),
+        format_time(r.since),
+    )
 
 
 def commit_subject(records: Sequence[UnitRecord]) -> str:

@@ -15,12 +15,13 @@ from gitkruise.model.config import Unit
 from gitkruise.model.document import Commit
 from gitkruise.model.record import RolloutStep, UnitRecord
 from gitkruise.model.states import State
-from gitkruise.planner.sync.differ import owned_differences
+from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.steps import begin_step, observe_step
 from gitkruise.planner.sync.summary import summarize
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 
 CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
+REWRITTEN: Final = "GK3204"
 Sink = Callable[[UnitRecord], None]
 
 
@@ -82,9 +83,9 @@ class Reporter:
         self._change(
             replace(
                 self.record,
-                attempted=intake.causal,
+                attempted=intake.touched,
                 findings=intake.findings,
-                superseded=(),
+                superseded=tuple((commit, intake.commit.id) for commit in intake.overtaken),
             ),
             State.REJECTED,
             f"{errors[0].code}: {errors[0].message}",
@@ -92,66 +93,91 @@ class Reporter:
 
     def problem(self, findings: tuple[Finding, ...]) -> None:
         """Something went wrong in a round; shown until a round goes well."""
-        if findings != self._problems:
-            self._problems = findings
+        warnings = tuple(f for f in self._problems if f.severity != "error")
+        self._problems = (*warnings, *findings)
+        if not self._rejected and (problem := next(iter(findings), None)):
+            silent = problem.code.startswith("GK41")
+            self._change(
+                replace(self.record, findings=self._findings()),
+                State.UNKNOWN if silent else self.record.state,
+                f"{problem.code}: {problem.message}",
+            )
+        else:
             self._offer(replace(self.record, findings=self._findings()))
 
     def source_problem(self, finding: Finding | None) -> None:
         """The repository cannot be read or was rewritten; None when all is well again."""
         self._source_problem = finding
-        if finding is not None:
-            self._change(
-                replace(self.record, findings=self._findings()),
-                State.REJECTED if finding.code == "GK3204" else self.record.state,
-                f"{finding.code}: {finding.message}",
-            )
-        elif self.record.findings != self._findings():
-            self._offer(replace(self.record, findings=self._findings()))
+        record = replace(self.record, findings=self._findings())
+        if finding is None:
+            self._offer(record)
+        elif finding.code == REWRITTEN:
+            self._change(record, State.REJECTED, f"{finding.code}: {finding.message}")
+        elif not self._rejected:
+            self._change(record, self.record.state, f"{finding.code}: {finding.message}")
 
-    def nothing_yet(self) -> None:
-        """There is no commit that could be applied so far."""
+    def applied(self, intake: Intake, desired: Desired, live: Obj | None, was: Obj | None) -> None:
+        """One object was sent and stored; a rollout gets a step for the commit.
 
-    def applied(self, intake: Intake, desired: Desired, before: Obj | None) -> None:
-        """One object was sent and stored; a rollout gets a step for the commit."""
+        `live` is the object before, `was` what git asked before as far as we know.
+        """
         if desired.key.group_kind != CLONESET:
             return
-        if before is None:
+        if live is None:
             text = f"created, {desired.obj['spec'].get('replicas', 1)} pods"
+        elif was is not None:
+            text = summarize(all_differences(was, desired.obj, None), desired.obj)
         else:
-            text = summarize(owned_differences(desired.obj, before, None), desired.obj)
-        self._begun[desired.key] = (intake.causal, text or "metadata")
+            text = summarize(owned_differences(desired.obj, live, None), desired.obj)
+        self._begun[desired.key] = (intake.causal, text or "put back as git says")
 
-    def observed(self, intake: Intake, seen: Observation, plan: SyncPlan | None) -> None:
-        """A round looked at everything."""
+    def observed(
+        self,
+        intake: Intake,
+        seen: Observation,
+        plan: SyncPlan | None,
+        refused: tuple[Finding, ...] = (),
+    ) -> None:
+        """A round looked at everything; without a plan it was not allowed to do anything."""
         assert intake.desired is not None
         if plan is not None and plan.quiet:
             self._problems = tuple(f for f in self._problems if f.severity != "error")
         drift = plan.drift if plan is not None and self._drift_shown else ()
         blocked = plan.blocked if plan is not None else ()
         objects = object_records(intake.desired, seen, frozenset(c.key for c in drift))
-        findings = (*self._findings(), *(b for b in blocked if b not in self._problems))
-        state, message = unit_state(objects, plan, findings)
-        done = plan is None or not (plan.apply or plan.waiting)
+        troubles = (*refused, *blocked, *self._sourceless(), *self._problems)
+        state, message = unit_state(objects, plan, self._rejection(), troubles)
+        done = plan is not None and not (plan.apply or plan.waiting)
         self._follow_steps(seen)
         record = replace(
             self.record,
-            attempted=(self._rejected or intake).causal,
+            attempted=(self._rejected or intake).touched,
             applied=intake.causal if done else self.record.applied,
             causal=intake.causal,
             objects=objects,
             rollouts=seen.rollouts,
             steps=tuple(sorted(self._steps.items())),
             drift=drift_records(drift),
-            findings=findings,
+            findings=self._findings((*refused, *blocked)),
         )
-        self._change(record, state, message)
+        suspended = "" if plan is not None else "suspended: "
+        self._change(record, state, suspended + message)
 
     # Inside ---------------------------------------------------------------------------------
 
-    def _findings(self) -> tuple[Finding, ...]:
+    def _rejection(self) -> Finding | None:
+        """What keeps the newest commit from being taken."""
+        if self._source_problem is not None and self._source_problem.code == REWRITTEN:
+            return self._source_problem
+        found = self._rejected.findings if self._rejected else ()
+        return next((f for f in found if f.severity == "error"), None)
+
+    def _sourceless(self) -> tuple[Finding, ...]:
+        return (self._source_problem,) if self._source_problem else ()
+
+    def _findings(self, more: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:
         rejected = self._rejected.findings if self._rejected else ()
-        source = (self._source_problem,) if self._source_problem else ()
-        return tuple(dict.fromkeys((*rejected, *source, *self._problems)))
+        return tuple(dict.fromkeys((*rejected, *self._sourceless(), *more, *self._problems)))
 
     def _follow_steps(self, seen: Observation) -> None:
         now = self._clock.now()

@@ -87,7 +87,7 @@ class SourceFollower:
         pause = min(interval * 2**self._failures, max(_LONGEST_PAUSE, interval))
         jitter = 0.9 + (self._clock.seed() % 1000) / 5000
         try:
-            async with asyncio.timeout(pause.total_seconds() * jitter):
+            async with self._clock.timeout(pause.total_seconds() * jitter):
                 await self._look.wait()
         except TimeoutError:
             pass
@@ -109,9 +109,10 @@ class SourceFollower:
             self._on_commit(tip)
 
     def _tell(self, problem: Finding | None) -> None:
-        if problem == self._problem:
+        """Pass on news; the same trouble with another count of tries is none."""
+        before, self._problem = self._problem, problem
+        if _gist(problem) == _gist(before):
             return
-        self._problem = problem
         if problem is not None:
             log.warning("%s: %s", self.source.name, problem)
         self._on_problem(problem)
@@ -125,11 +126,10 @@ class SourceFollower:
                 return None
         except SourceFailed:
             log.info("%s is not in the repository any more", self.last)
-        branch = self.source.spec.ref.branch or "HEAD"
         return Finding(
             code="GK3204",
-            message=f"branch {branch} was rewritten: {self.last[:7]}, the commit now live, "
-            "is no longer in its history",
+            message=f"branch {ref_of(self.source)} was rewritten: {self.last[:7]}, "
+            "the commit now live, is no longer in its history",
             notes=(
                 ("live", self.last),
                 ("remote", tip),
@@ -139,3 +139,7 @@ class SourceFollower:
                 ("or", f"accept rewrites: allowForcePush: true on GitSource {self.source.name}"),
             ),
         )
+
+
+def _gist(problem: Finding | None) -> tuple[str, str] | None:
+    return (problem.code, problem.message) if problem else None

@@ -4,42 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, Reported
-from gitkruise.gitops.apply import Applier, Sent, delete, ensure_namespace
-from gitkruise.gitops.intake import Intake, Reader, check_updates, own_namespaces, with_unchanged
-from gitkruise.gitops.live import CLONESET, LiveView
-from gitkruise.gitops.observe import Observation, Patience, observe_unit
+from gitkruise.gitops.apply import Applier, Sent, delete
+from gitkruise.gitops.healing import Healing
+from gitkruise.gitops.intake import Intake, Reader, with_unchanged
+from gitkruise.gitops.judge import Judge, Surroundings
+from gitkruise.gitops.observe import Observation, Observer
+from gitkruise.gitops.refusals import AGAIN, Refusals
 from gitkruise.gitops.reporter import Reporter
-from gitkruise.kube.clock import Clock
+from gitkruise.kube.limits import pause_s
 from gitkruise.kube.store import Change as StoreChange
 from gitkruise.model.change import Desired, DesiredSet, PruneRules, SyncPlan, SyncSnapshot
 from gitkruise.model.config import Unit, duration
-from gitkruise.model.settings import Gates
 from gitkruise.planner.sync.differ import owned_differences
 from gitkruise.planner.sync.marks import unit_label
-from gitkruise.planner.sync.plan import plan_sync
+from gitkruise.planner.sync.plan import Memo, outdated, plan_sync
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.paths import get
 
+__all__ = ["Surroundings", "UnitSync"]
+
 log = logging.getLogger(__name__)
-RETRY: Final = timedelta(seconds=2)
 SETTLE_S: Final = 0.02  # news of one moment are looked at together
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What every unit of a process shares."""
-
-    live: LiveView
-    clock: Clock
-    cluster: str
-    gates: Gates
-    engine: str
+STAGES_MAX: Final = 100  # in one round; the next goes on at once
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 
 
 class UnitSync:
@@ -48,18 +41,26 @@ class UnitSync:
     def __init__(
         self, unit: Unit, reader: Reader, around: Surroundings, reporter: Reporter
     ) -> None:
-        self.unit, self._reader, self._around, self._reporter = unit, reader, around, reporter
+        self.unit, self._around, self._reporter = unit, around, reporter
+        self._judge = Judge(reader, around, self)
         self.label = unit_label(around.cluster, unit.id)
         self.intake: Intake | None = None  # the last commit that could be taken
-        self._pending = ""
+        self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
+        self._pending, self._looked = "", ""
         self._wake = asyncio.Event()
         self._inventory: set[ObjectKey] = set()
         self._inventory_complete = False
-        self._refused: dict[ObjectKey, str] = {}
         self._settled: dict[ObjectKey, frozenset[tuple[str | int, ...]]] = {}
-        self._patience = Patience(duration(unit.spec.health.no_progress_timeout))
+        self._refusals, self._healing = Refusals(), Healing()
+        patience = duration(unit.spec.health.no_progress_timeout)
+        self._observer = Observer(around.live.store, around.engine, patience)
+        self._memo: Memo = {}
+        self._watched: frozenset[ObjectKey] = frozenset()
         self._owners: frozenset[str] = frozenset()
-        self._retry_at: datetime | None = None
+        self._again: tuple[str, datetime] | None = None  # a commit that the cluster refused
+        self._failures = 0
+        self._times: list[datetime] = []  # when this round wants to be followed by another
+        around.claims.listen(self._wake.set)
 
     # From outside ---------------------------------------------------------------------------
 
@@ -68,15 +69,16 @@ class UnitSync:
         self._pending = commit
         self._wake.set()
 
+    def source_problem(self, finding: Finding | None) -> None:
+        """The repository cannot be read or was rewritten; None when all is well again."""
+        self._reporter.source_problem(finding)
+        self._wake.set()
+
     def hear(self, change: StoreChange) -> None:
         """A live object changed; wake up when it is one of ours."""
         seen = change.after or change.before
         assert seen is not None
-        if seen.facts is not None:
-            mine = not self._owners.isdisjoint(seen.owners)
-        else:
-            mine = change.key in self._inventory or not self._owners.isdisjoint(seen.owners)
-        if mine:
+        if change.key in self._watched or not self._owners.isdisjoint(seen.owners):
             self._wake.set()
 
     async def run(self) -> None:
@@ -84,87 +86,108 @@ class UnitSync:
         unsubscribe = self._around.live.store.subscribe(self.hear)
         try:
             while True:
-                wake_at = await self._guarded_round()
-                await self._sleep(wake_at)
+                await self._sleep(await self.guarded_round())
         finally:
             unsubscribe()
 
     async def _sleep(self, wake_at: datetime | None) -> None:
-        now = self._around.clock.now()
-        limit = duration(self.unit.spec.interval)
+        clock, limit = self._around.clock, duration(self.unit.spec.interval)
         if wake_at is not None:
-            limit = max(min(limit, wake_at - now), timedelta())
+            limit = max(min(limit, wake_at - clock.now()), timedelta())
         try:
-            async with asyncio.timeout(limit.total_seconds()):
+            async with clock.timeout(limit.total_seconds()):
                 await self._wake.wait()
-                await self._around.clock.sleep(SETTLE_S if not self._pending else 0)
         except TimeoutError:
             pass
+        if not self._pending:
+            await clock.sleep(SETTLE_S)
         self._wake.clear()
 
-    async def _guarded_round(self) -> datetime | None:
+    async def guarded_round(self) -> datetime | None:
+        """A round whose failure is reported and tried again, after growing pauses."""
         try:
-            return await self.round()
-        except Reported as error:
+            wake_at = await self.round()
+        except (Reported, ApiError) as error:
+            return self._failed(error)
+        if not self._times:
+            self._failures = 0
+        return wake_at
+
+    def _failed(self, error: Reported | ApiError) -> datetime:
+        """Tell what went wrong; when to try again."""
+        log.warning("%s: %s", self.unit.id, error)
+        if isinstance(error, Reported):
             self._reporter.problem(error.findings)
-            log.warning("%s: %s", self.unit.id, error)
-        except ApiError as error:
+        else:
             finding = Finding(
                 code="GK4102",
                 message=f"the cluster did not answer: {error.message}",
                 notes=(("unchanged", "everything live stays as it is; we go on trying"),),
             )
             self._reporter.problem((finding,))
-            log.warning("%s: %s", self.unit.id, error)
-        return self._around.clock.now() + RETRY
+        return self._backed_off()
+
+    def _backed_off(self) -> datetime:
+        self._failures += 1
+        pause = pause_s(
+            self._failures, first_s=_FIRST_PAUSE_S, cap_s=_LONGEST_PAUSE_S, seed=self.unit.id
+        )
+        return self._around.clock.now() + timedelta(seconds=pause)
 
     # One round ------------------------------------------------------------------------------
 
     async def round(self) -> datetime | None:
         """Take in what is new, do what is due, report; when to look again at the latest."""
+        self._times = []
+        self._pick_up()
         if self._pending:
-            await self._take_in()
+            try:
+                await self._take_in()
+            except (Reported, ApiError) as error:
+                self._times.append(self._failed(error))
         if self.intake is None or self.intake.desired is None:
-            self._reporter.nothing_yet()
-            return None
-        if self.unit.spec.suspended:
-            self._reporter.observed(self.intake, self._observe(self.intake.desired), None)
-            return None
-        while True:
-            seen = self._observe(self.intake.desired)
-            plan = self._plan(self.intake.desired, seen)
-            self._reporter.observed(self.intake, seen, plan)
-            if plan.quiet or self._pending:
-                break
-            if not await self._act(plan, seen):
-                break
-        if not self._inventory_complete and not plan.waiting:
-            await self._complete_inventory()
-        return self._next_look(seen)
+            return self._next_look(None)
+        for _ in range(STAGES_MAX):
+            seen, plan = self._look(self.intake)
+            if plan is None or plan.quiet or self._pending or not await self._act(plan, seen):
+                if plan is not None and not plan.waiting:
+                    await self._complete_inventory()
+                return self._next_look(seen)
+        return self._around.clock.now()
 
-    def _next_look(self, seen: Observation) -> datetime | None:
-        times = [self._patience.wake_at(seen.rollouts), self._retry_at]
-        self._retry_at = None
+    def _look(self, intake: Intake) -> tuple[Observation, SyncPlan | None]:
+        """What is live, what to do about it (nothing while suspended), and both reported."""
+        assert intake.desired is not None
+        seen = self._observe(intake.desired)
+        plan = None if self.unit.spec.suspended else self._plan(intake.desired, seen)
+        self._reporter.observed(intake, seen, plan, self._refusals.findings)
+        return seen, plan
+
+    def _pick_up(self) -> None:
+        """Look again at a commit that the cluster refused some time ago."""
+        if self._again is not None and self._around.clock.now() >= self._again[1]:
+            self._pending, self._again = self._pending or self._again[0], None
+
+    def _next_look(self, seen: Observation | None) -> datetime | None:
+        times = [*self._times, self._refusals.wake_at(self._around.clock.now())]
+        times.append(self._again[1] if self._again else None)
+        if seen is not None:
+            times.append(self._observer.wake_at(seen.rollouts))
         return min((t for t in times if t), default=None)
 
     def _observe(self, desired: DesiredSet) -> Observation:
+        store = self._around.live.store
         versions = {d.key: d.version for d in desired.objects}
+        self._inventory -= {k for k in self._inventory - versions.keys() if not store.seen(k)}
         versions |= dict.fromkeys(sorted(self._inventory - versions.keys()), "")
-        seen = observe_unit(
-            versions,
-            self._around.live.store,
-            self._patience,
-            self._around.clock.now(),
-            self._around.engine,
-        )
-        self._owners = frozenset(
-            str(get(live.obj, "metadata", "uid")) for live in seen.live.values()
-        )
+        seen = self._observer.look(versions, self._around.clock.now())
+        self._watched = frozenset(versions)
+        self._owners = frozenset(r["metadata"]["uid"] for r in (x.obj for x in seen.live.values()))
         return seen
 
-    def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
-        spec = self.unit.spec
-        snapshot = SyncSnapshot(
+    def _snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
+        spec, now = self.unit.spec, self._around.clock.now()
+        return SyncSnapshot(
             desired=desired,
             unit_label=self.label,
             live=seen.live,
@@ -178,28 +201,41 @@ class UnitSync:
             ),
             correct_drift=spec.drift.mode == "correct",
             settled=self._settled,
-            refused=self._refused,
+            refused=self._refusals.standing(now),
+            resting=self._healing.resting(now),
+            claimed=self._around.claims.others(self.unit.id, self._watched),
         )
-        plan = plan_sync(snapshot, self._around.live.catalog)
-        return plan if spec.drift.mode != "off" else replace(plan, drift=())
+
+    def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
+        plan = plan_sync(self._snapshot(desired, seen), self._around.live.catalog, self._memo)
+        now = self._around.clock.now()
+        again = self._healing.wake_at((change.key for change in plan.drift), now)
+        if again is not None:
+            self._times.append(again)
+        return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=())
 
     async def _act(self, plan: SyncPlan, seen: Observation) -> bool:
         """Carry out a plan; whether it is worth planning again at once."""
+        intake, live = self._need_intake(), self._around.live
         if plan.apply:
-            sent = await self._send(plan.apply, seen, self._need_intake().causal.id)
+            assert intake.desired is not None
+            await self._learn_kinds(intake.desired, plan.apply)
+            drifted = {change.key for change in plan.drift}
+            now = self._around.clock.now()
+            self._healing.corrected([d.key for d in plan.apply if d.key in drifted], now)
+            sent = await self._send(plan.apply, seen, intake.causal.id)
             return self._absorb(sent, seen)
         for key in plan.prune:
-            live = seen.live.get(key)
-            if live is not None:
-                await delete(
-                    self._around.live.transport,
-                    key,
-                    live.obj,
-                    self._around.live.catalog,
-                    self.unit.spec.prune.propagation,
-                )
-            self._inventory.discard(key)
+            obj = seen.live[key].obj
+            await delete(live.transport, key, obj, live.catalog, self.unit.spec.prune.propagation)
         return False
+
+    async def _learn_kinds(self, desired: DesiredSet, objects: Iterable[Desired]) -> None:
+        """Ask again what the cluster serves when a kind is new: its CRD may have come before."""
+        catalog = self._around.live.catalog
+        if any(catalog.by_kind(d.key.group, d.version, d.key.kind) is None for d in objects):
+            await self._around.live.discover()
+            await self._judge.follow(desired)
 
     def _need_intake(self) -> Intake:
         assert self.intake is not None
@@ -209,120 +245,106 @@ class UnitSync:
         self, objects: Sequence[Desired], seen: Observation, commit: str, *, dry_run: bool = False
     ) -> list[Sent]:
         around = self._around
-        applier = Applier(around.live.transport, self.unit, self.label, commit)
-        live = {key: found.obj for key, found in seen.live.items()}
+        applier = Applier(around.live.transport, self.unit, self.label, commit, gates=around.gates)
+        live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
         return await applier.send(objects, live, around.live.catalog, dry_run=dry_run)
 
     def _absorb(self, sent: Sequence[Sent], seen: Observation) -> bool:
         """Remember replies and refusals; whether everything went through."""
-        problems = []
+        passing = []
         for item in sent:
-            key = item.desired.key
+            d = item.desired
             if item.reply is not None:
-                self._accept(item.desired, item.reply, seen)
+                self._accept(d, item.reply, seen)
+            elif item.finding is not None and item.retry:
+                passing.append(item.finding)
             elif item.finding is not None:
-                problems.append(item.finding)
-                if item.retry:
-                    self._retry_at = self._around.clock.now() + RETRY
-                else:
-                    self._refused[key] = item.desired.digest
-        if any(s.desired.key.kind == "CustomResourceDefinition" for s in sent):
-            self._retry_at = self._around.clock.now()
-        self._reporter.problem(tuple(problems))
-        return not problems
+                self._refusals.note(d.key, d.digest, item.finding, self._around.clock.now())
+        if passing:
+            self._times.append(self._backed_off())
+        self._reporter.problem(tuple(passing))
+        return not passing
 
     def _accept(self, desired: Desired, reply: Obj, seen: Observation) -> None:
         live = self._around.live
         before = seen.live.get(desired.key)
         live.store.note_write(reply)
         self._inventory.add(desired.key)
-        self._refused.pop(desired.key, None)
+        self._refusals.forget(desired.key)
         kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
         node = kind.schema if kind else None
         kept = owned_differences(desired.obj, reply, node)
         if before is not None and _same_version(before.obj, reply):
             kept += owned_differences(desired.obj, before.obj, node)  # applying changed nothing
         self._settled[desired.key] = frozenset(change.path for change in kept)
-        self._reporter.applied(self._need_intake(), desired, before.obj if before else None)
+        was = self._before.get(desired.key)
+        self._reporter.applied(
+            self._need_intake(), desired, before.obj if before else None, was.obj if was else None
+        )
 
     # Commits --------------------------------------------------------------------------------
 
     async def _take_in(self) -> None:
+        """Look at the pending commit. What cannot be asked about it now is asked again."""
         commit, self._pending = self._pending, ""
-        live = self._around.live
-        intake = await asyncio.to_thread(self._reader.read, commit, live.catalog, self.intake)
+        try:
+            applied = self._reporter.record.applied
+            intake = await self._judge.read(commit, self.intake, self._looked, applied)
+            if intake.by_cluster:
+                self._again = (commit, self._around.clock.now() + AGAIN)
+            if intake.desired is None and self.intake is None:
+                await self._go_back(commit)
+        except (Reported, ApiError):
+            self._pending = self._pending or commit
+            raise
+        self._looked = commit
         if intake.desired is not None:
-            await self._follow(intake.desired)
-            findings = await self._preflight(intake.desired, intake.causal.id)
-            if findings:
-                intake = replace(intake, desired=None, findings=(*intake.findings, *findings))
-        if intake.desired is None:
-            good = self.intake.causal if self.intake else None
-            self._reporter.rejected(replace(intake, findings=with_unchanged(intake.findings, good)))
+            self._take(intake)
             return
+        good = self.intake.causal if self.intake else None
+        self._reporter.rejected(replace(intake, findings=with_unchanged(intake.findings, good)))
+
+    async def _go_back(self, commit: str) -> None:
+        """After a start on a commit that cannot be taken: keep what was live before."""
+        good = self._reporter.record.applied
+        if good is not None and good.id != commit:
+            intake = await self._judge.read(good.id, None, "", good)
+            if intake.desired is not None:
+                self._take(intake)
+
+    def _take(self, intake: Intake) -> None:
+        assert intake.desired is not None
         self._reporter.accepted(intake, self.intake)
-        self.intake = intake
-        self._refused.clear()
+        if self.intake is not None and self.intake.desired is not None:
+            self._before = self.intake.desired.by_key()
+        self.intake, self._again = intake, None
+        self._refusals.clear()
+        keys = [d.key for d in intake.desired.objects]
+        self._settled = {k: v for k, v in self._settled.items() if k in set(keys)}
+        self._memo.clear()
+        self._observer.forget({*keys, *self._inventory})
+        self._around.claims.set(self.unit.id, keys)
 
-    async def _follow(self, desired: DesiredSet) -> None:
-        """See every kind the commit names before deciding anything about it."""
-        live = self._around.live
-        kinds = {d.key.group_kind: d.version for d in desired.objects}
-        if any(live.catalog.stored(kind) is None for kind in kinds):
-            await live.discover()
-        informers = live.want(kinds)
-        spaces = {d.key.namespace for d in desired.objects if d.key.group_kind == CLONESET}
-        informers += live.want_workloads(spaces)
-        await live.ready(informers)
-
-    async def _preflight(self, desired: DesiredSet, commit: str) -> list[Finding]:
-        """What our rules and the cluster's dry run say against the objects that would change.
-
-        Raises ClusterFailed or ApiError when the cluster cannot be asked.
-        """
-        live = self._around.live
+    def changed(self, desired: DesiredSet) -> tuple[list[Desired], Observation]:
+        """What taking `desired` would change, and what is live."""
         seen = self._observe(desired)
-        objs = {key: found.obj for key, found in seen.live.items()}
-        findings = check_updates(desired, objs, live.catalog, self._around.gates)
-        if findings:
-            return findings
-        await self._make_namespace(desired)
-        changed = self._plan_all(desired, seen)
-        coming = own_namespaces(desired.objects)
-        kinds = {d.key.kind for d in desired.objects if d.key.kind == "CustomResourceDefinition"}
-        sent = await self._send(
-            [d for d in changed if d.key.namespace not in coming], seen, commit, dry_run=True
-        )
-        refused = [s for s in sent if s.finding is not None]
-        if kinds:  # kinds that the commit itself brings cannot be tried before they exist
-            refused = [s for s in refused if s.finding and s.finding.code != "GK4201"]
-        for item in refused:
-            if item.retry and item.finding and item.finding.code == "GK4102":
-                self._pending = self._pending or desired.commit.id
-                raise Reported(item.finding)
-        return [s.finding for s in refused if s.finding is not None]
+        snapshot = replace(self._snapshot(desired, seen), refused={})
+        return [d for d in desired.objects if outdated(d, snapshot)], seen
 
-    def _plan_all(self, desired: DesiredSet, seen: Observation) -> list[Desired]:
-        """Objects that a sync of `desired` would change, whatever their order."""
-        return [
-            d
-            for d in desired.objects
-            if (plan := self._plan(replace(desired, objects=(d,)), seen)).apply
-            or any(w.key == d.key and d.key not in seen.live for w in plan.waiting)
-        ]
-
-    async def _make_namespace(self, desired: DesiredSet) -> None:
-        target = self.unit.spec.target
-        if target.create_namespace and target.namespace not in own_namespaces(desired.objects):
-            live = self._around.live
-            await ensure_namespace(live.transport, target.namespace, live.catalog)
+    async def try_out(
+        self, objects: Sequence[Desired], seen: Observation, commit: str
+    ) -> list[Sent]:
+        """A dry run."""
+        return await self._send(objects, seen, commit, dry_run=True)
 
     async def _complete_inventory(self) -> None:
         """Once a start: find what carries our label, also in kinds git names no more."""
+        if self._inventory_complete:
+            return
         live = self._around.live
         found = await live.scan(self.label)
-        self._inventory |= set(found)
         await live.ready(live.want({key.group_kind: "" for key in found}))
+        self._inventory |= set(found)
         self._inventory_complete = True
         self._wake.set()
 

@@ -7,12 +7,13 @@ import json
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from gitkruise import __version__
 from gitkruise.errors import GitkruiseError
 from gitkruise.git.status_branch import Notes, StatusBranch, Update
 from gitkruise.gitops.record_files import (
+    INDEX,
     commit_body,
     commit_subject,
     commit_trailers,
@@ -26,41 +27,64 @@ from gitkruise.model.states import SETTLED, State
 
 log = logging.getLogger(__name__)
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_ANY_TIME = datetime.min.replace(tzinfo=UTC)  # a state tells when it changes
 _TERMINAL = SETTLED | {State.STUCK, State.REJECTED}
 
 
 def news(before: UnitRecord | None, after: UnitRecord) -> str:
-    """What makes `after` worth a commit: "now" for states and steps, "counts", or ""."""
+    """What makes `after` worth a commit: "now" for states and steps, "counts", or "".
+
+    While one commit is under way, everything about it can wait for company.
+    """
     if before is None:
         return "now"
-    if _quiet(before) != _quiet(after):
-        return "now"
-    return "" if before == after else "counts"
+    if before == after:
+        return ""
+    if _under_way(before) and _under_way(before) == _under_way(after):
+        return "counts"
+    return "now" if _quiet(before) != _quiet(after) else "counts"
+
+
+def _under_way(record: UnitRecord) -> tuple[object, ...]:
+    """What a unit is busy with; () when it is not."""
+    if _gist(record.state) is not State.ROLLING:
+        return ()
+    return (record.causal, record.attempted, record.findings, record.superseded, record.drift)
 
 
 def _quiet(record: UnitRecord) -> UnitRecord:
-    """The record without what only counts pods on their way."""
+    """The record without what only counts pods on their way; waiting a moment is on the way."""
     return replace(
         record,
+        state=_gist(record.state),
         message="",
+        since=_ANY_TIME,
         rollouts=tuple(_plain(r) for r in record.rollouts),
         steps=tuple(
-            (key, tuple(replace(s, updated=0, message="") for s in steps))
+            (key, tuple(replace(s, state=_gist(s.state), updated=0, message="") for s in steps))
             for key, steps in record.steps
         ),
-        objects=tuple(replace(o, message="") for o in record.objects),
+        objects=tuple(replace(o, state=_gist(o.state), message="") for o in record.objects),
     )
+
+
+def _gist(state: State) -> State:
+    return State.ROLLING if state is State.WAITING else state
 
 
 def _plain(rollout: Rollout) -> Rollout:
     return replace(
         rollout,
+        state=_gist(rollout.state),
         message="",
         updated=0,
         updated_ready=0,
         ready=0,
         total=0,
         available=0,
+        generation_seen=True,
+        update_revision="",
+        current_revision="",
         revisions=(),
         failing=(),
     )
@@ -132,7 +156,7 @@ class Outbox:
 
     async def _wait(self, limit_s: float) -> None:
         try:
-            async with asyncio.timeout(limit_s):
+            async with self._clock.timeout(limit_s):
                 await self._wake.wait()
         except TimeoutError:
             pass
@@ -163,7 +187,7 @@ class Outbox:
             gone |= self._known_paths(record.unit) - own.keys()
             self._paths[record.unit] = frozenset(own)
             files |= own
-        files |= shared_files(list(self._latest.values()))
+        files |= shared_files(list(self._latest.values()), self._branch.read(INDEX))
         now = self._clock.now()
         commit = self._branch.publish(
             Update(

@@ -116,6 +116,8 @@ class SyncSnapshot:
     correct_drift: bool
     settled: Mapping[ObjectKey, frozenset[tuple[str | int, ...]]] = field(default_factory=dict)
     refused: Mapping[ObjectKey, str] = field(default_factory=dict)  # digest the server refused
+    resting: frozenset[ObjectKey] = frozenset()  # corrected lately, not to be corrected now
+    claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

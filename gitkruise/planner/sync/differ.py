@@ -31,10 +31,12 @@ Path = tuple[str | int, ...]
 def owned_differences(desired: Obj, live: Obj, node: Node | None) -> tuple[FieldChange, ...]:
     """Fields of `desired` whose live value means something else, in path order.
 
-    Maps and keyed lists are compared by what git names; extra live keys and items are somebody
-    else's. Other lists are compared whole. Quantities are compared by value.
+    Maps, keyed lists and sets are compared by what git names; extra live keys and items are
+    somebody else's (server-side apply). Other lists are compared whole, quantities by value. A
+    null names nothing. The API version is how an object is read, not what it says.
     """
-    return tuple(_compare(desired, live, node, ()))
+    found = _compare(desired, live, node, ())
+    return tuple(change for change in found if change.path != ("apiVersion",))
 
 
 def all_differences(before: Obj, after: Obj, node: Node | None) -> tuple[FieldChange, ...]:
@@ -52,7 +54,7 @@ def _sortable(path: Path) -> tuple[str, ...]:
 
 
 def _compare(want: Any, live: Any, node: Node | None, path: Path) -> Iterator[FieldChange]:
-    if path in _SERVER_OWNED:
+    if path in _SERVER_OWNED or want is None:
         return
     if isinstance(want, Mapping) and isinstance(live, Mapping):
         for key in sorted(want):
@@ -73,7 +75,10 @@ def _compare_lists(
 ) -> Iterator[FieldChange]:
     keys = _list_keys(want, live, node)
     items = node.items if node else None
-    if keys:
+    if node and node.list_type == "set":
+        if any(item not in live for item in want):
+            yield FieldChange(path=path, before=live, after=want)
+    elif keys:
         found = {_identity(item, keys): item for item in live}
         for index, item in enumerate(want):
             other = found.get(_identity(item, keys), MISSING)
@@ -89,6 +94,8 @@ def _list_keys(want: Sequence[Any], live: Sequence[Any], node: Node | None) -> t
     """Keys that identify items: the schema's, or `name` where every item has one."""
     if node and node.list_type == "map" and node.list_keys:
         return tuple(node.list_keys)
+    if node and node.list_type == "atomic":
+        return ()
     everything = [*want, *live]
     named = everything and all(isinstance(i, Mapping) and i.get("name") for i in everything)
     unique = len({i["name"] for i in want}) == len(want) if named else False

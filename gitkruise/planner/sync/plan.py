@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from itertools import groupby
+from typing import TypeAlias
 
+from gitkruise.errors import Finding
 from gitkruise.model.change import (
     Change,
     ChangeKind,
     Desired,
+    FieldChange,
     Live,
     SyncPlan,
     SyncSnapshot,
@@ -18,84 +22,108 @@ from gitkruise.planner.sync.marks import DIGEST, UNIT, annotation, untouched
 from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.planner.sync.stages import FOUNDATION
 from gitkruise.wire.catalog import Catalog
+from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.paths import get
 
+# Differences found before: of which wanted and which live object, and which.
+Memo: TypeAlias = MutableMapping[ObjectKey, tuple[Desired, Obj, tuple[FieldChange, ...]]]
 
-def plan_sync(s: SyncSnapshot, catalog: Catalog) -> SyncPlan:
+
+def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> SyncPlan:
     """Level-triggered: the same snapshot gives the same plan, whatever happened before.
 
     Foundations (namespaces, CRDs) come first, then user waves, inside a wave the stages of
     their kinds. A stage starts when the one before is applied; a wave starts when every object
-    of the waves before is ready, and a held rollout is ready. Deletes come last, after
-    everything applied is ready.
+    of the waves before is ready, and a held rollout is ready. What drifted is put back at once,
+    for it had its turn. Deletes come last, after everything applied is ready. `memo` is a place
+    to remember comparisons of objects that did not change; it has no other effect.
     """
-    drift = tuple(c for d in s.desired.objects if (c := _drift_of(d, s, catalog)))
-    drifted = {change.key for change in drift} if s.correct_drift else set()
-    stages = [list(group) for _, group in groupby(sorted(s.desired.objects, key=_order), _order)]
-    for index, stage in enumerate(stages):
-        waiting = _gate(stages[:index], stage, s)
-        if waiting:
-            return SyncPlan(waiting=(*waiting, *_behind(stages[index:])), drift=drift)
-        now = tuple(d for d in stage if _outdated(d, s) or d.key in drifted)
-        if now:
-            return SyncPlan(apply=now, waiting=tuple(_behind(stages[index + 1 :])), drift=drift)
-    unready = _unready(s.desired.objects, s)
-    if unready:
-        return SyncPlan(waiting=unready, drift=drift)
+    memo = {} if memo is None else memo
+    drift = tuple(c for d in s.desired.objects if (c := _drift_of(d, s, catalog, memo)))
+    drifted = {change.key for change in drift} - s.resting if s.correct_drift else set()
+    heal = tuple(d for d in s.desired.objects if d.key in drifted)
+    conflicts = tuple(_shared(s))
+    order = sorted(s.desired.objects, key=_order)
+    rest = len(order)
+    for _, group in groupby(order, lambda d: _order(d)[:2]):
+        wave = list(group)
+        rest -= len(wave)
+        later = order[len(order) - rest :]
+        now, waiting = _wave(wave, s)
+        if now or waiting:
+            return SyncPlan(
+                apply=(*heal, *now),
+                waiting=(*waiting, *_behind(later, s)),
+                drift=drift,
+                blocked=conflicts,
+            )
+    if heal or conflicts:
+        return SyncPlan(apply=heal, drift=drift, blocked=conflicts)
     prunes, blocked = choose_prunes(s)
     return SyncPlan(prune=prunes, blocked=blocked, drift=drift)
+
+
+def outdated(d: Desired, s: SyncSnapshot) -> bool:
+    """Whether git moved past what was applied; never for what is not to be touched, what another
+    unit wants too, and what the server refused as it is."""
+    live = s.live.get(d.key)
+    if _left_alone(d, live) or s.refused.get(d.key) == d.digest or d.key in s.claimed:
+        return False
+    return live is None or not _applied(d, live, s)
+
+
+def _applied(d: Desired, live: Live, s: SyncSnapshot) -> bool:
+    ours = get(live.obj, "metadata", "labels", UNIT) == s.unit_label
+    return ours and annotation(live.obj, DIGEST) == d.digest
+
+
+def _left_alone(d: Desired, live: Live | None) -> bool:
+    return untouched(d.obj) or (live is not None and untouched(live.obj))
 
 
 def _order(d: Desired) -> tuple[int, int, int]:
     return (0, 0, 0) if d.stage == FOUNDATION else (1, d.wave, d.stage)
 
 
-def _gate(
-    before: list[list[Desired]], stage: list[Desired], s: SyncSnapshot
-) -> tuple[Waiting, ...]:
-    """What holds this stage back: earlier waves, or foundations, that are not ready."""
-    here = _order(stage[0])[:2]
-    earlier = tuple(d for group in before for d in group if _order(d)[:2] < here)
-    return _unready(earlier, s)
+def _wave(wave: Sequence[Desired], s: SyncSnapshot) -> tuple[Sequence[Desired], list[Waiting]]:
+    """(objects to apply now, what the wave waits for); both are empty when it is ready."""
+    stages = [list(group) for _, group in groupby(wave, lambda d: d.stage)]
+    for index, stage in enumerate(stages):
+        behind = [d for later in stages[index + 1 :] for d in later]
+        now = [d for d in stage if outdated(d, s)]
+        if now:
+            return now, _behind(behind, s)
+        refused = [d for d in stage if s.refused.get(d.key) == d.digest]
+        if refused:
+            waiting = [Waiting(key=d.key, why="the cluster refused it") for d in refused]
+            return (), [*waiting, *_behind(behind, s)]
+    return (), list(_unready(wave, s))
 
 
-def _unready(objects: tuple[Desired, ...], s: SyncSnapshot) -> tuple[Waiting, ...]:
-    return tuple(
-        Waiting(key=d.key, why=live.why if (live := s.live.get(d.key)) else "not seen yet")
-        for d in objects
-        if not untouched(d.obj) and not _is_ready(s.live.get(d.key))
-    )
+def _unready(objects: Iterable[Desired], s: SyncSnapshot) -> Iterator[Waiting]:
+    for d in objects:
+        live = s.live.get(d.key)
+        if not _left_alone(d, live) and (live is None or not live.ready):
+            yield Waiting(key=d.key, why=live.why if live else "not seen yet")
 
 
-def _is_ready(live: Live | None) -> bool:
-    return live is not None and live.ready
+def _behind(objects: Iterable[Desired], s: SyncSnapshot) -> list[Waiting]:
+    return [Waiting(key=d.key, why="waits for its turn") for d in objects if outdated(d, s)]
 
 
-def _behind(stages: list[list[Desired]]) -> list[Waiting]:
-    return [Waiting(key=d.key, why="waits for its turn") for stage in stages for d in stage]
-
-
-def _outdated(d: Desired, s: SyncSnapshot) -> bool:
-    """Whether git moved past what was applied; never for what the server refused unchanged."""
-    if untouched(d.obj) or s.refused.get(d.key) == d.digest:
-        return False
+def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Change | None:
     live = s.live.get(d.key)
-    if live is None:
-        return True
-    ours = get(live.obj, "metadata", "labels", UNIT) == s.unit_label
-    return not ours or annotation(live.obj, DIGEST) != d.digest
-
-
-def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog) -> Change | None:
-    live = s.live.get(d.key)
-    if live is None or _outdated(d, s) or untouched(d.obj) or untouched(live.obj):
+    if live is None or _left_alone(d, live) or d.key in s.claimed or not _applied(d, live, s):
         return None
-    kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
-    fields = tuple(
-        change
-        for change in owned_differences(d.obj, live.obj, kind.schema if kind else None)
-        if change.path not in s.settled.get(d.key, ())
-    )
+    before = memo.get(d.key)
+    if before is not None and before[0] is d and before[1] is live.obj:
+        found = before[2]
+    else:
+        kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
+        found = owned_differences(d.obj, live.obj, kind.schema if kind else None)
+        memo[d.key] = (d, live.obj, found)
+    settled = s.settled.get(d.key, frozenset())
+    fields = tuple(change for change in found if change.path not in settled) if found else ()
     if not fields:
         return None
     return Change(
@@ -107,3 +135,20 @@ def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog) -> Change | None:
         source=str(d.document),
         drift=True,
     )
+
+
+def _shared(s: SyncSnapshot) -> Iterator[Finding]:
+    """What several units want is changed by neither, or they would undo each other for ever."""
+    for d in s.desired.objects if s.claimed else ():
+        if d.key in s.claimed:
+            yield Finding(
+                code="GK2402",
+                message=f"{d.key} is in more than one unit",
+                places=(d.document.place(("kind",), key=True),),
+                notes=(
+                    ("why", "two owners of one object would undo each other's work"),
+                    ("unchanged", f"the live {d.key}"),
+                    ("next", "keep it in one unit"),
+                ),
+                object=str(d.key),
+            )

@@ -8,8 +8,9 @@ from typing import Final
 
 from gitkruise.errors import Finding
 from gitkruise.model.change import SyncSnapshot
-from gitkruise.planner.sync.marks import kept
+from gitkruise.planner.sync.marks import UNIT, kept
 from gitkruise.wire.names import GroupKind, ObjectKey
+from gitkruise.wire.paths import get
 
 # Deleting one of these deletes what it holds; that is never a side effect of a commit.
 _HOLDS_DATA: Final = frozenset(
@@ -24,8 +25,11 @@ _SMALL: Final = 3  # up to this many deletes the percentage does not count
 
 
 def choose_prunes(s: SyncSnapshot) -> tuple[tuple[ObjectKey, ...], tuple[Finding, ...]]:
-    """(keys to delete now, why others stay). All or nothing above the unit's limits."""
-    gone = sorted(s.inventory - s.desired.by_key().keys())
+    """(keys to delete now, why others stay). All or nothing above the unit's limits.
+
+    Only what carries the unit's label at this moment is the unit's to delete.
+    """
+    gone = sorted(key for key in s.inventory - s.desired.by_key().keys() if _is_ours(s, key))
     if not gone or not s.prune.enabled or not s.inventory_complete:
         return (), ()
     if not s.desired.objects and not s.prune.allow_empty:
@@ -39,11 +43,18 @@ def choose_prunes(s: SyncSnapshot) -> tuple[tuple[ObjectKey, ...], tuple[Finding
     return deletable, tuple(findings)
 
 
+def _is_ours(s: SyncSnapshot, key: ObjectKey) -> bool:
+    live = s.live.get(key)
+    if live is None or key in s.claimed:
+        return False
+    meta = live.obj["metadata"]
+    return get(meta, "labels", UNIT) == s.unit_label and not meta.get("deletionTimestamp")
+
+
 def _protected(s: SyncSnapshot, key: ObjectKey) -> str:
     if key.group_kind in _HOLDS_DATA:
         return "deleting it would delete what it holds"
-    live = s.live.get(key)
-    return kept(live.obj) if live else ""
+    return kept(s.live[key].obj)
 
 
 def _limit(s: SyncSnapshot) -> int:

@@ -11,6 +11,7 @@ from gitkruise.wire.paths import get
 
 _PLAIN: Final = {"replicas": "replicas", "partition": "partition", "paused": "paused",
                  "maxUnavailable": "maxUnavailable", "maxSurge": "maxSurge"}  # fmt: skip
+_UNSET: Final = {"partition": "0", "paused": "false", "maxSurge": "0"}  # OpenKruise's defaults
 SHOWN: Final = 3
 
 
@@ -34,7 +35,11 @@ def _words(change: FieldChange, after: Obj) -> str:
         name = get(after, *path[:-1], "name", default="image")
         return f"{name} {tag_of(change.before)} → {tag_of(change.after)}"
     if isinstance(last, str) and last in _PLAIN:
-        return f"{_PLAIN[last]} {shown(change.before)} → {shown(change.after)}"
+        old, new = (
+            _UNSET.get(last, "unset") if value is MISSING else shown(value)
+            for value in (change.before, change.after)
+        )
+        return f"{_PLAIN[last]} {old} → {new}" if old != new else ""
     return ""
 
 

@@ -1,0 +1,82 @@
+"""InPlaceOnly promises that no pod is replaced: a change that breaks it is found in git, by line.
+
+OpenKruise's webhook refuses it for v1alpha1 without naming a field, and lets v1beta1 pass to fail
+on every pod at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gitkruise.errors import Finding
+from gitkruise.model.change import Desired, FieldChange
+from gitkruise.model.settings import Gates
+from gitkruise.planner.json_diff import Operation, json_diff
+from gitkruise.planner.sync.differ import all_differences
+from gitkruise.planner.sync.summary import shown
+from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.normal_form import Malformed, default_template
+from gitkruise.wire.paths import get
+
+REFUSAL: Final = "InPlaceOnly update strategy type"  # the webhook's words, which ours replace
+_CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
+_TEMPLATE: Final = ("spec", "template")
+
+
+def in_place_problems(desired: Desired, old: Obj, gates: Gates) -> Iterator[Finding]:
+    """One finding for each field of the pods' spec that would need new pods."""
+    if desired.key.group_kind != _CLONESET or _policy(desired.obj) != "InPlaceOnly":
+        return
+    try:
+        before, after = (_spec(obj) for obj in (old, desired.obj))
+    except Malformed:
+        return  # told by the checks of types
+    if all(_possible(operation, gates) for operation in json_diff(before, after, ("spec",))):
+        return
+    changes = all_differences({"spec": before}, {"spec": after}, None)
+    wrong = [c for c in changes if not _possible(Operation("replace", c.path, c.after), gates)]
+    moved = FieldChange(path=("spec", "containers"), before=None, after=None)  # only their order
+    yield from (_finding(desired, change) for change in wrong or [moved])
+
+
+def _policy(obj: Obj) -> str:
+    strategy = get(obj, "spec", "updateStrategy", default={})
+    policy: str = get(strategy, "rollingUpdate", "podUpdatePolicy") or strategy.get("type") or ""
+    return policy
+
+
+def _spec(obj: Obj) -> Mapping[str, Any]:
+    spec: Mapping[str, Any] = default_template(get(obj, *_TEMPLATE))["spec"]
+    return spec
+
+
+def _possible(operation: Operation, gates: Gates) -> bool:
+    match operation.path:
+        case ("spec", "containers", int(), "image"):
+            return operation.op == "replace"
+        case ("spec", "containers", int(), "resources", "limits" | "requests", "cpu" | "memory"):
+            return gates.in_place_workload_vertical_scaling and operation.op == "replace"
+        case _:
+            return False
+
+
+def _finding(desired: Desired, change: FieldChange) -> Finding:
+    path = change.path
+    what = ".".join(str(part) for part in path)
+    if path[1] == "containers" and len(path) > 3:
+        name = get(desired.obj, *_TEMPLATE, *path[:3], "name", default="?")
+        what = f'{path[3]} of container "{name}"'
+    plain = change.before is not None and not isinstance(change.before, Mapping | list)
+    label = f"was {shown(change.before)}" if plain else ""
+    return Finding(
+        code="GK2104",
+        message=f"InPlaceOnly forbids this change of {desired.key}: {what}",
+        places=(desired.document.place((*_TEMPLATE, *path), label=label),),
+        notes=(
+            ("why", "InPlaceOnly allows container images, and labels and annotations of pods"),
+            ("unchanged", "all pods stay on their revision"),
+            ("next", "set InPlaceIfPossible (pods are recreated), or take the change out"),
+        ),
+        object=str(desired.key),
+    )

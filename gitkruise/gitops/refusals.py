@@ -1,0 +1,48 @@
+"""Objects the cluster refused for good: not sent again until git moves or some time has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import Finding
+from gitkruise.wire.names import ObjectKey
+
+AGAIN: Final = timedelta(minutes=2)  # rights, quotas and webhooks change without a commit
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    digest: str
+    finding: Finding
+    until: datetime
+
+
+class Refusals:
+    """What was refused, why, and until when that is taken for an answer."""
+
+    def __init__(self) -> None:
+        self._told: dict[ObjectKey, _Refusal] = {}
+
+    def note(self, key: ObjectKey, digest: str, finding: Finding, now: datetime) -> None:
+        self._told[key] = _Refusal(digest, finding, now + AGAIN)
+
+    def forget(self, key: ObjectKey) -> None:
+        self._told.pop(key, None)
+
+    def clear(self) -> None:
+        self._told.clear()
+
+    def standing(self, now: datetime) -> Mapping[ObjectKey, str]:
+        """Digests that are not to be sent at `now`."""
+        return {key: told.digest for key, told in self._told.items() if told.until > now}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Why, in key order; kept until the object goes through."""
+        return tuple(self._told[key].finding for key in sorted(self._told))
+
+    def wake_at(self, now: datetime) -> datetime | None:
+        return min((t.until for t in self._told.values() if t.until > now), default=None)

@@ -1,0 +1,266 @@
+"""gitkruise over a real repository and a model cluster, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+import yaml
+
+from gitkruise.controller.controllers import Controllers
+from gitkruise.errors import ApiError, Unavailable
+from gitkruise.git.manifests import ParseCache
+from gitkruise.git.repo import Repository
+from gitkruise.git.status_branch import Identity, Notes, StatusBranch
+from gitkruise.gitops.annotate import Annotator
+from gitkruise.gitops.intake import Reader
+from gitkruise.gitops.live import LiveView
+from gitkruise.gitops.reporter import Reporter
+from gitkruise.gitops.resume import resumed
+from gitkruise.gitops.source import SourceFollower
+from gitkruise.gitops.sync import Surroundings, UnitSync
+from gitkruise.gitops.writeback import Outbox
+from gitkruise.kube.clock import ManualClock
+from gitkruise.model.config import GitRef, GitSource, GitSourceSpec, Reference, Unit, UnitSpec
+from gitkruise.model.record import Rollout, UnitRecord
+from gitkruise.model.settings import Gates
+from gitkruise.planner.workloads import EMBEDDED
+from gitkruise.sandbox.bootstrap import bootstrap
+from gitkruise.sandbox.cluster import Cluster
+from gitkruise.sandbox.inprocess import WorldTransport
+from gitkruise.sandbox.live import alongside, run_parts
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
+from gitkruise.world.profiles import FAST
+from tests.git.repos import Origin, make_origin, run_git
+from tests.worlds import SPACE, START, cloneset, empty_world, parts_of
+
+WEB: Final = ObjectKey("apps.kruise.io", "CloneSet", SPACE, "web")
+STATUS: Final = "refs/heads/gitkruise/status/test"
+NOTES: Final = "refs/notes/gitkruise/test"
+BOT: Final = Identity(name="gitkruise", email="gitkruise@localhost")
+UNIT: Final = "shop/web"
+
+
+class _Inline(ThreadPoolExecutor):
+    """Threads that are none: virtual time must not pass while one of them works."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # it belongs to whoever awaits
+            future.set_exception(error)
+        return future
+
+
+class Wire(WorldTransport):
+    """gitkruise's way to the cluster: every request is kept, and the line can be cut."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.requests: list[ApiRequest] = []
+        self.cut = False
+        self.refuse: Callable[[ApiRequest], ApiError | None] = lambda _: None
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        self.requests.append(request)
+        error = Unavailable("connection refused") if self.cut else self.refuse(request)
+        if error is not None:
+            raise error
+        return await super().send(request)
+
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        return self._checked(super().watch(request))
+
+    async def _checked(self, events: AsyncGenerator[WatchEvent]) -> AsyncGenerator[WatchEvent]:
+        if self.cut:
+            raise Unavailable("connection refused")
+        async for event in events:
+            if self.cut:
+                raise Unavailable("connection reset")
+            yield event
+
+    def writes(self, *, dry: bool = False) -> list[str]:
+        """`patch web`, … in order: dry runs or the others, annotations left out."""
+        return [
+            f"{r.verb} {r.name}"
+            for r in self.requests
+            if r.verb not in {"get", "list"}
+            and ("dryRun" in r.params) == dry
+            and r.params.get("fieldManager") != "gitkruise-status"
+        ]
+
+
+class Stage:
+    """One unit, its repository and its cluster. `play` runs a script in virtual time."""
+
+    def __init__(self, folder: Path, **spec: Any) -> None:
+        self.origin: Origin = make_origin(folder)
+        self.clock = ManualClock(START)
+        self.world = empty_world()
+        bootstrap(self.world, START, nodes=3)
+        self.cluster = Cluster(self.world, self.clock.now)
+        self.wire = Wire(self.cluster)
+        self.spec = msgspec.convert({"sourceRef": {"name": "src"}, **spec}, UnitSpec)
+        self.offered: list[UnitRecord] = []
+        self.allow_force_push = False
+        self._opened: list[Repository] = []
+        self.start_over()
+
+    def start_over(self) -> None:
+        """A new gitkruise process, which knows what the cluster and git tell and nothing else."""
+        self.repository = Repository.open(str(self.origin.bare))
+        self._opened.append(self.repository)
+        self.live = LiveView(self.wire, self.clock)
+        self.branch = StatusBranch(
+            self.repository, STATUS, source_branch="main", identity=BOT, sleep=lambda _: None
+        )
+        notes = Notes(self.repository, NOTES, identity=BOT, sleep=lambda _: None)
+        self.outbox = Outbox(self.branch, notes, self.clock, coalesce=timedelta(seconds=15))
+        self.around = Surroundings(
+            live=self.live, clock=self.clock, cluster="test", gates=Gates(), engine="own"
+        )
+        self.annotator = Annotator(self.live)
+        self.unit, self.reporter = self.add_unit(UNIT, self.spec)
+        ref = GitSourceSpec(
+            url=str(self.origin.bare),
+            ref=GitRef(branch="main"),
+            allow_force_push=self.allow_force_push,
+        )
+        self.follower = SourceFollower(
+            GitSource("shop", "src", ref),
+            self.repository,
+            self.clock,
+            on_commit=self.unit.offer,
+            on_problem=self.unit.source_problem,
+        )
+        applied = self.reporter.record.applied
+        self.follower.last = applied.id if applied else ""
+
+    def add_unit(self, name: str, spec: UnitSpec) -> tuple[UnitSync, Reporter]:
+        namespace, _, short = name.partition("/")
+        unit = Unit(namespace, short, spec)
+        sinks = [self.outbox.offer, self.annotator.offer, self.offered.append]
+        shown = spec.drift.mode == "detect"
+        reporter = Reporter(unit, "test", "main", self.clock, sinks=[*sinks], drift_shown=shown)
+        reporter.resume(*resumed(self.branch.files(), name, "test"))
+        reader = Reader(repository=self.repository, unit=unit, gates=Gates(), cache=ParseCache())
+        return UnitSync(unit, reader, self.around, reporter), reporter
+
+    # Playing --------------------------------------------------------------------------------
+
+    def play(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `script` beside the cluster."""
+
+        async def main() -> None:
+            asyncio.get_running_loop().set_default_executor(_Inline())
+            driver = Controllers(
+                EMBEDDED, WorldTransport(self.cluster), self.world.catalog, self.clock
+            )
+            parts = run_parts(self.cluster, parts_of(FAST), self.clock)
+            async with alongside(parts, driver.run()):
+                await script()
+
+        self.clock.run(main())
+
+    def close(self) -> None:
+        for repository in self._opened:
+            repository.close()
+
+    @asynccontextmanager
+    async def running(self, *more: UnitSync) -> AsyncIterator[None]:
+        """gitkruise itself, while the block runs; its end is a crash."""
+        work = [unit.run() for unit in (self.unit, *more)]
+        await self.live.discover()
+        async with alongside(self.live.run(), self.annotator.run(), self.outbox.run(), *work):
+            yield
+
+    async def push(self, *objects: Obj, message: str = "change", **files: str) -> str:
+        """Commit `objects` as app.yaml (and `files`), push, and let the follower look."""
+        text = {name.replace("__", "/") + ".yaml": body for name, body in files.items()}
+        if objects:
+            text["app.yaml"] = documents(*objects)
+        commit = self.origin.commit(text, message)
+        await self.follower.check()
+        return commit
+
+    async def rest(self, seconds: float = 60) -> None:
+        """Let time pass."""
+        await self.clock.sleep(seconds)
+
+    # Looking --------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> UnitRecord:
+        return self.reporter.record
+
+    @property
+    def state(self) -> str:
+        return str(self.record.state)
+
+    @property
+    def rollout(self) -> Rollout:
+        return self.record.rollouts[0]
+
+    def get(self, kind: str, name: str, group: str = "") -> Any:
+        space = "" if kind in {"Namespace", "CustomResourceDefinition"} else SPACE
+        return self.world.get(ObjectKey(group, kind, space, name))
+
+    def images(self) -> list[str]:
+        found = self.world.objects(GroupKind("", "Pod"), SPACE)
+        return sorted(pod["spec"]["containers"][0]["image"] for pod in found)
+
+    def meddle(self, obj: Obj, *, manager: str = "kubectl-edit") -> None:
+        """Somebody applies `obj` by force under another name."""
+        group, _, version = obj["apiVersion"].rpartition("/")
+        kind = self.world.catalog.by_kind(group, version, obj["kind"])
+        assert kind is not None
+        request = ApiRequest(
+            verb="patch",
+            resource=kind.ref,
+            namespace=SPACE,
+            name=obj["metadata"]["name"],
+            body=obj,
+            content_type="application/apply-patch+yaml",
+            params={"fieldManager": manager, "force": "true"},
+        )
+        self.world.handle(request, self.clock.now())
+        self.cluster.publish()
+
+    def diary(self) -> list[str]:
+        """Subjects of the status branch, oldest first."""
+        return [entry.subject for entry in reversed(self.branch.history())]
+
+    def told(self, path: str) -> str:
+        """A file of the status branch."""
+        return run_git(self.origin.bare, "show", f"{STATUS}:{path}")
+
+
+class MakeStage(Protocol):
+    """The fixture `staged`: a stage whose unit has `spec`; it is closed after the test."""
+
+    def __call__(self, **spec: Any) -> Stage: ...
+
+
+def documents(*objects: Obj) -> str:
+    return "---\n".join(yaml.safe_dump(obj, sort_keys=False) for obj in objects)
+
+
+def config_map(name: str, annotations: Mapping[str, str] | None = None, **data: str) -> Obj:
+    meta = {"name": name, **({"annotations": dict(annotations)} if annotations else {})}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def web(image: str = "app:v1", **rolling: Any) -> dict[str, Any]:
+    return cloneset("web", 4, image, **rolling)
+
+
+def reference(name: str) -> Reference:
+    return Reference(name=name)
