@@ -62,7 +62,7 @@ def test_codes_named_in_a_page_exist(page: Path) -> None:
 def test_concepts_name_every_state_and_every_annotation() -> None:
     text = (DOCS / "concepts.md").read_text()
     rows = re.findall(r"^\| \S+ \| `?\S+`? \| (\w+) \|", text, re.MULTILINE)
-    assert rows == [str(state) for state in State]
+    assert rows[1:] == [str(state) for state in State]
     assert {name for name in (*marks.OURS, marks.UNIT) if f"`{name}`" not in text} == set()
 
 
