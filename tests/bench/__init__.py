@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m tests.bench [NAME ...]` from the repository's root."""
+"""Numbers the project promises. Run by hand or CI; nothing here asserts a wall clock."""

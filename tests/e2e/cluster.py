@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.program import environment, gitkruise, output
+from tests.e2e.program import PATIENCE_S, environment, gitkruise, output
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,13 @@ class Cluster:
         return self.send("GET", path)
 
     def send(self, verb: str, path: str, body: bytes | None = None) -> dict[str, Any]:
-        """The JSON answer to a request with the kubeconfig's token and authority.
+        """The JSON answer to a request. A body is YAML for server-side apply."""
+        with self.open(verb, path, body) as reply:
+            answer: dict[str, Any] = json.load(reply)
+        return answer
 
-        A body is YAML for server-side apply.
-        """
+    def open(self, verb: str, path: str, body: bytes | None = None) -> http.client.HTTPResponse:
+        """The answer as it comes, asked for with the kubeconfig's token and authority."""
         config = yaml.safe_load(self.kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
@@ -60,9 +64,9 @@ class Cluster:
             cluster["server"] + path, data=body, headers=headers, method=verb
         )
         trust = ssl.create_default_context(cadata=authority)
-        with urllib.request.urlopen(request, context=trust, timeout=30) as reply:
-            answer: dict[str, Any] = json.load(reply)
-        return answer
+        reply = urllib.request.urlopen(request, context=trust, timeout=PATIENCE_S)
+        assert isinstance(reply, http.client.HTTPResponse)
+        return reply
 
     def pods(self, app: str, namespace: str = "shop") -> list[Pod]:
         """Pods with the label `app`, in name order."""
