@@ -146,6 +146,8 @@ class _Identity:
 
 def _token(value: Any) -> Hashable:
     """A hashable stand-in, equal for equal JSON values: true is not 1, 1 is 1.0."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, Mapping):
         return frozenset((key, _token(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
@@ -220,16 +222,17 @@ def _in_order(
     waits otherwise, which puts it behind elements that are new.
     """
     wanted, before = identity.places(order), identity.places(original)
-    ours = [item for item in merged if identity.token(item) in wanted]
-    ours.sort(key=lambda item: wanted[identity.token(item)])
-    others = deque(item for item in merged if identity.token(item) not in wanted)
+    named = [(identity.token(item), item) for item in merged]
+    ours = [(token, item) for token, item in named if token in wanted]
+    ours.sort(key=lambda pair: wanted[pair[0]])
+    others = deque((token, item) for token, item in named if token not in wanted)
     out: list[Any] = []
-    for item in ours:
-        place = before.get(identity.token(item), -1)
-        while others and before.get(identity.token(others[0]), place) < place:
-            out.append(others.popleft())
+    for token, item in ours:
+        place = before.get(token, -1)
+        while others and before.get(others[0][0], place) < place:
+            out.append(others.popleft()[1])
         out.append(item)
-    return [*out, *others]
+    return [*out, *(item for _, item in others)]
 
 
 def _ordered_entry(out: dict[str, Any], patch: Obj, name: str, node: Node | None) -> None:

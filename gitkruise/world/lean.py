@@ -7,8 +7,10 @@ fields. Locks, what a subresource may touch, and the rules of metadata hold as e
 
 from __future__ import annotations
 
+from gitkruise.admission.request import UPDATE
 from gitkruise.wire.names import Obj
 from gitkruise.world import metadata, refusals
+from gitkruise.world.admitting import admitted
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import POD, on_update
 
@@ -17,17 +19,17 @@ def is_lean(call: Call) -> bool:
     return call.state.lean and call.kind.group_kind == POD
 
 
-def lean_change(call: Call, old: Obj, new: Obj) -> Obj | None:
-    """`new` in place of `old` (a pod), not yet numbered; None when its spec changes too.
+def lean_change(call: Call, old: Obj, new: Obj) -> Obj:
+    """`new` in place of `old` (a pod), not yet numbered; a new spec is admitted as ever.
 
-    Raises InvalidObject when the new metadata breaks a rule.
+    Raises Forbidden, and InvalidObject when the new metadata or spec break a rule.
     """
     carried = metadata.carried(old["metadata"], new["metadata"])
     # An empty list or map in metadata is none, as in Go's encoding; a zero is one.
     meta = {name: value for name, value in carried.items() if value or value.__class__ is int}
     new = on_update(call.kind, call.subresource, old, {**new, "metadata": meta})
     if new.get("spec") is not old["spec"]:
-        return None
+        new = admitted(call, UPDATE, new, old)
     if problems := metadata.check_update(old["metadata"], new["metadata"]):
         raise refusals.invalid(call.kind, call.name, problems)
     return new

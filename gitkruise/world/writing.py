@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
+from gitkruise.admission.request import CREATE, UPDATE
 from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
@@ -16,6 +16,7 @@ from gitkruise.wire.patches import same
 from gitkruise.wire.paths import drop, put
 from gitkruise.wire.schema import UNKNOWN_FIELD, prune, unknown_fields, validate, with_defaults
 from gitkruise.world import managed, metadata, refusals
+from gitkruise.world.admitting import admitted
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import on_create, on_update
 from gitkruise.world.lean import is_lean, lean_change
@@ -38,16 +39,16 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     checked = _typed(call, obj, {})
     if kind.crd and listed is None:
         obj = _owned(call, None, obj)
-    admitted = _admit(call, CREATE, obj, None)
+    made = admitted(call, CREATE, obj, None)
     if listed is not None:
-        admitted = _with_managers(admitted, listed)
+        made = _with_managers(made, listed)
     elif not kind.crd:
-        admitted = _owned(call, None, admitted)
-    problems = metadata.check_new(kind, admitted["metadata"])
-    problems += _schema_problems(kind, admitted, checked)
+        made = _owned(call, None, made)
+    problems = metadata.check_new(kind, made["metadata"])
+    problems += _schema_problems(kind, made, checked)
     if problems:
-        raise refusals.invalid(kind, admitted["metadata"]["name"], problems)
-    return admitted
+        raise refusals.invalid(kind, made["metadata"]["name"], problems)
+    return made
 
 
 def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None) -> Obj:
@@ -58,8 +59,8 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     """
     kind = call.kind
     _check_locks(call, old["metadata"], new["metadata"])
-    if is_lean(call) and (quick := lean_change(call, old, new)) is not None:
-        return _numbered(kind, old, quick)
+    if is_lean(call):
+        return _numbered(kind, old, lean_change(call, old, new))
     new = cleaned(call, new, old)
     frozen = metadata.changed_system_fields(old["metadata"], new["metadata"])
     if frozen:
@@ -67,7 +68,7 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     new = {**new, "metadata": metadata.carried(old["metadata"], new["metadata"])}
     new = with_part_defaults(kind, on_update(kind, call.subresource, old, new), old)
     checked = _typed(call, new, old)
-    defaulted, new = new, _admit(call, UPDATE, new, old)
+    defaulted, new = new, admitted(call, UPDATE, new, old)
     problems = metadata.check_update(old["metadata"], new["metadata"])
     problems += _schema_problems(kind, new, checked)
     if problems:
@@ -296,25 +297,6 @@ def _relocated(problem: Problem, path: tuple[str | int, ...]) -> Problem:
     whole = Problem((*path, *problem.path), problem.reason, problem.message, problem.suggestion)
     message = problem.message.replace(f": {problem.field} in body", f": {whole.field} in body")
     return replace(whole, message=message)
-
-
-def _admit(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
-    if call.state.admit is None:
-        return obj
-    request = AdmissionRequest(
-        operation=operation,
-        kind=call.kind,
-        key=call.key(obj["metadata"]["name"]),
-        obj=obj,
-        old=old,
-        subresource=call.subresource,
-        user=call.user,
-        dry_run=call.options.dry_run,
-        view=call.state,
-    )
-    result = call.state.admit(request)
-    assert result is not None
-    return result
 
 
 def _owned(call: Call, old: Obj | None, new: Obj, seen: Obj | None = None) -> Obj:

@@ -1,0 +1,27 @@
+"""Asking admission about a write of the model cluster."""
+
+from __future__ import annotations
+
+from gitkruise.admission.request import AdmissionRequest
+from gitkruise.wire.names import Obj
+from gitkruise.world.call import Call
+
+
+def admitted(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
+    """`obj` as admission leaves it. Raises BadRequest, InvalidObject and Forbidden."""
+    if call.state.admit is None:
+        return obj
+    request = AdmissionRequest(
+        operation=operation,
+        kind=call.kind,
+        key=call.key(obj["metadata"]["name"]),
+        obj=obj,
+        old=old,
+        subresource=call.subresource,
+        user=call.user,
+        dry_run=call.options.dry_run,
+        view=call.state,
+    )
+    result = call.state.admit(request)
+    assert result is not None
+    return result
