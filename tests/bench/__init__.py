@@ -1,1 +1,1 @@
-"""Numbers the project promises. Run by hand or CI; nothing here asserts a wall clock."""
+"""Benchmarks: `python -m tests.bench [NAME ...]` from the repository's root."""

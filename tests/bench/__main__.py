@@ -1,32 +1,43 @@
-"""All benchmarks, one line a number: python -m tests.bench [NAME…]."""
+"""Run the benchmarks named on the command line, or all of them, and print their figures."""
 
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from tests.bench.canary import first_held_canary
-from tests.bench.idle import idle_controller
-from tests.bench.pushes import push_to_patch
+from tests.bench import canary, idle, memory, planning, preview, pushes, startup, templates, writes
+from tests.bench.timing import Row, yard
 
-BENCHES: Final[dict[str, Callable[[Path], Iterator[str]]]] = {
-    "canary": first_held_canary,
-    "pushes": push_to_patch,
-    "idle": idle_controller,
+BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
+    "templates": templates.rows,
+    "planning": planning.rows,
+    "preview": preview.rows,
+    "writes": writes.rows,
+    "memory": memory.rows,
+    "startup": startup.rows,
+    "pushes": pushes.rows,
+    "idle": idle.rows,
+    "canary": canary.rows,
 }
 
 
-def main(names: list[str]) -> None:
-    """Run the named ones, all by default."""
-    for name in names or BENCHES:
-        with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as folder:
-            for line in BENCHES[name](Path(folder)):
-                sys.stdout.write(f"{name:<8}{line}\n")
-                sys.stdout.flush()
+def main(names: list[str]) -> int:
+    strangers = [name for name in names if name not in BENCHMARKS]
+    if strangers:
+        sys.stderr.write(f"no benchmark {strangers[0]}; there are {', '.join(BENCHMARKS)}\n")
+        return 2
+    _show(Row(name="yardstick (compare other runs by it)", value=yard() * 1000, unit="ms"))
+    for name in names or BENCHMARKS:
+        for row in BENCHMARKS[name]():
+            _show(row)
+    return 0
+
+
+def _show(row: Row) -> None:
+    sys.stdout.write(f"{row}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

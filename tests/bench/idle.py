@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from tests.bench.timing import Row
 from tests.e2e.cluster import Cluster, sandbox
 from tests.e2e.program import gitkruise, started
 from tests.e2e.shop import create
@@ -22,30 +25,33 @@ LISTS: Final = (
 )  # fmt: skip
 
 
-def idle_controller(folder: Path) -> Iterator[str]:
-    """Resident memory, CPU time and writes of a minute in which nothing happens (goals: 120 MiB,
-    0 writes; leases are renewed and counted apart)."""
-    for flags, who in (((), "the sandbox's own"), (("--no-controllers",), "gitkruise run's")):
-        state = folder / f"state{len(flags)}"
-        with sandbox(state, *flags) as cluster:
-            state.joinpath("repo").mkdir()
-            shop = create(state / "repo", cluster.env, without="apps/storefront")
-            with started(gitkruise("run", "--sandbox"), cluster.env, shop.clone) as run:
-                run.until(r"unit shop/shop state=Done")
-                pause(SETTLE_S)
-                before, used = snapshot(cluster), cpu_s(run.process.pid)
-                tip = shop.git("ls-remote", str(shop.bare), "gitkruise/status/*")
-                pause(IDLE_S)
-                after = snapshot(cluster)
-                changed = sorted(k for k in after if after[k] != before.get(k))
-                leases = [name for name in changed if name.startswith("Lease/")]
-                told = shop.git("ls-remote", str(shop.bare), "gitkruise/status/*") != tip
-                cpu_ms = 1000 * (cpu_s(run.process.pid) - used)
-                yield (
-                    f"workloads driven by {who}: RSS {rss_mib(run.process.pid):.0f} MiB, "
-                    f"CPU {cpu_ms:.0f} ms a minute, objects written {len(changed) - len(leases)} "
-                    f"and {len(leases)} leases, status commits {int(told)}"
-                )
+def rows() -> Iterator[Row]:
+    """Memory, CPU time and writes of a minute in which nothing happens, twice: the sandbox drives
+    the pods, and `gitkruise run` does. Leases are renewed, and counted apart."""
+    for flags, who in (((), "sandbox drives"), (("--no-controllers",), "run drives")):
+        with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as folder:
+            for row in _idle(Path(folder), flags):
+                yield replace(row, name=f"idle run, {who}: {row.name}")
+
+
+def _idle(folder: Path, flags: tuple[str, ...]) -> Iterator[Row]:
+    with sandbox(folder / "state", *flags) as cluster:
+        shop = create(folder, cluster.env, without="apps/storefront")
+        with started(gitkruise("run", "--sandbox"), cluster.env, shop.clone) as run:
+            run.until(r"unit shop/shop state=Done")
+            pause(SETTLE_S)
+            before, used = snapshot(cluster), cpu_s(run.process.pid)
+            tip = shop.git("ls-remote", str(shop.bare), "gitkruise/status/*")
+            pause(IDLE_S)
+            after, spent = snapshot(cluster), cpu_s(run.process.pid) - used
+            told = shop.git("ls-remote", str(shop.bare), "gitkruise/status/*") != tip
+            changed = [key for key in after if after[key] != before.get(key)]
+            leases = sum(key.startswith("Lease/") for key in changed)
+            yield Row(name="RSS", value=rss_mib(run.process.pid), unit="MiB", limit=120)
+            yield Row(name="CPU of a minute", value=1000 * spent, unit="ms")
+            yield Row(name="objects written", value=len(changed) - leases, unit="", limit=0)
+            yield Row(name="leases renewed", value=leases, unit="")
+            yield Row(name="status commits", value=int(told), unit="", limit=0)
 
 
 def pause(seconds: float) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import queue
-import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median, quantiles
 from typing import Any, Final
 
+from tests.bench.timing import Row
 from tests.e2e.cluster import Cluster, sandbox
 from tests.e2e.program import PATIENCE_S, gitkruise, started
 from tests.e2e.shop import create
@@ -24,9 +26,17 @@ WATCH: Final = (
 )
 
 
-def push_to_patch(folder: Path) -> Iterator[str]:
-    """Milliseconds from the end (and the beginning) of `git push` to the watch event of the write
-    it causes, over 50 pushes (goal: p50 at most 200)."""
+def rows() -> Iterator[Row]:
+    """Milliseconds from the end, and from the beginning, of `git push` to the watch event of the
+    write it causes."""
+    with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as folder:
+        from_end, from_begin = _push_often(Path(folder))
+    yield Row(name="push to first write, p50", value=median(from_end), unit="ms", limit=200)
+    yield Row(name="push to first write, p95", value=quantiles(from_end, n=20)[18], unit="ms")
+    yield Row(name="the same with git push itself, p50", value=median(from_begin), unit="ms")
+
+
+def _push_often(folder: Path) -> tuple[list[float], list[float]]:
     with sandbox(folder / "state") as cluster:
         shop = create(folder, cluster.env)
         words = gitkruise("run", "--sandbox")
@@ -46,13 +56,7 @@ def push_to_patch(folder: Path) -> Iterator[str]:
                     at = arrival(seen, f"{number + 1}ms")
                     from_end.append(1000 * (at - end))
                     from_begin.append(1000 * (at - begin))
-    yield row("from the end of git push", from_end)
-    yield row("from its beginning", from_begin)
-
-
-def row(what: str, times: list[float]) -> str:
-    cuts = statistics.quantiles(times, n=20)
-    return f"{what}: p50 {statistics.median(times):.0f} ms, p95 {cuts[18]:.0f} ms, n {len(times)}"
+    return from_end, from_begin
 
 
 def arrival(seen: queue.SimpleQueue[tuple[float, dict[str, Any]]], wanted: str) -> float:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 
 NEW = "registry.example.com/checkout:v2.4.1"
 DEPLOYMENT = "apps/storefront"  # a cluster without controllers has nobody who drives it
-RUN = ("run", "--config", "gitkruise.yaml", "--sandbox")
+RUN = ("run", "--config", "gitkruise.yaml", "--sandbox", "--cluster", "sandbox")
 
 
 def updated(pods: list[Pod]) -> list[Pod]:
@@ -55,4 +55,4 @@ def finish(cluster: Cluster, shop: Shop, commit: str) -> None:
 def told_done(shop: Shop, commit: str) -> bool:
     shop.git("fetch", "-q", "origin")
     words = ["--all-match", f"--grep=Gitkruise-Causal: {commit}", "--grep=Gitkruise-Phase: Done"]
-    return bool(shop.git("log", *words, "--format=%h", "origin/gitkruise/status/gitkruise-sandbox"))
+    return bool(shop.git("log", *words, "--format=%h", "origin/gitkruise/status/sandbox"))

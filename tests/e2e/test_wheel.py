@@ -45,6 +45,7 @@ def test_the_wheel_holds_schemas_examples_and_no_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "gitkruise/_data/examples-repo/gitkruise.yaml" in names
     assert "gitkruise/_data/schemas/crds/units.gitkruise.io.json" in names
+    assert "gitkruise/_data/deploy/kustomization.yaml" in names
     assert not [name for name in names if name.startswith(("tests/", "docs/", ".ci/"))]
     assert not [name for name in names if "__pycache__" in name]
 
