@@ -98,7 +98,7 @@ def _unknown(desired: Desired, problem: Problem) -> Finding:
         places=(desired.document.place(problem.path, key=True, label=hint),),
         notes=(
             ("why it matters", "the API server would drop it silently and go on without it"),
-            ("next", hint.replace("did you mean", "rename it to") if hint else "take it out"),
+            ("next", hint.replace("did you mean", "rename it to").rstrip("?") or "take it out"),
         ),
         object=str(desired.key),
     )

@@ -74,6 +74,8 @@ def make_config(documents: list[Document], directory: Path) -> Config:
     for document in documents:
         kind, name = document.obj["kind"], document.obj["metadata"]["name"]
         namespace = get(document.obj, "metadata", "namespace", default="default")
+        if f"{namespace}/{name}" in found[kind]:
+            raise UsageProblem(_twice(document, f"{kind} {namespace}/{name}"))
         if kind in _CLASSES:
             spec = decode_spec(_absolute(document, directory))
             found[kind][f"{namespace}/{name}"] = _CLASSES[kind](namespace, name, spec)
@@ -82,6 +84,15 @@ def make_config(documents: list[Document], directory: Path) -> Config:
     if unresolved:
         raise UsageProblem(*unresolved)
     return config
+
+
+def _twice(document: Document, what: str) -> Finding:
+    return Finding(
+        code="GK7008",
+        message=f"{what} is declared twice",
+        places=(document.place(("metadata", "name")),),
+        notes=(("next", "keep one"),),
+    )
 
 
 def _absolute(document: Document, directory: Path) -> Mapping[str, Any]:
@@ -143,6 +154,21 @@ def _schema_findings(document: Document, error: jsonschema.ValidationError) -> I
         code="GK7003",
         message=f"{document.obj['kind']} {_dotted(path)}: {error.message}",
         places=(document.place(path),),
+        notes=_unquoted(document, path, error.instance),
+    )
+
+
+def _unquoted(
+    document: Document, path: tuple[str | int, ...], value: object
+) -> tuple[tuple[str, str], ...]:
+    """YAML 1.1 reads some plain words, `off` among them, as true and false."""
+    word = document.written(path)
+    if not isinstance(value, bool) or word.lower() in {"true", "false", ""}:
+        return ()
+    meant = str(value).lower()
+    return (
+        ("why", f"the plain word {word} means {meant} in YAML"),
+        ("next", f'quote it: "{word}"'),
     )
 
 

@@ -16,6 +16,7 @@ from gitkruise.model.document import Commit
 from gitkruise.model.record import RolloutStep, UnitRecord
 from gitkruise.model.states import State
 from gitkruise.planner.sync.differ import all_differences, owned_differences
+from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.steps import begin_step, observe_step
 from gitkruise.planner.sync.summary import summarize
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -105,6 +106,10 @@ class Reporter:
         else:
             self._offer(replace(self.record, findings=self._findings()))
 
+    def well(self) -> None:
+        """A round had nothing to fail at: what went wrong before is over."""
+        self._problems = tuple(f for f in self._problems if f.severity != "error")
+
     def source_problem(self, finding: Finding | None) -> None:
         """The repository cannot be read or was rewritten; None when all is well again."""
         self._source_problem = finding
@@ -140,15 +145,13 @@ class Reporter:
     ) -> None:
         """A round looked at everything; without a plan it was not allowed to do anything."""
         assert intake.desired is not None
-        if plan is not None and plan.quiet:
-            self._problems = tuple(f for f in self._problems if f.severity != "error")
         drift = plan.drift if plan is not None and self._drift_shown else ()
         blocked = plan.blocked if plan is not None else ()
         objects = object_records(intake.desired, seen, frozenset(c.key for c in drift))
         troubles = (*refused, *blocked, *self._sourceless(), *self._problems)
         state, message = unit_state(objects, plan, self._rejection(), troubles)
         done = plan is not None and not (plan.apply or plan.waiting)
-        self._follow_steps(seen)
+        self._follow_steps(intake, seen)
         record = replace(
             self.record,
             attempted=(self._rejected or intake).touched,
@@ -179,13 +182,16 @@ class Reporter:
         rejected = self._rejected.findings if self._rejected else ()
         return tuple(dict.fromkeys((*rejected, *self._sourceless(), *more, *self._problems)))
 
-    def _follow_steps(self, seen: Observation) -> None:
+    def _follow_steps(self, intake: Intake, seen: Observation) -> None:
         now = self._clock.now()
         for rollout in seen.rollouts:
             steps = self._steps.get(rollout.key, ())
             begun = self._begun.get(rollout.key)
+            applied = annotation(seen.live[rollout.key].obj, COMMIT)
+            if begun is None and applied == intake.causal.id:
+                begun = (intake.causal, "")  # applied before a crash, and not told
             if begun is not None and rollout.generation_seen:
-                del self._begun[rollout.key]
+                self._begun.pop(rollout.key, None)
                 steps = begin_step(steps, begun[0], begun[1], rollout, now)
             if rollout.key not in self._begun:
                 steps = observe_step(steps, rollout, now)

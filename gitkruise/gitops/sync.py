@@ -31,6 +31,7 @@ __all__ = ["Surroundings", "UnitSync"]
 
 log = logging.getLogger(__name__)
 SETTLE_S: Final = 0.02  # news of one moment are looked at together
+LOOK: Final = timedelta(seconds=30)  # to see whether the cluster still speaks to us
 STAGES_MAX: Final = 100  # in one round; the next goes on at once
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 
@@ -59,6 +60,7 @@ class UnitSync:
         self._owners: frozenset[str] = frozenset()
         self._again: tuple[str, datetime] | None = None  # a commit that the cluster refused
         self._failures = 0
+        self._unasked = False  # a commit could not be judged in this round
         self._times: list[datetime] = []  # when this round wants to be followed by another
         around.claims.listen(self._wake.set)
 
@@ -91,7 +93,7 @@ class UnitSync:
             unsubscribe()
 
     async def _sleep(self, wake_at: datetime | None) -> None:
-        clock, limit = self._around.clock, duration(self.unit.spec.interval)
+        clock, limit = self._around.clock, min(duration(self.unit.spec.interval), LOOK)
         if wake_at is not None:
             limit = max(min(limit, wake_at - clock.now()), timedelta())
         try:
@@ -138,13 +140,14 @@ class UnitSync:
 
     async def round(self) -> datetime | None:
         """Take in what is new, do what is due, report; when to look again at the latest."""
-        self._times = []
+        self._times, self._unasked = [], False
         self._pick_up()
         if self._pending:
             try:
                 await self._take_in()
             except (Reported, ApiError) as error:
                 self._times.append(self._failed(error))
+                self._unasked = True
         if self.intake is None or self.intake.desired is None:
             return self._next_look(None)
         for _ in range(STAGES_MAX):
@@ -160,7 +163,11 @@ class UnitSync:
         assert intake.desired is not None
         seen = self._observe(intake.desired)
         plan = None if self.unit.spec.suspended else self._plan(intake.desired, seen)
-        self._reporter.observed(intake, seen, plan, self._refusals.findings)
+        silent = self._around.live.problem()
+        troubles = (*self._refusals.findings, *([silent] if silent else []))
+        if plan is not None and plan.quiet and not self._unasked:
+            self._reporter.well()
+        self._reporter.observed(intake, seen, plan, troubles)
         return seen, plan
 
     def _pick_up(self) -> None:

@@ -49,7 +49,9 @@ def _under_way(record: UnitRecord) -> tuple[object, ...]:
     """What a unit is busy with; () when it is not."""
     if _gist(record.state) is not State.ROLLING:
         return ()
-    return (record.causal, record.attempted, record.findings, record.superseded, record.drift)
+    steps = tuple((key, steps[-1].commit.id) for key, steps in record.steps if steps)
+    told = (record.attempted, record.findings, record.superseded, record.drift)
+    return (record.causal, steps, *told)
 
 
 def _quiet(record: UnitRecord) -> UnitRecord:

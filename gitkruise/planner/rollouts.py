@@ -43,7 +43,7 @@ def observe_rollout(
     active = tuple(p for p in pods if p.active)
     update = str(owner.status.get("updateRevision") or "")
     new = tuple(p for p in active if p.on_revision(update))
-    kept = partition_count(owner.update.partition, owner.replicas) if owner.update.rolling else 0
+    kept = _kept(owner, len(new))
     surge = surge_count(owner.update.max_surge, owner.replicas, paused=owner.update.paused)
     counts = _Counts(owner, active, new, now)
     state, message = _judge(owner, counts, kept, update)
@@ -68,6 +68,13 @@ def observe_rollout(
         failing=counts.failing,
         generation_seen=counts.seen,
     )
+
+
+def _kept(owner: CloneSetFacts, new: int) -> int:
+    """Pods that are to stay on the current revision: by partition, or until somebody deletes them."""
+    if owner.update.rolling:
+        return partition_count(owner.update.partition, owner.replicas)
+    return max(owner.replicas - new, 0) if owner.update.on_delete else 0
 
 
 def _written(amount: int | str | None) -> str:
@@ -100,6 +107,8 @@ def _broken(pod: PodFacts) -> str:
         waiting = status.waiting
         if waiting and waiting.reason in _PULLS:
             return f"image {status.image} cannot be pulled"
+        if waiting and waiting.reason == "CrashLoopBackOff":
+            return f"CrashLoopBackOff: container {status.name} ends again and again"
         if waiting and waiting.reason in BROKEN:
             return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
     return ""

@@ -1,0 +1,165 @@
+"""Order, gates, drift and what is left alone, row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.kube.data import load_catalog
+from gitkruise.model.change import SyncPlan, SyncSnapshot
+from gitkruise.planner.sync.plan import plan_sync
+from gitkruise.planner.sync.stages import wave_of
+from gitkruise.wire.names import Obj
+from tests.planner.sync.build import applied, desired, foreign, key, snapshot, thing
+
+SPACE, MAP, WEB, ROAD = (
+    thing("shop", "Namespace"), thing("cfg", data={"a": "1"}),
+    thing("web", "CloneSet", spec={"replicas": 2}), thing("road", "Ingress", spec={}),
+)  # fmt: skip
+ALL = [ROAD, WEB, MAP, SPACE]
+
+
+def wave(number: int, obj: Obj, alias: str = "gitkruise.io/wave") -> Obj:
+    notes = {alias: str(number)}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": notes}}
+
+
+def noted(obj: Obj, name: str, value: str) -> Obj:
+    return {**obj, "metadata": {**obj["metadata"], "annotations": {name: value}}}
+
+
+EARLY, LATE = wave(-1, thing("early")), wave(2, thing("late"))
+ROWS: list[tuple[str, SyncSnapshot, list[str], list[str]]] = [
+    # what it shows, snapshot, names applied now, names that wait
+    ("foundations first", snapshot(ALL, []), ["shop"], ["cfg", "web", "road"]),
+    ("then configuration", snapshot(ALL, [applied(SPACE)]), ["cfg"], ["web", "road"]),
+    ("then workloads", snapshot(ALL, [applied(SPACE), applied(MAP)]), ["web"], ["road"]),
+    (
+        "a stage needs no readiness",
+        snapshot(ALL, [applied(SPACE), applied(MAP), applied(WEB, ready=False)]),
+        ["road"],
+        [],
+    ),
+    (
+        "foundations need it",
+        snapshot(ALL, [applied(SPACE, ready=False, why="Terminating")]),
+        [],
+        ["shop", "cfg", "web", "road"],
+    ),
+    ("a wave below none", snapshot([MAP, EARLY], []), ["early"], ["cfg"]),
+    (
+        "a wave waits for readiness",
+        snapshot([WEB, LATE], [applied(WEB, ready=False, why="1 of 2")]),
+        [],
+        ["web", "late"],
+    ),
+    (
+        "held is ready",
+        snapshot([WEB, LATE], [applied(WEB, ready=True, why="held by partition")]),
+        ["late"],
+        [],
+    ),
+    (
+        "waves of another tool",
+        snapshot([MAP, wave(-1, thing("early"), "argocd.argoproj.io/sync-wave")], []),
+        ["early"],
+        ["cfg"],
+    ),
+    ("all as asked", snapshot([MAP, WEB], [applied(MAP), applied(WEB)]), [], []),
+    ("other content", snapshot([thing("cfg", data={"a": "2"})], [applied(MAP)]), ["cfg"], []),
+    ("not ours yet", snapshot([MAP], [foreign(MAP)]), ["cfg"], []),
+    (
+        "refused as it is",
+        snapshot([MAP, WEB], [], refused={key(MAP): desired(MAP).digest}),
+        [],
+        ["cfg", "web"],
+    ),
+    ("refused, then changed", snapshot([MAP], [], refused={key(MAP): "sha256:old"}), ["cfg"], []),
+    (
+        "wanted twice",
+        snapshot([MAP], [applied(MAP, data={"a": "x"})], claimed=frozenset({key(MAP)})),
+        [],
+        [],
+    ),
+    ("drift", snapshot([MAP], [applied(MAP, data={"a": "x"})]), ["cfg"], []),
+    (
+        "drift, only told",
+        snapshot([MAP], [applied(MAP, data={"a": "x"})], correct_drift=False),
+        [],
+        [],
+    ),
+    (
+        "drift, corrected just now",
+        snapshot([MAP], [applied(MAP, data={"a": "x"})], resting=frozenset({key(MAP)})),
+        [],
+        [],
+    ),
+    (
+        "the server's own form",
+        snapshot(
+            [MAP], [applied(MAP, data={"a": "x"})], settled={key(MAP): frozenset({("data", "a")})}
+        ),
+        [],
+        [],
+    ),
+    ("extra keys are others'", snapshot([MAP], [applied(MAP, data={"a": "1", "b": "2"})]), [], []),
+    (
+        "drift waits for no wave",
+        snapshot([WEB, LATE, MAP], [applied(WEB, ready=False), applied(MAP, data={})]),
+        ["cfg"],
+        ["web", "late"],
+    ),
+]
+LEFT_ALONE = [
+    ("gitkruise.io/reconcile", "Disabled"),
+    ("kustomize.toolkit.fluxcd.io/reconcile", "disabled"),
+    ("argocd.argoproj.io/skip-reconcile", "true"),
+    ("configmanagement.gke.io/managed", "disabled"),
+]
+
+
+def plan(s: SyncSnapshot) -> SyncPlan:
+    return plan_sync(s, load_catalog())
+
+
+@pytest.mark.parametrize(("name", "s", "now", "waits"), ROWS, ids=[row[0] for row in ROWS])
+def test_rows(name: str, s: SyncSnapshot, now: list[str], waits: list[str]) -> None:
+    del name
+    found = plan(s)
+    assert [d.key.name for d in found.apply] == now
+    assert [w.key.name for w in found.waiting] == waits
+    assert not found.prune
+
+
+@pytest.mark.parametrize(("name", "value"), LEFT_ALONE)
+@pytest.mark.parametrize("where", ["git", "cluster"])
+def test_what_somebody_set_aside_is_not_touched_and_not_waited_for(
+    name: str, value: str, where: str
+) -> None:
+    aside = noted(WEB, name, value)
+    live = applied(aside, ready=False, spec={"replicas": 9})
+    found = plan(snapshot([aside if where == "git" else WEB, LATE], [live]))
+    assert [d.key.name for d in found.apply] == ["late"]
+    assert not found.drift
+    other = noted(WEB, name, "other")
+    assert plan(snapshot([other], [applied(WEB)])).apply
+
+
+def test_both_units_are_told_of_an_object_they_share() -> None:
+    found = plan(snapshot([MAP], [], claimed=frozenset({key(MAP)})))
+    assert [f.code for f in found.blocked] == ["GK2402"]
+
+
+def test_memory_of_comparisons_changes_nothing() -> None:
+    memo: Any = {}
+    drifted = snapshot([MAP], [applied(MAP, data={"a": "x"})])
+    first = plan_sync(drifted, load_catalog(), memo)
+    assert plan_sync(drifted, load_catalog(), memo) == first == plan(drifted)
+    healed = snapshot([MAP], [applied(MAP)])
+    assert plan_sync(healed, load_catalog(), memo).quiet
+
+
+def test_a_wave_is_an_integer() -> None:
+    with pytest.raises(ValueError, match="soon"):
+        wave_of(noted(MAP, "gitkruise.io/wave", "soon"))
