@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from gitkruise.errors import GitkruiseError
 from gitkruise.wire.names import Obj, ObjectKey
@@ -94,9 +94,11 @@ class Hold(StrEnum):
     SURGE = "WaitsForSurgePod"
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """One pod left alone; `detail` completes the sentence (a hook's name, a remaining time)."""
+class Held(NamedTuple):
+    """One pod left alone; `detail` completes the sentence (a hook's name, a remaining time).
+
+    A tuple, because a round makes one for nearly every pod.
+    """
 
     pod: str
     why: Hold

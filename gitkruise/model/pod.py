@@ -168,6 +168,9 @@ class _Pod(_Wire, frozen=True):
     status: _Status | None = None
 
 
+_IN_SERVICE: Final = frozenset({State.NONE, State.NORMAL})
+
+
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One observed version of a pod. Instants are aware UTC; "" means absent.
 
@@ -240,9 +243,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def available(self, now: datetime, *, min_ready_s: int = 0) -> bool:
         """Update-ready and in no lifecycle step (OpenKruise's availability)."""
-        return self.state in {State.NONE, State.NORMAL} and self.update_ready(
-            now, min_ready_s=min_ready_s
-        )
+        return self.state in _IN_SERVICE and self.update_ready(now, min_ready_s=min_ready_s)
 
 
 _decoder: Final = msgspec.json.Decoder(_Pod)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -27,12 +28,12 @@ def compact(value: Any) -> bytes:
     Integers are written exactly, floats in Go's shortest form, RawJSON verbatim. Raises TypeError
     on what is no JSON value and ValueError on NaN and infinities.
     """
-    return "".join(_parts(value, in_order=False)).encode()
+    return _text(value, in_order=False).encode()
 
 
 def ordered(value: Any) -> bytes:
     """`value` as json.Marshal writes a struct: like `compact`, keys in the order they stand in."""
-    return "".join(_parts(value, in_order=True)).encode()
+    return _text(value, in_order=True).encode()
 
 
 def through_doubles(value: Any) -> Any:
@@ -65,41 +66,22 @@ def number_text(value: float) -> str:
     return f"{mantissa}e{exponent[0]}{exponent[1:].lstrip('0')}"
 
 
-def _parts(value: Any, *, in_order: bool) -> Iterator[str]:
+def _text(value: Any, *, in_order: bool) -> str:
     if isinstance(value, str):
-        yield _string(value)
-    elif value is None or isinstance(value, bool):
-        yield "null" if value is None else "true" if value else "false"
-    elif isinstance(value, int | float):
-        yield number_text(value)
-    elif isinstance(value, RawJSON):
-        yield value.decode()
-    elif isinstance(value, Mapping):
-        yield from _object(value, in_order=in_order)
-    elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        yield from _array(value, in_order=in_order)
-    else:
-        raise TypeError(f"{type(value).__name__} is no JSON value")
-
-
-def _object(value: Mapping[str, Any], *, in_order: bool) -> Iterator[str]:
-    separator = "{"
-    for key in value if in_order else sorted(value):
-        yield separator
-        yield _string(key)
-        yield ":"
-        yield from _parts(value[key], in_order=in_order)
-        separator = ","
-    yield "{}" if separator == "{" else "}"
-
-
-def _array(value: Sequence[Any], *, in_order: bool) -> Iterator[str]:
-    separator = "["
-    for item in value:
-        yield separator
-        yield from _parts(item, in_order=in_order)
-        separator = ","
-    yield "[]" if separator == "[" else "]"
+        return _string(value)
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value)
+    if isinstance(value, RawJSON):
+        return value.decode()
+    if isinstance(value, Mapping):
+        keys = value if in_order else sorted(value)
+        fields = [f"{_name(key)}:{_text(value[key], in_order=in_order)}" for key in keys]
+        return "{" + ",".join(fields) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return "[" + ",".join([_text(item, in_order=in_order) for item in value]) + "]"
+    raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
 def as_go_reads(text: str) -> str:
@@ -110,3 +92,9 @@ def as_go_reads(text: str) -> str:
 def _string(text: str) -> str:
     quoted: str = encode_basestring(as_go_reads(text))
     return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+
+
+@lru_cache(maxsize=1024)
+def _name(text: str) -> str:
+    """A key as text: there are few, and they come again and again."""
+    return _string(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 _UNITS_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -20,6 +21,7 @@ def parse_time(text: str | None) -> datetime | None:
     return instant.astimezone(UTC)
 
 
+@lru_cache(maxsize=256)  # a round writes one instant into everything
 def format_time(instant: datetime) -> str:
     """Second precision with `Z`, as metav1.Time prints."""
     utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)

@@ -88,17 +88,20 @@ class Diff:
 
 def tally(fleet: Fleet, updated: frozenset[str]) -> tuple[Tally, Tally]:
     """(new, old) counts, with `updated` as the predicate for new."""
-    new, old = Tally(), Tally()
-    for pod in fleet.pods:
-        side = new if pod.name in updated else old
-        side.total += 1
-        if pod.state == State.PREPARING_DELETE:
-            side.preparing_delete += 1
-        elif pod.name in fleet.specified:
-            side.to_delete += 1
-        elif pod.name not in fleet.available:
-            side.unavailable += 1
-    return new, old
+    names = frozenset([p.name for p in fleet.pods])
+    preparing = frozenset([p.name for p in fleet.pods if p.state == State.PREPARING_DELETE])
+    to_delete = fleet.specified - preparing
+    unavailable = names - fleet.available - fleet.specified - preparing
+
+    def side(of: frozenset[str]) -> Tally:
+        return Tally(
+            total=len(of),
+            preparing_delete=len(preparing & of),
+            to_delete=len(to_delete & of),
+            unavailable=len(unavailable & of),
+        )
+
+    return side(names & updated), side(names - updated)
 
 
 def diff(amounts: Amounts, new: Tally, old: Tally, rules: Rules) -> Diff:
