@@ -60,5 +60,5 @@ def test_both_files_agree() -> None:
 def test_no_registry_and_no_machine_is_named(file: str) -> None:
     text = (ROOT / file).read_text()
     assert not re.search(
-        r"--(extra-)?index-url [^-]|--find-links \S|https?://|file:|/home/|/root/", text
+        r"--(extra-)?index-url [^-]|--find-links \S|https?://|file://|/home/|/root/", text
     )
