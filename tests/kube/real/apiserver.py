@@ -1,0 +1,173 @@
+"""A real kube-apiserver with its etcd on loopback: found, started, killed and started again."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitkruise.kube.auth import Connection, explicit
+from gitkruise.kube.clock import SystemClock
+from gitkruise.kube.http import HttpTransport
+from tests.conftest import need
+from tests.kube.certificates import self_signed
+
+ADMIN, STRANGER = "admin-token", "stranger-token"
+TOKENS = f"""{ADMIN},admin,uid-admin,system:masters
+{STRANGER},stranger,uid-stranger
+"""
+STARTS_WITHIN = 600  # looks at the port, a tenth of a second apart
+
+
+def find(name: str) -> str:
+    """Where the program `name` is, as other suites of the Kubernetes world look for it; or ""."""
+    variables = os.environ  # noqa: TID251  the test run's own switches
+    said = variables.get("TEST_ASSET_" + name.upper().replace("-", "_"), "")
+    assets = variables.get("KUBEBUILDER_ASSETS", "")
+    places = [said, str(Path(assets) / name) if assets else "", shutil.which(name) or ""]
+    return next((place for place in places if place and Path(place).exists()), "")
+
+
+def need_both() -> tuple[str, str]:
+    """(etcd, kube-apiserver); skips the test when one is missing."""
+    etcd, server = find("etcd"), find("kube-apiserver")
+    need("kube", present=bool(etcd), how="apt-get install etcd-server")
+    how = "make kube-assets, then TEST_ASSET_KUBE_APISERVER=tests/kube/real/bin/kube-apiserver"
+    need("kube", present=bool(server), how=how)
+    return etcd, server
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Apiserver:
+    """One API server over one etcd, all state below `folder`. RBAC is on."""
+
+    folder: Path
+    programs: tuple[str, str]
+    port: int = field(default_factory=free_port)
+    ca_pem: str = ""
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def connection(self, token: str = ADMIN) -> Connection:
+        return explicit(self.url, token=token, ca_pem=self.ca_pem)
+
+    def kubeconfig(self, token: str = ADMIN, *, ca_pem: str = "", name: str = "real") -> Path:
+        """A kubeconfig file whose only context is `name`."""
+        authority = self.folder / f"ca-{name}.crt"
+        authority.write_text(ca_pem or self.ca_pem)
+        path = self.folder / f"kubeconfig-{name}"
+        path.write_text(
+            f"apiVersion: v1\nkind: Config\ncurrent-context: {name}\n"
+            f"clusters: [{{name: c, cluster: {{server: '{self.url}',"
+            f" certificate-authority: '{authority}'}}}}]\n"
+            f"contexts: [{{name: {name}, context: {{cluster: c, user: u}}}}]\n"
+            f"users: [{{name: u, user: {{token: '{token}'}}}}]\n"
+        )
+        return path
+
+    def start(self) -> None:
+        """etcd, then the server; comes back when it answers."""
+        peers = free_port()
+        self.etcd = f"http://127.0.0.1:{free_port()}"
+        self._spawn(
+            "etcd", self.programs[0],
+            f"--data-dir={self.folder / 'etcd'}", "--unsafe-no-fsync",
+            f"--listen-client-urls={self.etcd}", f"--advertise-client-urls={self.etcd}",
+            f"--listen-peer-urls=http://127.0.0.1:{peers}",
+        )  # fmt: skip
+        pair = self_signed()
+        self.ca_pem = pair.cert_pem
+        for name, text in (("tls.crt", pair.cert_pem), ("tls.key", pair.key_pem)):
+            (self.folder / name).write_text(text)
+        (self.folder / "tokens.csv").write_text(TOKENS)
+        self.start_server()
+
+    def start_server(self) -> None:
+        cert, key = self.folder / "tls.crt", self.folder / "tls.key"
+        self._spawn(
+            "kube-apiserver", self.programs[1],
+            f"--etcd-servers={self.etcd}", "--bind-address=127.0.0.1",
+            f"--secure-port={self.port}", "--endpoint-reconciler-type=none",
+            "--service-cluster-ip-range=10.96.0.0/24", "--authorization-mode=RBAC",
+            f"--tls-cert-file={cert}", f"--tls-private-key-file={key}",
+            f"--service-account-key-file={cert}", f"--service-account-signing-key-file={key}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--disable-admission-plugins=ServiceAccount", "--profiling=false",
+        )  # fmt: skip
+        self._wait()
+
+    def kill_server(self) -> None:
+        """As a crash or a lost machine does it: no farewell."""
+        process = self._running.pop("kube-apiserver")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        for process in reversed(list(self._running.values())):
+            process.kill()
+            process.wait()
+        self._running.clear()
+
+    def _spawn(self, name: str, *command: str) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _wait(self) -> None:
+        """Until /readyz says so."""
+        context = ssl.create_default_context(cadata=self.ca_pem)
+        for _ in range(STARTS_WITHIN):
+            try:
+                talk = http.client.HTTPSConnection("127.0.0.1", self.port, context=context)
+                try:
+                    talk.request("GET", "/readyz", headers={"Authorization": f"Bearer {ADMIN}"})
+                    if talk.getresponse().status == 200:
+                        return
+                finally:
+                    talk.close()
+            except OSError:
+                pass
+            for name, process in self._running.items():
+                log = self.folder / f"{name}.log"
+                assert process.poll() is None, f"{name} ended: {log.read_text()[-2000:]}"
+            time.sleep(0.1)
+        raise AssertionError("the API server does not become ready")
+
+
+@contextmanager
+def apiserver(folder: Path) -> Iterator[Apiserver]:
+    """A fresh cluster. Skips the test when a program is missing."""
+    server = Apiserver(folder, need_both())
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@asynccontextmanager
+async def talking(server: Apiserver, token: str = ADMIN) -> AsyncIterator[HttpTransport]:
+    """A transport to the server, closed whatever happens."""
+    transport = HttpTransport(server.connection(token), SystemClock())
+    try:
+        yield transport
+    finally:
+        await transport.close()

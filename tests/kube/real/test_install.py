@@ -1,0 +1,142 @@
+"""`gitkruise install` on a real API server, and whether the rights it gives are enough."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gitkruise.kube.data import data_dir
+from gitkruise.kube.http import HttpTransport
+from gitkruise.model.states import State
+from gitkruise.wire.names import Obj, key_of
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
+from tests.kube.real.apiserver import Apiserver, talking
+from tests.kube.real.installed import command
+from tests.kube.real.shop import Shop, following, pods_run
+
+CRDS = ResourceRef("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+ACCOUNTS = ResourceRef("", "v1", "serviceaccounts")
+OURS = 6  # CRDs in deploy/
+
+
+def exported(root: Path) -> list[Obj]:
+    done = command("install", "--export", root=root)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def test_export_is_what_kubectl_renders(kubectl: str, tmp_path: Path) -> None:
+    rendered = subprocess.run(
+        [kubectl, "kustomize", str(data_dir("deploy"))], capture_output=True, text=True, check=True
+    )
+    theirs = {key_of(o): o for o in yaml.safe_load_all(rendered.stdout)}
+    assert {key_of(o): o for o in exported(tmp_path)} == theirs
+
+
+def test_export_moves_to_another_namespace(tmp_path: Path) -> None:
+    done = command("install", "--export", "-n", "elsewhere", "--image", "me:1", root=tmp_path)
+    assert "gitkruise-system" not in done.stdout
+    objects = {o["kind"]: o for o in yaml.safe_load_all(done.stdout)}
+    assert objects["Namespace"]["metadata"]["name"] == "elsewhere"
+    assert (
+        get(objects["Deployment"], "spec", "template", "spec", "containers", 0, "image") == "me:1"
+    )
+
+
+@pytest.mark.kube
+@pytest.mark.slow
+def test_install_creates_then_changes_nothing(fresh: Apiserver, tmp_path: Path) -> None:
+    config = str(fresh.kubeconfig())
+
+    def changes(*words: str) -> list[str]:
+        done = command("install", "-o", "json", "--kubeconfig", config, *words, root=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return [item["change"] for item in json.loads(done.stdout)["items"]]
+
+    everything = len(exported(tmp_path))
+    assert changes("--dry-run") == ["created"] * everything
+    assert changes("--crds", "--dry-run") == ["created"] * OURS, "the dry run wrote nothing"
+    assert changes("--crds") == ["created"] * OURS
+    assert sorted(set(changes())) == ["created", "unchanged"]
+    again = changes("--dry-run")
+    assert sorted(again) == ["left alone"] + ["unchanged"] * (everything - 1)
+    assert changes("--image", "registry.example.com/gitkruise:2").count("configured") == 1
+
+
+@pytest.mark.kube
+@pytest.mark.slow
+def test_crds_of_openkruise_are_left_alone_unless_asked(fresh: Apiserver, tmp_path: Path) -> None:
+    recorded = data_dir("schemas") / "crds" / "clonesets.apps.kruise.io.json"
+
+    async def as_openkruise() -> None:
+        async with talking(fresh) as transport:
+            await transport.send(
+                ApiRequest(
+                    verb="patch",
+                    resource=CRDS,
+                    name="clonesets.apps.kruise.io",
+                    body=json.loads(recorded.read_bytes()),
+                    content_type=APPLY_PATCH,
+                    params={"fieldManager": "helm"},
+                )
+            )
+
+    asyncio.run(as_openkruise())
+    words = ("install", "--crds", "--kubeconfig", str(fresh.kubeconfig()))
+    done = command(*words, root=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith("left alone  CustomResourceDefinition clonesets.apps.kruise.io")
+    assert "belongs to OpenKruise (applied by helm)" in first
+    assert len(rest) == OURS - 1
+    taken = command(*words, "--take-over", root=tmp_path).stdout.splitlines()[0]
+    assert taken.startswith("configured  CustomResourceDefinition clonesets.apps.kruise.io")
+
+
+@pytest.mark.kube
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Callback with id")
+def test_the_rights_of_the_service_account_are_enough(fresh: Apiserver, tmp_path: Path) -> None:
+    """Create, in place, recreate, hold, prune, drift and the lease, as the account and no more."""
+    installed = command("install", "--kubeconfig", str(fresh.kubeconfig()), root=tmp_path)
+    assert installed.returncode == 0, installed.stderr
+
+    async def play(caplog: list[str]) -> None:
+        async with talking(fresh) as admin, pods_run(admin):
+            token = await _token(admin)
+            async with talking(fresh, token) as account:
+                shop = Shop(tmp_path)
+                commit = shop.push("The shop")
+                async with following(shop, account) as (_, news):
+                    await news.settled(commit)
+                    shop.edit("checkout", ("v2.4.0", "v2.4.1"), ("partition: 0", "partition: 1"))
+                    shop.edit("cart", ("cart:v8", "cart:v9"), ("replicas: 3", "replicas: 2"))
+                    (shop.clone / "apps/search/service.yaml").unlink()
+                    record = await news.settled(shop.push("Move"), State.HELD)
+                    caplog += [str(f) for f in record.findings]
+            events = ApiRequest(verb="list", resource=ResourceRef("", "v1", "events"))
+            reasons = {e["reason"] for e in (await admin.send(events)).body["items"]}
+            assert "SuccessfulCreate" in reasons, "events may be written too"
+
+    said: list[str] = []
+    asyncio.run(play(said))
+    assert said == []
+
+
+async def _token(admin: HttpTransport) -> str:
+    request = ApiRequest(
+        verb="create",
+        resource=ACCOUNTS,
+        namespace="gitkruise-system",
+        name="gitkruise",
+        subresource="token",
+        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    token: str = (await admin.send(request)).body["status"]["token"]
+    return token

@@ -1,0 +1,173 @@
+"""Server-side apply, drift and prune on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitkruise.app import Running
+from gitkruise.kube.http import HttpTransport
+from gitkruise.wire.names import Obj
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
+from tests.kube.real.apiserver import Apiserver, talking
+from tests.kube.real.shop import (
+    CLONESETS,
+    HANG_S,
+    News,
+    Shop,
+    following,
+    install_crds,
+    listed,
+    pods_run,
+)
+
+pytestmark = [
+    pytest.mark.kube,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Callback with id"),
+]
+CONFIG_MAPS = ResourceRef("", "v1", "configmaps")
+SERVICES = ResourceRef("", "v1", "services")
+Scene = Callable[[Shop, HttpTransport, Running, News], Awaitable[None]]
+
+
+def play(server: Apiserver, root: Path, namespace: str, scene: Scene) -> None:
+    """The shop settled in `namespace`, then `scene`."""
+
+    async def whole() -> None:
+        async with talking(server) as transport, pods_run(transport):
+            await install_crds(transport)
+            shop = Shop(root, namespace=namespace)
+            commit = shop.push("The shop")
+            async with following(shop, transport, namespace) as (running, news):
+                await news.settled(commit)
+                await scene(shop, transport, running, news)
+
+    asyncio.run(whole())
+
+
+async def read(transport: HttpTransport, ref: ResourceRef, namespace: str, name: str) -> Obj:
+    request = ApiRequest(verb="get", resource=ref, namespace=namespace, name=name)
+    return (await transport.send(request)).body
+
+
+async def until(running: Running, check: Callable[[], Awaitable[bool]]) -> None:
+    """Look again after every change the controller sees."""
+    changed = asyncio.Event()
+    unsubscribe = running.live.store.subscribe(lambda _: changed.set())
+    try:
+        async with asyncio.timeout(HANG_S):
+            while not await check():
+                await changed.wait()
+                changed.clear()
+    finally:
+        unsubscribe()
+
+
+def test_every_object_is_applied_by_one_manager(server: Apiserver, tmp_path: Path) -> None:
+    async def scene(shop: Shop, transport: HttpTransport, _running: Running, _: News) -> None:
+        for ref in (CLONESETS, SERVICES):
+            for obj in await listed(transport, ref, shop.namespace):
+                appliers = [
+                    entry["manager"]
+                    for entry in obj["metadata"]["managedFields"]
+                    if entry["operation"] == "Apply"
+                ]
+                assert appliers == ["gitkruise"], obj["metadata"]["name"]
+
+    play(server, tmp_path, "ssa", scene)
+
+
+def test_drift_of_what_git_names_is_healed_and_the_rest_is_left_alone(
+    server: Apiserver, tmp_path: Path
+) -> None:
+    async def scene(shop: Shop, transport: HttpTransport, running: Running, _: News) -> None:
+        space, name = shop.namespace, "checkout-settings"
+        before = (await read(transport, CONFIG_MAPS, space, name))["data"]
+        wrong = dict.fromkeys(before, "by hand") | {"added": "stays"}
+        await transport.send(
+            ApiRequest(
+                verb="patch",
+                resource=CONFIG_MAPS,
+                namespace=space,
+                name=name,
+                body={"data": wrong},
+                content_type=MERGE_PATCH,
+                params={"fieldManager": "kubectl-edit"},
+            )
+        )
+
+        async def healed() -> bool:
+            data = (await read(transport, CONFIG_MAPS, space, name))["data"]
+            return bool(data == {**before, "added": "stays"})
+
+        await until(running, healed)
+
+    play(server, tmp_path, "drift", scene)
+
+
+def test_fields_of_another_applier_are_not_taken_over(server: Apiserver, tmp_path: Path) -> None:
+    """Git says nothing about replicas of search; somebody else scales it, also across commits."""
+
+    async def scene(shop: Shop, transport: HttpTransport, _running: Running, news: News) -> None:
+        shop.edit("search", ("  replicas: 3\n", ""))
+        await news.settled(shop.push("Leave the number to the autoscaler"))
+        scaled: dict[str, Any] = {
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "CloneSet",
+            "metadata": {"name": "search", "namespace": shop.namespace},
+            "spec": {"replicas": 2},
+        }
+        await transport.send(
+            ApiRequest(
+                verb="patch",
+                resource=CLONESETS,
+                namespace=shop.namespace,
+                name="search",
+                body=scaled,
+                content_type=APPLY_PATCH,
+                params={"fieldManager": "autoscaler", "force": "true"},
+            )
+        )
+        await news.until(lambda r: any(x.key.name == "search" and x.total == 2 for x in r.rollouts))
+        shop.edit("search", ("search:v7", "search:v8"))
+        await news.settled(shop.push("A new version"))
+        live = await read(transport, CLONESETS, shop.namespace, "search")
+        assert get(live, "spec", "replicas") == 2
+
+    play(server, tmp_path, "scaled", scene)
+
+
+def test_prune_deletes_what_left_git_and_stops_at_its_guard(
+    server: Apiserver, tmp_path: Path
+) -> None:
+    async def scene(shop: Shop, transport: HttpTransport, running: Running, news: News) -> None:
+        (shop.clone / "apps/checkout/service.yaml").unlink()
+        await news.settled(shop.push("Retire one service"))
+
+        async def gone() -> bool:
+            """Deleted in the foreground; the garbage collector that would end it is not here."""
+            service = await read(transport, SERVICES, shop.namespace, "checkout")
+            return "deletionTimestamp" in service["metadata"]
+
+        await until(running, gone)
+        for left in ("cart", "search"):
+            for path in (shop.clone / "apps" / left).iterdir():
+                path.unlink()
+        commit = shop.push("Retire nearly everything by mistake")
+        await news.until(
+            lambda r: (
+                r.attempted is not None
+                and r.attempted.id == commit
+                and any(f.code == "GK2303" for f in r.findings)
+            )
+        )
+        names = [c["metadata"]["name"] for c in await listed(transport, CLONESETS, shop.namespace)]
+        assert names == ["cart", "checkout", "search"]
+
+    play(server, tmp_path, "prune", scene)
