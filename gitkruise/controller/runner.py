@@ -25,6 +25,7 @@ S = TypeVar("S")
 WORKERS: Final = 8
 GATHER: Final = timedelta(milliseconds=10)  # changes of owned objects are planned together
 SOONEST: Final = timedelta(milliseconds=10)
+LISTING_S: Final = 0.1
 LONGEST_SLEEP_S: Final = 30.0  # so that a stepped wall clock is noticed
 log = logging.getLogger(__name__)
 
@@ -114,7 +115,9 @@ class Runner(Generic[S]):
         self._news.clear()
         at = self._queue.next_at()
         pause = LONGEST_SLEEP_S
-        if at is not None and self._queue.running < self._workers:
+        if not self.store.synced(self._kinds):
+            pause = LISTING_S  # what is due waits for the lists, and nobody tells of their end
+        elif at is not None and self._queue.running < self._workers:
             pause = min((at - self._clock.now()).total_seconds(), pause)
         try:
             async with self._clock.timeout(pause):

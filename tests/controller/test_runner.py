@@ -171,6 +171,15 @@ def test_no_round_before_everything_is_listed() -> None:
     assert stage.writes() == []
 
 
+def test_waiting_for_a_list_that_fails_does_not_spin() -> None:
+    """What is due cannot run before all is listed; virtual time must be let pass meanwhile."""
+    stage = Stage()
+    stage.fleet("web", 1)
+    stage.toy.faults = [Fault("list", Unavailable("try again"))]  # of pods
+    stage.settled()
+    assert stage.pods() == ["web-0"]
+
+
 def test_without_the_lease_nothing_is_written() -> None:
     error = ClusterFailed(Finding(code="GK4105", message="not the leader"))
     stage = Stage(may_write=failing(error))

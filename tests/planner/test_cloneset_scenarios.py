@@ -337,3 +337,13 @@ def test_a_template_that_is_none_is_named_and_moves_nobody() -> None:
     assert "spec.template" in made.status["conditions"][0]["message"]
     again = plan({**raw, "status": made.status}, pods("5o+", MARKS))
     assert (again.status, again.events) == (None, ())
+
+
+def test_a_pod_being_deleted_is_not_made_up_for_by_another() -> None:
+    """While scaling fails updates go on beside it; the partition must hold all the same."""
+    failed = [{"type": "FailedScale", "status": "True", "message": "quota"}]
+    raw = cloneset(status={**ROLLING, "conditions": failed},
+                   update={"partition": 3, "maxUnavailable": 2})  # fmt: skip
+    made = plan(raw, pods("3o+ o+x n+", MARKS))
+    assert deleted(made) == ["web-003"]
+    assert patched(made) == []
