@@ -31,9 +31,17 @@ test: $(VENV)/dev ## Run the tests
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes
 	$(BIN)/python -m pytest -q -m e2e tests/e2e
 
+KUBE_ASSETS := tests/kube/real/bin
+
+.PHONY: kube-assets
+kube-assets: $(KUBE_ASSETS)/kube-apiserver ## Build the kube-apiserver that `make kube` runs (needs Go, 3 minutes)
+
+$(KUBE_ASSETS)/kube-apiserver: tests/kube/real/go.mod tests/kube/real/go.sum
+	cd tests/kube/real && go build -trimpath -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+
 .PHONY: kube
 kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
-	$(BIN)/python -m pytest -q -m kube
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m kube
 
 .PHONY: check
 check: $(VENV)/dev ## Lint, types, rings

@@ -41,7 +41,7 @@ def need_both() -> tuple[str, str]:
     """(etcd, kube-apiserver); skips the test when one is missing."""
     etcd, server = find("etcd"), find("kube-apiserver")
     need("kube", present=bool(etcd), how="apt-get install etcd-server")
-    how = "make kube-assets, then TEST_ASSET_KUBE_APISERVER=tests/kube/real/bin/kube-apiserver"
+    how = "make kube-assets, then KUBEBUILDER_ASSETS=$PWD/tests/kube/real/bin"
     need("kube", present=bool(server), how=how)
     return etcd, server
 

@@ -1,0 +1,6 @@
+//go:build tools
+
+// Package kubeassets pins the kube-apiserver that the tests build and run.
+package kubeassets
+
+import _ "k8s.io/kubernetes/cmd/kube-apiserver"
