@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from gitkruise.admission.chain import admit
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
 from gitkruise.gitops.desired import desired_of, duplicates
 from gitkruise.gitops.in_place_only import REFUSAL, in_place_problems
+from gitkruise.gitops.veil import veil
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.model.pod import PodFacts
@@ -44,21 +46,53 @@ class Nothing:
         return ()
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of one document, under the kinds it was judged by."""
+
+    document: Document
+    catalog: Catalog
+    desired: Desired | None
+    findings: tuple[Finding, ...]
+
+
+Memo: TypeAlias = dict[int, Checked]  # by the identity of the document
+
+
 def check_documents(
-    documents: Sequence[Document], catalog: Catalog, *, namespace: str, gates: Gates = Gates()
+    documents: Sequence[Document],
+    catalog: Catalog,
+    *,
+    namespace: str,
+    gates: Gates = Gates(),
+    memo: Memo | None = None,
 ) -> tuple[list[Desired], list[Finding]]:
-    """(objects that stand up to every check, all findings in file order)."""
-    objects: list[Desired] = []
-    findings: list[Finding] = []
+    """(objects that stand up to every check, all findings in file order).
+
+    With a `memo` (of one namespace and gates) documents seen before are not judged again; it
+    holds the documents of the last call.
+    """
     served = _with_crds(catalog, documents)
+    known = memo if memo is not None else {}
+    fresh: Memo = {}
     for document in documents:
-        desired, wrong = desired_of(document, served, namespace)
-        if desired is not None:
-            wrong = list(check_object(desired, served, gates))
-            objects.append(desired)
-        findings += wrong
-    findings += duplicates(objects)
-    return objects, findings
+        old = known.get(id(document))
+        if old is None or old.document is not document or old.catalog is not served:
+            old = _checked(document, served, namespace, gates)
+        fresh[id(document)] = old
+    known.clear()
+    known.update(fresh)
+    judged = list(fresh.values())
+    objects = [one.desired for one in judged if one.desired is not None]
+    findings = [finding for one in judged for finding in one.findings]
+    return objects, [*findings, *duplicates(objects)]
+
+
+def _checked(document: Document, catalog: Catalog, namespace: str, gates: Gates) -> Checked:
+    desired, wrong = desired_of(document, catalog, namespace)
+    if desired is not None:
+        wrong = [_veiled(f, desired) for f in check_object(desired, catalog, gates)]
+    return Checked(document, catalog, desired, tuple(wrong))
 
 
 def _with_crds(catalog: Catalog, documents: Sequence[Document]) -> Catalog:
@@ -234,6 +268,11 @@ def _mismatch(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
 
 def _labels(labels: Mapping[str, Any]) -> str:
     return ", ".join(f"{k}={v}" for k, v in sorted(labels.items()))
+
+
+def _veiled(finding: Finding, desired: Desired) -> Finding:
+    """A finding about a Secret says where, never what."""
+    return veil(finding, desired.document.obj) if desired.secret else finding
 
 
 _Test = Callable[[Desired, Cause, Obj | None], bool]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 from gitkruise.git.manifests import Manifests, ParseCache, read_desired
 from gitkruise.git.repo import Repository
-from gitkruise.gitops.check import check_documents
+from gitkruise.gitops.check import Memo, check_documents
 from gitkruise.model.change import DesiredSet
 from gitkruise.model.config import Unit
 from gitkruise.model.document import Commit
@@ -45,6 +45,7 @@ class Reader:
     unit: Unit
     gates: Gates
     cache: ParseCache
+    memo: Memo = field(default_factory=dict)
 
     def read(self, commit: str, catalog: Catalog, before: Intake | None, looked: str) -> Intake:
         """Read, render and check the unit's path at `commit`. Raises SourceFailed.
@@ -96,7 +97,7 @@ class Reader:
     ) -> Intake:
         namespace = self.unit.spec.target.namespace or self.unit.namespace
         objects, found = check_documents(
-            manifests.documents, catalog, namespace=namespace, gates=self.gates
+            manifests.documents, catalog, namespace=namespace, gates=self.gates, memo=self.memo
         )
         findings = (*manifests.findings, *found)
         if any(f.severity == "error" for f in findings):

@@ -30,7 +30,7 @@ from gitkruise.wire.paths import get
 __all__ = ["Surroundings", "UnitSync"]
 
 log = logging.getLogger(__name__)
-SETTLE_S: Final = 0.02  # news of one moment are looked at together
+SETTLE_S, SETTLE_MAX_S = 0.02, 0.5  # news of one moment are looked at together
 LOOK: Final = timedelta(seconds=30)  # to see whether the cluster still speaks to us
 STAGES_MAX: Final = 100  # in one round; the next goes on at once
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
@@ -86,13 +86,17 @@ class UnitSync:
     async def run(self) -> None:
         """Rounds for ever, one after each piece of news; ends by cancellation."""
         unsubscribe = self._around.live.store.subscribe(self.hear)
+        clock = self._around.clock
         try:
             while True:
-                await self._sleep(await self.guarded_round())
+                began = clock.monotonic()
+                wake_at = await self.guarded_round()
+                await self._sleep(wake_at, settle_s=max(SETTLE_S, 2 * (clock.monotonic() - began)))
         finally:
             unsubscribe()
 
-    async def _sleep(self, wake_at: datetime | None) -> None:
+    async def _sleep(self, wake_at: datetime | None, *, settle_s: float) -> None:
+        """Until there is news or it is time; large units take a rest between two rounds."""
         clock, limit = self._around.clock, min(duration(self.unit.spec.interval), LOOK)
         if wake_at is not None:
             limit = max(min(limit, wake_at - clock.now()), timedelta())
@@ -102,7 +106,7 @@ class UnitSync:
         except TimeoutError:
             pass
         if not self._pending:
-            await clock.sleep(SETTLE_S)
+            await clock.sleep(min(settle_s, SETTLE_MAX_S))
         self._wake.clear()
 
     async def guarded_round(self) -> datetime | None:
@@ -326,9 +330,9 @@ class UnitSync:
             self._before = self.intake.desired.by_key()
         self.intake, self._again = intake, None
         self._refusals.clear()
-        keys = [d.key for d in intake.desired.objects]
-        self._settled = {k: v for k, v in self._settled.items() if k in set(keys)}
-        self._memo.clear()
+        keys = {d.key for d in intake.desired.objects}
+        self._settled = {k: v for k, v in self._settled.items() if k in keys}
+        self._memo = {k: v for k, v in self._memo.items() if k in keys}
         self._observer.forget({*keys, *self._inventory})
         self._around.claims.set(self.unit.id, keys)
 

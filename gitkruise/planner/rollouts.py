@@ -71,10 +71,10 @@ def observe_rollout(
 
 
 def _kept(owner: CloneSetFacts, new: int) -> int:
-    """Pods that are to stay on the current revision: by partition, or until somebody deletes them."""
-    if owner.update.rolling:
-        return partition_count(owner.update.partition, owner.replicas)
-    return max(owner.replicas - new, 0) if owner.update.on_delete else 0
+    """Pods that are to stay as they are: by partition, or until somebody deletes them."""
+    if owner.update.on_delete:
+        return max(owner.replicas - new, 0)
+    return partition_count(owner.update.partition, owner.replicas)
 
 
 def _written(amount: int | str | None) -> str:

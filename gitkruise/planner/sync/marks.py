@@ -64,13 +64,16 @@ def marked(desired: Desired, *, unit: str, label: str, commit: str, path: str) -
 
 
 def annotation(obj: Obj, name: str) -> str:
-    value: str = get(obj, "metadata", "annotations", name, default="")
+    value: str = (obj["metadata"].get("annotations") or {}).get(name, "")
     return value
 
 
 def untouched(obj: Obj) -> bool:
     """Whether somebody asked that this object be left alone."""
-    return any(annotation(obj, name) in values for name, values in _UNTOUCHED.items())
+    notes = obj["metadata"].get("annotations")
+    if not notes:
+        return False
+    return any(notes.get(name) in values for name, values in _UNTOUCHED.items())
 
 
 def kept(obj: Obj) -> str:

@@ -23,7 +23,6 @@ from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.planner.sync.stages import FOUNDATION
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.paths import get
 
 # Differences found before: of which wanted and which live object, and which.
 Memo: TypeAlias = MutableMapping[ObjectKey, tuple[Desired, Obj, tuple[FieldChange, ...]]]
@@ -73,8 +72,8 @@ def outdated(d: Desired, s: SyncSnapshot) -> bool:
 
 
 def _applied(d: Desired, live: Live, s: SyncSnapshot) -> bool:
-    ours = get(live.obj, "metadata", "labels", UNIT) == s.unit_label
-    return ours and annotation(live.obj, DIGEST) == d.digest
+    label = (live.obj["metadata"].get("labels") or {}).get(UNIT)
+    return label == s.unit_label and annotation(live.obj, DIGEST) == d.digest
 
 
 def _left_alone(d: Desired, live: Live | None) -> bool:
