@@ -20,16 +20,31 @@ def is_lean(call: Call) -> bool:
 
 
 def lean_change(call: Call, old: Obj, new: Obj) -> Obj:
-    """`new` in place of `old` (a pod), not yet numbered; a new spec is admitted as ever.
+    """`new` in place of `old` (a pod), not yet numbered.
 
+    A new spec is admitted as ever, unless only images are new: no rule of a pod concerns them.
     Raises Forbidden, and InvalidObject when the new metadata or spec break a rule.
     """
     carried = metadata.carried(old["metadata"], new["metadata"])
     # An empty list or map in metadata is none, as in Go's encoding; a zero is one.
     meta = {name: value for name, value in carried.items() if value or value.__class__ is int}
     new = on_update(call.kind, call.subresource, old, {**new, "metadata": meta})
-    if new.get("spec") is not old["spec"]:
+    if new.get("spec") is not old["spec"] and not _only_images(old["spec"], new["spec"]):
         new = admitted(call, UPDATE, new, old)
     if problems := metadata.check_update(old["metadata"], new["metadata"]):
         raise refusals.invalid(call.kind, call.name, problems)
     return new
+
+
+def _only_images(old: Obj, new: Obj) -> bool:
+    """Whether two specs share everything but images of containers (and each has one)."""
+    if not _shares(old, new, "containers"):
+        return False
+    pairs = zip(old["containers"], new["containers"], strict=False)
+    alike = all(_shares(a, b, "image") and b["image"].strip() == b["image"] != "" for a, b in pairs)
+    return alike and len(old["containers"]) == len(new["containers"])
+
+
+def _shares(old: Obj, new: Obj, name: str) -> bool:
+    """Whether the two are one but for the value of `name`."""
+    return old.keys() == new.keys() and all(new[k] is old[k] for k in old if k != name)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from gitkruise.errors import InvalidObject
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import render_text
 from gitkruise.planner.workloads import EMBEDDED
@@ -153,3 +154,15 @@ def test_what_is_empty_goes_from_metadata(lean: bool) -> None:
     lab.world = lab.world.fork(lean=lean)
     body = {"metadata": {"finalizers": [], "annotations": {"a": None}}}
     assert lab.patch(held, body)["metadata"].keys().isdisjoint({"finalizers", "annotations"})
+
+
+@pytest.mark.parametrize("lean", [False, True])
+@pytest.mark.parametrize(
+    "change", [{"image": " app:v2"}, {"image": ""}, {"args": ["-v"]}], ids=["space", "none", "args"]
+)
+def test_a_spec_that_admission_refuses_is_refused(change: Obj, lean: bool) -> None:
+    lab = Lab(gates=GATES)
+    lab.apply(pod())
+    lab.world = lab.world.fork(lean=lean)
+    with pytest.raises(InvalidObject):
+        lab.patch(pod(), {"spec": {"containers": [container() | dict(change)]}})
