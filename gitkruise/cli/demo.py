@@ -173,7 +173,7 @@ class _Telling:
     def _introduce(self, bench: Workbench, sandbox: Sandbox, kubeconfig: Path) -> None:
         say = self._screen.say
         say()
-        say(f"  repo        {bench.bare}   (a real git repository: clone it, push to it)")
+        say(f"  git         {bench.bare}")
         say(f"  cluster     {sandbox.url}   (simulated: 6 nodes, Kubernetes API)")
         say(f"  kubectl     export KUBECONFIG={kubeconfig}")
         say()
@@ -202,7 +202,7 @@ class _Telling:
                 async with asyncio.timeout(PATIENCE_S):
                     while not self._ended(chapter, commit):
                         await self._news.next()
-                        self._screen.show(self._shown(chapter), clock.monotonic())
+                        self._screen.show(self._shown(chapter), clock.monotonic(), chapter.ends)
             except TimeoutError:
                 raise TimedOut(self._late(chapter)) from None
         took = clock.monotonic() - started

@@ -50,18 +50,18 @@ class Screen:
         else:
             click.echo(text)
 
-    def show(self, rollouts: Sequence[Rollout], now: float) -> None:
-        """The rollouts of the moment (`now` in seconds).
+    def show(self, rollouts: Sequence[Rollout], now: float, ends: State) -> None:
+        """The rollouts of the moment (`now` in seconds); `ends` is told by the chapter's result.
 
-        Without a terminal one line a rollout and second, and one for each state reached.
+        Without a terminal one line a rollout and second, and one for each state on the way.
         """
         lines = ["         " + rollout_bar(rollout, self.style) for rollout in rollouts]
         if self._live is not None:
             self._live.update(Text.from_ansi("\n".join(lines)))
             return
         for rollout, line in zip(rollouts, lines, strict=True):
-            if rollout.state is State.WAITING:
-                continue  # its counts still speak of the commit before
+            if rollout.state in {State.WAITING, ends}:
+                continue  # waiting: its counts still speak of the commit before
             state, at, text = self._told.get(rollout.key, (None, 0.0, ""))
             news = rollout.state is not state or now - at >= 1.0
             if line != text and news:

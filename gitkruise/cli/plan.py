@@ -49,9 +49,9 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
 
     \b
     Examples:
-      gitkruise plan                         the working branch against the followed one
+      gitkruise plan                         your branch against the followed one
       gitkruise plan 4f2c9e1                 one commit against its parent
-      gitkruise plan main..canary --sandbox  pods by name, from the embedded cluster
+      gitkruise plan main..canary --sandbox  with pods by name
 
     Offline unless a cluster is named (--sandbox, --kubeconfig, --context): then pods are counted,
     not named.

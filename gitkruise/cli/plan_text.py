@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.cli.plan_fields import Row, field_rows
-from gitkruise.cli.style import Style, clip
+from gitkruise.cli.style import Style, clip, shorten
 from gitkruise.cli.tables import Column, fit_table
 from gitkruise.model.change import Change, ChangeKind
 from gitkruise.model.forecast import CREATE, DELETE, RECREATE, STUCK
@@ -135,7 +135,7 @@ def _effect(change: Change, p: Prediction, d: Desired | None, style: Style) -> I
         culprit = next((row for row in field_rows(change, d) if row.loud), None)
         if culprit:
             at = f" at :{culprit.line}" if culprit.line else ""
-            yield f"{_PAD}because {culprit.path} changed{at} and cannot be changed in place"
+            yield f"{_PAD}because {shorten(culprit.path, 40)} changed{at}"
     elif moves[IN_PLACE]:
         words = f"{moves[IN_PLACE]} of {p.replicas} pods updated IN PLACE"
         yield f"  Effect   {style.paint(words, 'bold')} (IP, node and volumes stay)"
@@ -227,8 +227,8 @@ def _notes(change: Change, p: Prediction, *, live: bool) -> Iterator[str]:
         return
     over = p.updated_before - (p.replicas - p.partition)
     if p.partition and over > 0 and p.updated_before and p.previous == p.revision:
-        yield f"the partition stops further updates, but {_pods(p.updated_before)} already on"
-        yield f"{p.revision} stay there; put the template back to bring them back"
+        yield f"the partition stops further updates; {_pods(p.updated_before)} stay on"
+        yield f"{p.revision} until the template is put back"
     if not live and _partition(change, before=True) not in {0, "0", "0%"}:
         yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
         yield "to see the pods that its partition holds"

@@ -11,7 +11,7 @@ import click
 
 from gitkruise import __version__
 from gitkruise.cli.verb import OUTPUT_KEY, colour_options
-from gitkruise.errors import Finding, GitkruiseError
+from gitkruise.errors import Finding, GitkruiseError, UsageProblem
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -154,7 +154,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
     known = next((e for e in leaves(error) if isinstance(e, GitkruiseError)), None)
     findings = findings_of(known) if known else (_unexpected(error),)
     environment = read_environment()
-    if ctx.meta.get(OUTPUT_KEY) == "json":
+    if ctx.meta.get(OUTPUT_KEY) == "json" and not isinstance(known, UsageProblem):
         say_json(findings_list(findings), Style.of(environment))
     tell(findings_text(findings, Style.of_errors(environment)))
     return known.exit_code if known else UNEXPECTED

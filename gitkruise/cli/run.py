@@ -41,7 +41,7 @@ def run(config_path: Path, feature_gates: str, verbose: bool, cluster: ClusterCh
     \b
     Examples:
       gitkruise run --config gitkruise.yaml --sandbox
-      gitkruise run --config gitkruise.yaml --kubeconfig ~/.kube/config --context prod
+      gitkruise run --config /etc/gitkruise --kubeconfig kube.yaml --context prod
 
     One line on standard error for each change of state; everything else is in the status branch.
     """

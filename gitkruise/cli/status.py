@@ -16,6 +16,7 @@ from gitkruise.cli.verb import Verb
 from gitkruise.errors import Finding, UsageProblem
 
 if TYPE_CHECKING:
+    from gitkruise.cli.records import UnitNews
     from gitkruise.cli.status_view import Standing
     from gitkruise.model.states import State
 
@@ -50,7 +51,8 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
     """
     failing, wanted = _states(flags["fail_on"]), _states(flags["states"])
     namespace = "" if flags["all_namespaces"] else flags["namespace"]
-    standing = asyncio.run(_survey(cluster, namespace, flags["config_path"], flags["repo"]))
+    at_hand = _repository(flags["config_path"], flags["repo"])
+    standing = asyncio.run(_survey(cluster, namespace, at_hand))
     style = Style.of(read_environment())
     shown = standing.only(wanted)
     from gitkruise.cli.status_view import status_lines, status_obj  # noqa: PLC0415  the model
@@ -62,9 +64,7 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
     ctx.exit(1 if standing.in_state(failing) else 0)
 
 
-async def _survey(
-    choice: ClusterChoice, namespace: str, config_path: Path | None, repo: str
-) -> Standing:
+async def _survey(choice: ClusterChoice, namespace: str, at_hand: tuple[str, str]) -> Standing:
     from gitkruise.cli.status_view import stand  # noqa: PLC0415  imports the model
     from gitkruise.gitops.survey import WORKLOADS, Survey  # noqa: PLC0415  imports the schemas
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
@@ -75,23 +75,21 @@ async def _survey(
         )
         await survey.look()
         now = chosen.clock.now()
-        name, units = await asyncio.to_thread(_units, chosen.name, config_path, repo)
+        name, path = at_hand
+        units = await asyncio.to_thread(_units, chosen.name, path) if path else []
         return stand(
             survey.managed(now), units, now, cluster=chosen.name, source=name, namespace=namespace
         )
 
 
-def _units(cluster: str, config_path: Path | None, repo: str) -> tuple[str, list[Any]]:
-    """(name of the repository, its units as recorded for this cluster); nothing where unknown."""
-    name, url = _repository(config_path, repo)
-    if not url:
-        return "", []
+def _units(cluster: str, path: str) -> list[UnitNews]:
+    """Units as recorded for this cluster in the repository at `path`."""
     from gitkruise.cli.records import read_units, status_branches  # noqa: PLC0415
     from gitkruise.git.repo import Repository  # noqa: PLC0415  imports GitPython
 
-    with Repository.open(url) as repository:
+    with Repository.open(path) as repository:
         ref = status_branches(repository).get(cluster)
-        return name, read_units(repository, ref) if ref else []
+        return read_units(repository, ref) if ref else []
 
 
 def _repository(config_path: Path | None, repo: str) -> tuple[str, str]:

@@ -86,7 +86,7 @@ def shorten(text: str, width: int) -> str:
     """`text` in at most `width` cells, cut in the middle: the end of a name tells most."""
     if cell_width(text) <= width:
         return text
-    keep = max(1, width - 1)
+    keep = width - 1
     head = keep // 2
     while cell_width(text[:head]) + cell_width(text[len(text) - (keep - head) :]) > keep:
         keep -= 1

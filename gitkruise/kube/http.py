@@ -103,6 +103,7 @@ class HttpTransport:
                 raise self._failure(request, lost) from lost
             if response.status != 200:
                 raise await self._refusal(response)
+            stack.callback(_cut, response)
             try:
                 async for line in reading.lines(response.content):
                     yield reading.event(line, request)
@@ -113,6 +114,7 @@ class HttpTransport:
         if self._session is not None:
             await self._session.close()
             self._session = None
+            await asyncio.sleep(0)  # sockets cut just now close in the loop's next round
 
     # One request ----------------------------------------------------------------------------
 
@@ -273,6 +275,12 @@ class _Opened:
 
     async def __aexit__(self, *exc: Any) -> None:
         await self._context.__aexit__(*exc)
+
+
+def _cut(response: aiohttp.ClientResponse) -> None:
+    """Drop a watch's socket at once: a polite TLS end would outlive the transport's close."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
 
 
 async def _note_written(_session: Any, context: Any, _params: Any) -> None:

@@ -107,7 +107,7 @@ def choose(config: Mapping[str, Any], context: str = "") -> Chosen:
     )
 
 
-def broken(message: str, why: str, next_step: str = "gitkruise doctor cluster") -> ClusterFailed:
+def broken(message: str, why: str, next_step: str = "kubectl config view") -> ClusterFailed:
     """GK4102: the way to the cluster is not described well enough to try it."""
     notes = (("", why), ("unchanged", "nothing was read or written"), ("next", next_step))
     return ClusterFailed(Finding(code="GK4102", message=message, notes=notes))

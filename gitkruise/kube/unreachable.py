@@ -52,7 +52,7 @@ def cluster_failed(connection: Connection, error: ApiError) -> ClusterFailed:
             code, message = "GK4301", f"not allowed on {place}"
         case _:
             code, message = "GK4199", f"{place} failed to answer"
-    notes.append(("next", f"gitkruise doctor cluster{option}"))
+    notes.append(("next", f"kubectl version{option}   shows whether anybody can"))
     return ClusterFailed(Finding(code=code, message=message, notes=tuple(notes)))
 
 

@@ -1,0 +1,66 @@
+"""Fixtures of the command line's tests: a caller, a repository, a cluster that really answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gitkruise.app import sandbox_controllers
+from gitkruise.sandbox.server import SandboxOptions, serve
+from tests.cli.calls import Caller
+from tests.cli.shop import Checkout
+
+
+@pytest.fixture
+def gk(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> Caller:
+    """Runs command lines in an empty folder; no cluster, no state of the user's."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    return Caller(
+        monkeypatch,
+        capfd,
+        folder,
+        {"HOME": str(tmp_path), "GITKRUISE_STATE": str(tmp_path / "state")},
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """A fresh repository."""
+    return Checkout(tmp_path / "shop")
+
+
+@contextmanager
+def _served(kubeconfig: Path) -> Iterator[None]:
+    """A sandbox in a thread of its own until the body ends."""
+    ready, loop_of = threading.Event(), {}
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop_of["loop"], loop_of["stop"] = asyncio.get_running_loop(), stop.set
+        options = SandboxOptions(ephemeral=True, speed=100.0, kubeconfig=kubeconfig)
+        async with serve(options, controllers=sandbox_controllers):
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    assert ready.wait(30)
+    yield
+    loop_of["loop"].call_soon_threadsafe(loop_of["stop"])
+    thread.join(30)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an embedded cluster with its controllers."""
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with _served(path):
+        yield path

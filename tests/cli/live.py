@@ -1,0 +1,61 @@
+"""Objects on the tests' cluster, there while a test runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gitkruise.errors import AlreadyExists
+from gitkruise.kube.auth import from_kubeconfig
+from gitkruise.kube.clock import SystemClock
+from gitkruise.kube.http import HttpTransport
+from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
+
+CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
+NAMESPACES = ResourceRef("", "v1", "namespaces")
+
+
+def send(kubeconfig: Path, *requests: ApiRequest) -> list[Any]:
+    """Bodies of the answers."""
+
+    async def talk() -> list[Any]:
+        transport = HttpTransport(from_kubeconfig([kubeconfig]), SystemClock())
+        try:
+            return [(await transport.send(request)).body for request in requests]
+        finally:
+            await transport.close()
+
+    return asyncio.run(talk())
+
+
+def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
+    """Apply a CloneSet, and make its namespace."""
+    body = yaml.safe_load(manifest)
+    body["metadata"]["annotations"] = {f"gitkruise.io/{k}": v for k, v in annotations.items()}
+    if annotations:
+        body["metadata"]["labels"] = {"gitkruise.io/unit": "test"}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    with suppress(AlreadyExists):
+        send(kubeconfig, ApiRequest(verb="create", resource=NAMESPACES, body=space))
+    request = ApiRequest(
+        verb="patch", resource=CLONESETS, namespace="shop", name=body["metadata"]["name"],
+        body=body, content_type=APPLY_PATCH, params={"fieldManager": "test", "force": "true"},
+    )  # fmt: skip
+    send(kubeconfig, request)
+
+
+@contextmanager
+def applied(kubeconfig: Path, manifest: str, **annotations: str) -> Iterator[None]:
+    """The CloneSet is there during the body."""
+    apply(kubeconfig, manifest, **annotations)
+    name = yaml.safe_load(manifest)["metadata"]["name"]
+    yield
+    send(
+        kubeconfig,
+        ApiRequest(verb="delete", resource=CLONESETS, namespace="shop", name=name),
+    )

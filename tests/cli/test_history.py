@@ -1,0 +1,81 @@
+"""History is read from the status branch, of a clone or of the bare repository, offline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import Caller
+from tests.cli.shop import Checkout, unit_record
+from tests.git.repos import run_git
+
+
+@pytest.fixture
+def recorded(checkout: Checkout) -> Checkout:
+    checkout.commit("first release", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", unit_record())
+    return checkout
+
+
+def test_in_the_repository(
+    gk: Caller, recorded: Checkout, golden: Callable[[str, str], None]
+) -> None:
+    ended = gk("history", "cloneset/checkout", "-n", "shop", cwd=recorded.folder)
+    assert ended.code == 0
+    golden("cli-history.txt", re.sub(r"\d+ \w ago|- +\b", "… ago", ended.out))
+
+
+@pytest.mark.parametrize("options", [["--bare"], []], ids=["bare", "clone"])
+def test_in_other_copies(
+    gk: Caller, recorded: Checkout, tmp_path: Path, options: list[str]
+) -> None:
+    copy = tmp_path / "copy"
+    run_git(tmp_path, "clone", "-q", *options, str(recorded.folder), str(copy))
+    items = gk("history", "--repo", str(copy), "-o", "json").obj["items"]
+    assert [(i["name"], i["state"], i["updated"]) for i in items] == [
+        ("checkout", "Held", 4),
+        ("checkout", "Done", 10),
+    ]
+
+
+FILTERS = [
+    (["checkout"], 2), (["cs/checkout", "-n", "shop"], 2), (["--limit", "1"], 1),
+    (["--commit", "2222222"], 1), (["--commit", "9999999"], 0), (["-n", "other"], 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "count"), FILTERS, ids=[" ".join(f[0]) for f in FILTERS])
+def test_narrowed(gk: Caller, recorded: Checkout, words: list[str], count: int) -> None:
+    ended = gk("history", *words, "-o", "json", cwd=recorded.folder)
+    assert len(ended.obj["items"]) == count
+
+
+def test_an_object_without_a_record_is_told_from_those_with_one(
+    gk: Caller, recorded: Checkout
+) -> None:
+    ended = gk("history", "nope", cwd=recorded.folder)
+    assert ended.code == 2
+    assert "shop/checkout" in ended.err
+
+
+def test_several_clusters_must_be_told_apart(gk: Caller, recorded: Checkout) -> None:
+    recorded.record("prod", unit_record())
+    ended = gk("history", cwd=recorded.folder)
+    assert (ended.code, "prod, sandbox" in ended.err) == (4, True)
+    assert gk("history", "--cluster", "prod", cwd=recorded.folder).code == 0
+
+
+def test_a_branch_of_somebody_else_is_refused_by_name(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("x", {"units/a/rollouts/x.yaml": "hello\n"})
+    run_git(checkout.folder, "update-ref", "refs/heads/gitkruise/status/prod", "HEAD")
+    ended = gk("history", cwd=checkout.folder)
+    assert (ended.code, "GK3206" in ended.err) == (4, True)
+
+
+def test_nothing_recorded_yet(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("x", {"a.yaml": "# nothing\n"})
+    ended = gk("history", cwd=checkout.folder)
+    assert (ended.code, "git fetch" in ended.err) == (4, True)

@@ -1,0 +1,152 @@
+"""A plan shows what changes where, which pods move and how, and what holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calls import Caller
+from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
+from tests.git.repos import run_git
+
+Golden = Callable[[str, str], None]
+CONFIGURED = CONFIG_MAP.replace("old-flags", "flags")
+
+# before → after, by what the change teaches
+CHANGES = {
+    "canary": (cloneset("v1"), cloneset("v2", partition="60%")),
+    "in-place": (cloneset("v1"), cloneset("v2")),
+    "recreate-by-env": (cloneset("v1"), cloneset("v1", level="debug")),
+    "recreate-by-policy": (cloneset("v1", policy="ReCreate"), cloneset("v2", policy="ReCreate")),
+    "scale": (cloneset("v1"), cloneset("v1", replicas=13)),
+    "raised-partition": (cloneset("v1"), cloneset("v1", partition="40%")),
+    "lowered-partition": (cloneset("v1", partition="60%"), cloneset("v1", partition=0)),
+    "creation": (None, cloneset("v1", partition=5)),
+    "deletion": (cloneset("v1"), None),
+    "many-steps": (cloneset("v1", replicas=40), cloneset("v2", replicas=40)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_text_at_80_and_120_columns(
+    gk: Caller, checkout: Checkout, golden: Golden, name: str
+) -> None:
+    before, after = CHANGES[name]
+    checkout.commit("before", {"flags.yaml": CONFIGURED, **({"c.yaml": before} if before else {})})
+    checkout.commit(name, {"c.yaml": after, "flags.yaml": CONFIGURED.replace('"on"', '"off"')})
+    texts = []
+    for columns in ("80", "120"):
+        ended = gk("plan", cwd=checkout.folder, COLUMNS=columns)
+        assert (ended.code, ended.err) == (0, "")
+        assert max(map(len, ended.out.splitlines())) <= int(columns)
+        texts.append(f"## {columns} columns\n{ended.out}")
+    golden(f"cli-plan/{name}.txt", "\n".join(texts))
+
+
+def test_json_has_changes_and_steps(gk: Caller, checkout: Checkout) -> None:
+    first = checkout.commit("before", {"c.yaml": CHANGES["canary"][0]})
+    second = checkout.commit("after", {"c.yaml": CHANGES["canary"][1]})
+    plan = gk("plan", "-o", "json", cwd=checkout.folder).obj
+    assert (plan["from"], plan["to"], plan["live"]) == (first, second, False)
+    assert [c["change"] for c in plan["changes"]] == ["configure"]
+    (rollout,) = plan["rollouts"]
+    assert (rollout["hold"], rollout["updatedAfter"], len(rollout["steps"])) == (
+        "PartitionReached", 4, 2,
+    )  # fmt: skip
+
+
+def test_a_secret_shows_that_it_changed_and_not_what(gk: Caller, checkout: Checkout) -> None:
+    secret = (
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {p: %s}\n"
+    )
+    checkout.commit("a", {"s.yaml": secret % "hunter2"})
+    checkout.commit("b", {"s.yaml": secret % "hunter3"})
+    for form in ("text", "json"):
+        ended = gk("plan", "-o", form, cwd=checkout.folder)
+        assert "hunter" not in ended.out
+        assert "data" in ended.out
+
+
+@pytest.fixture
+def history(checkout: Checkout) -> list[str]:
+    return [checkout.commit(v, {"c.yaml": cloneset(v)}) for v in ("v1", "v2", "v3")]
+
+
+RANGES = [
+    ([], (1, 2)), (["HEAD"], (1, 2)), (["HEAD~1"], (0, 1)), (["HEAD~2"], (None, 0)),
+    (["HEAD~2..HEAD"], (0, 2)), (["--from", "HEAD~2", "--to", "main"], (0, 2)),
+    (["--from", "HEAD~2"], (0, 2)), (["..HEAD~1"], (0, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "pair"), RANGES, ids=[" ".join(r[0]) for r in RANGES])
+def test_ranges(
+    gk: Caller,
+    checkout: Checkout,
+    history: list[str],
+    words: list[str],
+    pair: tuple[int | None, int],
+) -> None:
+    plan = gk("plan", *words, "-o", "json", cwd=checkout.folder).obj
+    base = None if pair[0] is None else history[pair[0]]
+    assert (plan["from"], plan["to"]) == (base, history[pair[1]])
+
+
+def test_a_branch_is_planned_against_the_followed_one(
+    gk: Caller, checkout: Checkout, history: list[str]
+) -> None:
+    run_git(checkout.folder, "checkout", "-q", "-b", "canary")
+    checkout.commit("a", {"c.yaml": cloneset("v4")})
+    tip = checkout.commit("b", {"c.yaml": cloneset("v5")})
+    plan = gk("plan", "-o", "json", cwd=checkout.folder).obj
+    assert (plan["from"], plan["to"]) == (history[2], tip)
+
+
+def test_the_working_tree_is_planned_and_left_alone(
+    gk: Caller, checkout: Checkout, history: list[str]
+) -> None:
+    checkout.write({"c.yaml": cloneset("v9"), "new.yaml": CONFIG_MAP})
+    status = run_git(checkout.folder, "status", "--porcelain")
+    refs = run_git(checkout.folder, "for-each-ref")
+    plan = gk("plan", "--include-dirty", "-o", "json", cwd=checkout.folder).obj
+    assert plan["from"] == history[2]
+    assert [(c["change"], c["name"]) for c in plan["changes"]] == [
+        ("create", "old-flags"),
+        ("configure", "checkout"),
+    ]
+    assert run_git(checkout.folder, "status", "--porcelain") == status
+    assert run_git(checkout.folder, "for-each-ref") == refs
+
+
+def test_a_named_commit_does_not_mind_a_dirty_tree(
+    gk: Caller, checkout: Checkout, history: list[str]
+) -> None:
+    checkout.write({"c.yaml": cloneset("v9")})
+    assert gk("plan", "HEAD", cwd=checkout.folder).code == 0
+
+
+def test_it_works_from_a_folder_below(gk: Caller, checkout: Checkout, history: list[str]) -> None:
+    below = checkout.folder / "docs"
+    below.mkdir()
+    assert gk("plan", cwd=below).code == 0
+    assert gk("plan", "HEAD", cwd=below).code == 0
+
+
+def test_pods_have_names_when_a_cluster_is_given(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    from tests.cli.live import applied  # noqa: PLC0415
+
+    checkout.commit("before", {"c.yaml": cloneset("v1", name="named")})
+    checkout.commit("after", {"c.yaml": cloneset("v2", name="named", partition=7)})
+    with applied(cluster, cloneset("v1", name="named")):
+        wait = ["named", "-n", "shop", "-w", "--exit-when-done", "--timeout", "60s"]
+        assert gk("get", "rollout", *wait, KUBECONFIG=str(cluster)).code == 0
+        ended = gk("plan", "--kubeconfig", str(cluster), cwd=checkout.folder)
+        pods = gk("get", "pods", "named", "-n", "shop", "-o", "json", KUBECONFIG=str(cluster)).obj
+    names = {f"-{pod['name'].removeprefix('named-')}" for pod in pods["items"]}
+    named = {word for word in ended.out.split() if word in names}
+    assert len(named) == 3
+    assert "live objects of cluster sandbox" in ended.out
