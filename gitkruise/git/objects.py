@@ -37,10 +37,13 @@ class ObjectReader:
         self._start = start
         self._process: Popen[bytes] | None = None
         self._lock = threading.Lock()
+        self._closed = False
         self._trees: OrderedDict[str, tuple[TreeEntry, ...]] = OrderedDict()
 
     def close(self) -> None:
+        """For good: a thread that nobody waits for any more must not start git again."""
         with self._lock:
+            self._closed = True
             self._end()
 
     def info(self, names: Sequence[str]) -> list[Info | None]:
@@ -86,6 +89,8 @@ class ObjectReader:
     def _ask(self, requests: list[str]) -> list[tuple[Info | None, bytes]]:
         assert not any("\n" in request for request in requests)
         with self._lock:
+            if self._closed:
+                raise SourceFailed(Finding(code="GK3104", message="the repository is closed"))
             for attempt in (1, 2):
                 try:
                     return self._exchange(requests)
