@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Modules are compiled when they are first imported: most of what comes along never is.
+INSTALL := $(BIN)/pip install -q --disable-pip-version-check --no-compile
 
 .DEFAULT_GOAL := help
 
@@ -11,12 +13,12 @@ help: ## List the targets
 
 $(VENV)/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.txt
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(INSTALL) --require-hashes --only-binary :all: -r requirements.txt
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/dev: requirements-dev.txt $(VENV)/runtime
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-dev.txt
+	$(INSTALL) --require-hashes --only-binary :all: -r requirements-dev.txt
 	@touch $@
 
 .PHONY: demo
@@ -37,7 +39,7 @@ KUBE_ASSETS := tests/kube/real/bin
 kube-assets: $(KUBE_ASSETS)/kube-apiserver ## Build the kube-apiserver that `make kube` runs (needs Go, 3 minutes)
 
 $(KUBE_ASSETS)/kube-apiserver: tests/kube/real/go.mod tests/kube/real/go.sum
-	cd tests/kube/real && go build -trimpath -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+	cd tests/kube/real && go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 
 .PHONY: kube
 kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
