@@ -24,7 +24,13 @@ def read_yaml(data: bytes, file: str = "record") -> Mapping[str, Any]:
     parsed = parse_file(data, file)
     if not parsed.ok or len(parsed.documents) != 1:
         raise ValueError(f"{file} is not a record of gitkruise")
-    return parsed.documents[0].obj
+    return _mapping(parsed.documents[0].obj)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError("not a record of gitkruise")  # noqa: TRY004  a wrong file, not a wrong call
+    return value
 
 
 def read_rollout(data: bytes) -> tuple[ObjectKey, tuple[RolloutStep, ...]]:
@@ -32,14 +38,15 @@ def read_rollout(data: bytes) -> tuple[ObjectKey, tuple[RolloutStep, ...]]:
     raw = read_yaml(data)
     try:
         key = key_of_id(str(raw["object"]))
-        return key, tuple(_step(step) for step in raw.get("steps") or ())
+        return key, tuple(_step(_mapping(step)) for step in raw.get("steps") or ())
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a rollout record: {error}") from error
 
 
 def _step(raw: Mapping[str, Any]) -> RolloutStep:
     started = parse_time(str(raw["started"]))
-    assert started is not None
+    if started is None:
+        raise ValueError("a step without a start")
     return RolloutStep(
         commit=read_commit(
             {k: raw.get(k, "") for k in ("subject", "author", "time")} | {"id": raw["commit"]}
