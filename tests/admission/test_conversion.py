@@ -153,3 +153,41 @@ def test_v1alpha1_survives_being_stored(strategy: dict[str, Any], disabled: bool
     scale = {"disablePVCReuse": True} if disabled else {}
     source = cloneset(ALPHA, {"updateStrategy": strategy, "scaleStrategy": scale})
     assert convert(convert(source, "v1beta1"), "v1alpha1") == source
+
+
+def sidecars(version: str, spec: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+    meta = {"name": "mesh", "labels": labels}
+    return {"apiVersion": f"apps.kruise.io/{version}", "kind": "SidecarSet",
+            "metadata": meta, "spec": spec}  # fmt: skip
+
+
+MARK = "apps.kruise.io/sidecarset-custom-version"
+ONLY_SHOP = {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}
+
+
+@pytest.mark.parametrize(
+    ("alpha_spec", "labels", "beta_spec"),
+    [
+        pytest.param({"containers": []}, {}, {"containers": []}, id="nothing-moved"),
+        pytest.param({"namespace": "shop"}, {}, {"namespaceSelector": ONLY_SHOP}, id="namespace"),
+        pytest.param(
+            {"namespace": "shop", "namespaceSelector": {"matchLabels": {"a": "b"}}},
+            {},
+            {"namespaceSelector": ONLY_SHOP},
+            id="namespace-wins",
+        ),
+        pytest.param({}, {MARK: "7"}, {"customVersion": "7"}, id="label"),
+        pytest.param({}, {MARK: ""}, {}, id="empty-label-goes-too"),
+    ],
+)
+def test_sidecar_sets_to_v1beta1(
+    alpha_spec: dict[str, Any], labels: dict[str, str], beta_spec: dict[str, Any]
+) -> None:
+    found = convert(sidecars("v1alpha1", alpha_spec, {"mine": "x", **labels}), "v1beta1")
+    assert found == sidecars("v1beta1", beta_spec, {"mine": "x"})
+
+
+def test_sidecar_sets_to_v1alpha1_keep_the_selector_and_get_the_label_back() -> None:
+    beta = sidecars("v1beta1", {"namespaceSelector": ONLY_SHOP, "customVersion": "7"}, {})
+    found = convert(beta, "v1alpha1")
+    assert found == sidecars("v1alpha1", {"namespaceSelector": ONLY_SHOP}, {MARK: "7"})
