@@ -36,7 +36,8 @@ def sent(live: Obj | None, body: Obj = WRITTEN, gates: Gates = Gates()) -> Obj:
 def stored(template: Any, replicas: int = 1) -> Obj:
     """A live object, in the version git speaks."""
     full = convert(put(sent(None), ("spec", "template"), template), "v1alpha1")
-    return put(full, ("spec", "replicas"), replicas)
+    changed: Obj = put(full, ("spec", "replicas"), replicas)
+    return changed
 
 
 def test_a_new_object_is_sent_as_the_webhooks_would_store_it() -> None:

@@ -59,7 +59,7 @@ async def outcome(shop: Shop, transport: Transport, cluster: str) -> dict[str, o
     clonesets = await listed(transport, CLONESETS)
     return {
         "branch": {p: without_times(t, cluster) for p, t in shop.status_branch(cluster).items()},
-        "annotations": {c["metadata"]["name"]: annotations(c) for c in clonesets},
+        "annotations": {c["metadata"]["name"]: our_annotations(c) for c in clonesets},
         "specs": {c["metadata"]["name"]: c["spec"] for c in clonesets},
         "revisions": {
             r["metadata"]["name"]: bytes(r["data"]) for r in await listed(transport, REVISIONS)
@@ -67,7 +67,7 @@ async def outcome(shop: Shop, transport: Transport, cluster: str) -> dict[str, o
     }
 
 
-def annotations(obj: Obj) -> dict[str, str]:
+def our_annotations(obj: Obj) -> dict[str, str]:
     found = obj["metadata"]["annotations"]
     return {name: text for name, text in found.items() if name.startswith(OURS)}
 
