@@ -124,8 +124,8 @@ def _unit(raw: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> Un
 
 def _problem(finding: Mapping[str, Any]) -> str:
     places = finding.get("places") or ()
-    where = f"  {places[0]}" if places else ""
-    return f"{finding['code']}: {finding['message']}{where}"
+    where = f"{places[0]}: " if places else ""
+    return f"{finding['code']} {where}{finding['message']}"
 
 
 def _objects(data: bytes) -> dict[ObjectKey, ObjectNews]:

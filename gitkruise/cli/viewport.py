@@ -43,7 +43,7 @@ class Viewport:
         """Show `lines` from the first; the rest is counted when the window is too low."""
         size = os.get_terminal_size(sys.stdout.fileno())
         self._last = fit_window(lines, size.columns or 80, size.lines or 24, self._style)
-        body = f"{_REST_OF_LINE}\r\n".join(self._last)
+        body = f"{_REST_OF_LINE}\n".join(self._last)
         sys.stdout.write(f"{_HOME}{body}{_REST_OF_LINE}{_BELOW}")
         sys.stdout.flush()
 

@@ -6,7 +6,18 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from tests.bench import canary, idle, memory, planning, preview, pushes, startup, templates, writes
+from tests.bench import (
+    canary,
+    commands,
+    idle,
+    memory,
+    planning,
+    preview,
+    pushes,
+    startup,
+    templates,
+    writes,
+)
 from tests.bench.timing import Row, yard
 
 BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
@@ -16,6 +27,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "writes": writes.rows,
     "memory": memory.rows,
     "startup": startup.rows,
+    "commands": commands.rows,
     "pushes": pushes.rows,
     "idle": idle.rows,
     "canary": canary.rows,

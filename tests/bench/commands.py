@@ -1,0 +1,55 @@
+"""What commands cost to start: CPU against a program that does nothing but import click.
+
+The budgets are those of a machine on which that program takes 32 ms, so they are ratios here.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.bench.timing import Row
+
+REPEATS: Final = 15
+_ROOT: Final = Path(__file__).parents[2]
+_YARDSTICK_MS: Final = 32.0
+_COMPLETE: Final = {
+    "_GITKRUISE_COMPLETE": "bash_complete", "COMP_WORDS": "gitkruise st", "COMP_CWORD": "1",
+}  # fmt: skip
+# name → (words, environment, budget in ms on the machine of the yardstick)
+BUDGETS: Final[dict[str, tuple[Sequence[str], dict[str, str], float]]] = {
+    "--version": (["--version"], {}, 60),
+    "completion of a word": ([], _COMPLETE, 60),
+    "--help": (["--help"], {}, 80),
+    "validate of one file": (["validate", "examples-repo/apps/cart/service.yaml"], {}, 150),
+    "plan --offline, nothing to play": (["plan", "--offline", "no-such-commit"], {}, 150),
+    "status, no cluster": (["status", "--kubeconfig", "/nonexistent"], {}, 250),
+}
+
+
+def rows() -> Iterator[Row]:
+    yard = _cpu_ms(["-c", "import click"], {})
+    yield Row(name="yardstick: import click", value=yard, unit="ms")
+    for name, (words, env, budget) in BUDGETS.items():
+        took = _cpu_ms(["-m", "gitkruise", *words], env) * _YARDSTICK_MS / yard
+        yield Row(name=f"gitkruise {name}", value=took, unit="ms (scaled)", limit=budget)
+
+
+def _cpu_ms(words: Sequence[str], env: dict[str, str]) -> float:
+    """User and system time of the program at its best."""
+    best = float("inf")
+    for _ in range(REPEATS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, *words], env={"PATH": os.defpath, "LANG": "C.UTF-8", **env},
+            capture_output=True, check=False, cwd=_ROOT,
+        )  # fmt: skip
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        best = min(best, spent * 1000)
+    return best
