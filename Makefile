@@ -9,7 +9,7 @@ INSTALL := $(BIN)/pip install -q --disable-pip-version-check --no-compile
 
 .PHONY: help
 help: ## List the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
