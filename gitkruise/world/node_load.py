@@ -25,24 +25,28 @@ class NodeLoad:
     taken: dict[str, Fraction] = field(default_factory=dict)
     pods: int = 0
     ports: set[tuple[str, int]] = field(default_factory=set)
+    _share: Fraction | None = None
 
     def take(self, pod: Obj, *, sign: int = 1) -> None:
         """Add (sign 1) or give back (sign -1) what `pod` wants."""
         for name, amount in requests(pod).items():
             self.taken[name] = self.taken.get(name, Fraction(0)) + sign * amount
         self.pods += sign
+        self._share = None
         wanted = host_ports(pod)
         self.ports = self.ports | wanted if sign > 0 else self.ports - wanted
 
     @property
     def share(self) -> tuple[Fraction, int]:
         """How loaded: the greatest share of any resource, then the number of pods."""
-        shares = [
-            self.taken.get(name, Fraction(0)) / room
-            for name, room in self.room.items()
-            if room and name in {"cpu", "memory"}
-        ]
-        return max(shares, default=Fraction(0)), self.pods
+        if self._share is None:  # every node is asked for every pod, and few have changed
+            shares = [
+                self.taken.get(name, Fraction(0)) / room
+                for name, room in self.room.items()
+                if room and name in {"cpu", "memory"}
+            ]
+            self._share = max(shares, default=Fraction(0))
+        return self._share, self.pods
 
     def refusal(self, pod: Obj) -> str:
         """Why `pod` does not fit here, in the scheduler's words, or ""."""
