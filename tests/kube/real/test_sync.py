@@ -18,6 +18,7 @@ from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.shop import (
     CLONESETS,
     HANG_S,
+    PODS,
     News,
     Shop,
     following,
@@ -171,3 +172,49 @@ def test_prune_deletes_what_left_git_and_stops_at_its_guard(
         assert names == ["cart", "checkout", "search"]
 
     play(server, tmp_path, "prune", scene)
+
+
+def test_a_clone_set_stored_without_any_defaults_rolls_too(
+    server: Apiserver, tmp_path: Path
+) -> None:
+    """Applied by somebody else on a cluster without webhooks: name and template, nothing more."""
+
+    async def scene(shop: Shop, transport: HttpTransport, running: Running, _: News) -> None:
+        def bare(image: str) -> dict[str, Any]:
+            pod = {"containers": [{"name": "app", "image": image}]}
+            template = {"metadata": {"labels": {"app": "bare"}}, "spec": pod}
+            spec = {"replicas": 2, "selector": {"matchLabels": {"app": "bare"}}}
+            meta = {"name": "bare", "namespace": shop.namespace}
+            return {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+                    "metadata": meta, "spec": {**spec, "template": template}}  # fmt: skip
+
+        for image in ("bare:1", "bare:2"):
+            await transport.send(
+                ApiRequest(
+                    verb="patch",
+                    resource=CLONESETS,
+                    namespace=shop.namespace,
+                    name="bare",
+                    body=bare(image),
+                    content_type=APPLY_PATCH,
+                    params={"fieldManager": "somebody"},
+                )
+            )
+
+            async def rolled(image: str = image) -> bool:
+                pods = [p for p in await listed(transport, PODS, shop.namespace) if _bare(p)]
+                images = [get(p, "spec", "containers", 0, "image") for p in pods]
+                ready = [c["ready"] for p in pods for c in _statuses(p)]
+                return images == [image] * 2 and ready == [True] * 2
+
+            await until(running, rolled)
+
+    play(server, tmp_path, "bare", scene)
+
+
+def _bare(pod: Obj) -> bool:
+    return bool(get(pod, "metadata", "labels", "app") == "bare")
+
+
+def _statuses(pod: Obj) -> list[Obj]:
+    return list(get(pod, "status", "containerStatuses", default=()))
