@@ -22,7 +22,7 @@ class CloneSetSnapshot:
     node names to labels, and is filled only when spreading needs it.
     `seed` names new pods: derived, never drawn, so that the same snapshot gives the same plan;
     `foreign_ids` are ids it would give whose pod names belong to somebody else; `pull_jobs` are
-    ImagePullJobs that refer to it.
+    ImagePullJobs that refer to it; `oddities` are sentences about others that are in its way.
     """
 
     key: ObjectKey
@@ -36,3 +36,4 @@ class CloneSetSnapshot:
     seed: int = 0
     foreign_ids: frozenset[str] = frozenset()
     pull_jobs: tuple[Obj, ...] = ()
+    oddities: tuple[str, ...] = ()

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 from gitkruise.model.cloneset import CLONESET, CloneSetFacts, cloneset_facts
-from gitkruise.model.pod import POD, PodFacts, State
+from gitkruise.model.conditions import find
+from gitkruise.model.pod import PodFacts, State
 from gitkruise.model.revision import Revision
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.model.view import View
 from gitkruise.planner.cloneset.budget import resolve_amounts
 from gitkruise.planner.cloneset.create import instance_ids
+from gitkruise.planner.cloneset.pods import instance_id
 from gitkruise.planner.cloneset.predownload import PULL_JOB
+from gitkruise.planner.cloneset.status import FAILED_UPDATE
+from gitkruise.planner.cloneset.strangers import overlaps, taken_ids
 from gitkruise.planner.order import topology_keys
 from gitkruise.planner.revisions import REVISION, in_order, revision_of
-from gitkruise.wire.names import GroupKind, ObjectKey, controller_of
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of
 
 CLAIM = GroupKind("", "PersistentVolumeClaim")
 NODE = GroupKind("", "Node")
@@ -36,18 +40,21 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
         return None
     owner = cloneset_facts(raw)
     pods = tuple(sorted(view.pods_of(owner.uid, owner.namespace), key=lambda p: p.name))
+    claims = tuple(view.owned(owner.uid, CLAIM, owner.namespace))
     ours, others = _revisions(view, owner, pods)
+    taken = _taken_ids(view, owner, pods, claims)
     return CloneSetSnapshot(
         key=key,
         owner=owner,
         pods=pods,
-        claims=tuple(view.owned(owner.uid, CLAIM, owner.namespace)),
+        claims=claims,
         revisions=in_order(ours),
         other_revisions={r.name: r for r in others},
         nodes=_nodes(view, owner),
         now=now,
         seed=_seed(owner),
-        foreign_ids=_foreign_ids(view, owner, pods),
+        foreign_ids=frozenset(taken),
+        oddities=(*_overlaps(view, owner), *taken.values()),
         pull_jobs=tuple(view.owned(owner.uid, PULL_JOB, owner.namespace)),
     )
 
@@ -96,18 +103,29 @@ def _nodes(view: View, owner: CloneSetFacts) -> Mapping[str, Mapping[str, str]]:
     }
 
 
-def _foreign_ids(view: View, owner: CloneSetFacts, pods: tuple[PodFacts, ...]) -> frozenset[str]:
-    """Of the ids this round may give to new pods, those whose names are taken by strangers."""
+def _taken_ids(
+    view: View, owner: CloneSetFacts, pods: tuple[PodFacts, ...], claims: Sequence[Obj]
+) -> dict[str, str]:
+    """Of the ids this round may give to new pods, those whose names strangers have; and who."""
     here = sum(p.active and p.state != State.PREPARING_DELETE for p in pods)
     missing = owner.replicas + resolve_amounts(owner).surge - here
     if missing <= 0:
-        return frozenset()
-    names = {p.name for p in pods}
+        return {}
     prefix = f"{owner.name}-"
     used = {p.name.removeprefix(prefix) for p in pods}
-    wanted = instance_ids(_seed(owner), missing + _SPARE, taken=used)
-    found = ((i, ObjectKey(*POD, owner.namespace, f"{prefix}{i}")) for i in wanted)
-    return frozenset(i for i, key in found if key.name not in names and view.get(key) is not None)
+    wanted = {*instance_ids(_seed(owner), missing + _SPARE, taken=used)}
+    wanted |= {instance_id(claim) for claim in claims} - used - {""}
+    ours = {p.name for p in pods} | {claim["metadata"]["name"] for claim in claims}
+    return taken_ids(view, owner, sorted(wanted), ours)
+
+
+def _overlaps(view: View, owner: CloneSetFacts) -> list[str]:
+    """Looked for once for each spec, and again while something is amiss: who comes later tells."""
+    failed = find(owner.status.get("conditions") or (), FAILED_UPDATE)
+    amiss = failed is not None and failed.get("status") == "True"
+    if amiss or owner.status.get("observedGeneration") != owner.generation:
+        return overlaps(view, owner)
+    return []
 
 
 def _seed(owner: CloneSetFacts) -> int:

@@ -28,8 +28,9 @@ from gitkruise.planner.cloneset.status import (
     differs,
     next_status,
 )
+from gitkruise.planner.cloneset.strangers import split_claims
 from gitkruise.planner.cloneset.update import held_by_scaling, plan_update
-from gitkruise.planner.revisions import next_revisions, truncate
+from gitkruise.planner.revisions import next_revisions, template_of, truncate
 from gitkruise.wire.names import Obj
 from gitkruise.wire.normal_form import Malformed
 
@@ -44,7 +45,8 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
     """
     owner = snapshot.owner
     owned = claim_pods(owner, snapshot.pods)
-    claims, claim_writes = clean_claims(owner, snapshot.pods, snapshot.claims)
+    our_claims, oddities = split_claims(owner, snapshot.claims)
+    claims, claim_writes = clean_claims(owner, snapshot.pods, our_claims)
     try:
         history = next_revisions(owner, snapshot.revisions, snapshot.other_revisions)
     except Malformed as error:
@@ -65,6 +67,7 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         now=snapshot.now,
     )
     out = Findings(actions=[*owned.releases, *owned.adoptions, *claim_writes])
+    out.trouble += [*snapshot.oddities, *oddities, *_unreadable_revisions(this)]
     if owner.deleting is None:
         if history.action is not None:
             out.actions.insert(0, history.action)
@@ -72,6 +75,19 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         out.actions += _housekeeping(this, snapshot)
     _hold_inactive(snapshot.pods, out)
     return _conclude(this, out)
+
+
+def _unreadable_revisions(this: Round) -> list[str]:
+    """Revisions that pods carry and nobody can read: such pods can only be recreated."""
+    carried = {p.revision for p in this.fleet.pods}
+    found = {r.name: r for r in map(this.history.of, sorted(carried)) if r is not None}
+    sentences = []
+    for revision in found.values():
+        try:
+            template_of(revision.data)
+        except ValueError as error:
+            sentences.append(f"ControllerRevision {revision.name}: {error}")
+    return sentences
 
 
 def _unreadable(snapshot: CloneSetSnapshot, text: str) -> Plan:

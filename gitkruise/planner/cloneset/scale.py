@@ -12,7 +12,7 @@ from gitkruise.planner.cloneset.count import Diff, Rules, diff, tally
 from gitkruise.planner.cloneset.create import creations, instance_ids
 from gitkruise.planner.cloneset.pods import PodChange, delete_of, instance_id, patch_of
 from gitkruise.planner.cloneset.round import Findings, Round
-from gitkruise.planner.lifecycle import enter, hooked
+from gitkruise.planner.lifecycle import StateChange, enter, hooked
 from gitkruise.planner.order import (
     deletion_order,
     same_node_ranks,
@@ -95,10 +95,7 @@ def _cancel(this: Round, preparing: Sequence[PodFacts], doomed: int) -> Findings
             break
         if pod.name in this.fleet.specified:
             continue
-        change = PodChange()
-        change.enter(pod, enter(State.PREPARING_NORMAL, None, this.now), this.now)
-        out.act(pod, patch_of(pod, change, this.now))
-        missing -= 1
+        missing -= _enter(this, pod, enter(State.PREPARING_NORMAL, None, this.now), out)
     return out
 
 
@@ -159,9 +156,20 @@ def _delete(this: Round, pods: Sequence[PodFacts], out: Findings) -> None:
         elif pod.state == State.PREPARING_DELETE:
             out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
         else:
-            change = PodChange()
-            change.enter(pod, enter(State.PREPARING_DELETE, hook, this.now), this.now)
-            out.act(pod, patch_of(pod, change, this.now))
+            _enter(this, pod, enter(State.PREPARING_DELETE, hook, this.now), out)
+
+
+def _enter(this: Round, pod: PodFacts, state: StateChange, out: Findings) -> bool:
+    """Write a lifecycle state; a pod whose conditions cannot be read stays as it is."""
+    change = PodChange()
+    try:
+        change.enter(pod, state, this.now)
+    except ValueError as error:
+        out.trouble.append(f"pod {pod.name}: {error}")
+        out.hold(pod, Hold.HOOK, str(error))
+        return False
+    out.act(pod, patch_of(pod, change, this.now))
+    return True
 
 
 def _choose(this: Round, numbers: Diff, updated: frozenset[str], nodes: Nodes) -> list[PodFacts]:
@@ -181,6 +189,6 @@ def _choose(this: Round, numbers: Diff, updated: frozenset[str], nodes: Nodes) -
 def _first(this: Round, group: Sequence[PodFacts], size: int, nodes: Nodes) -> list[PodFacts]:
     if size <= 0:
         return []
-    keys = topology_keys(template_of(this.history.update.data))
+    keys = topology_keys(this.owner.template)
     ranks = spread_ranks(group, keys, nodes) if keys else same_node_ranks(group)
     return deletion_order(group, available=this.fleet.available, ranks=ranks)[:size]

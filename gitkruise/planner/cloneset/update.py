@@ -58,7 +58,11 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
         out.hold(pod, why)
     specs: dict[str, UpdateSpec | Impossible] = {}
     for pod in chosen:
-        _update(this, pod, target, specs, out)
+        try:
+            _update(this, pod, target, specs, out)
+        except ValueError as error:  # of this pod alone: its conditions or annotations
+            out.trouble.append(f"pod {pod.name}: {error}")
+            out.hold(pod, Hold.UPDATING, str(error))
     return out
 
 
