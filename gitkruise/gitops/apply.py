@@ -20,6 +20,7 @@ from gitkruise.errors import (
     StatusDetails,
 )
 from gitkruise.gitops.check import parse_field
+from gitkruise.gitops.veil import veil
 from gitkruise.gitops.webhookless import dialect_of
 from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Desired
@@ -121,7 +122,9 @@ class Applier:
                 return await self._attempt(d, _with_params(request, forced))
             return Sent(desired=d, finding=_conflict(d, error))
         except ApiError as error:
-            return Sent(desired=d, finding=refusal(d, error), retry=error.retry is not Retry.NEVER)
+            told = refusal(d, error)
+            told = veil(told, d.obj) if d.secret else told
+            return Sent(desired=d, finding=told, retry=error.retry is not Retry.NEVER)
         return Sent(desired=d, reply=reply.body)
 
     def _may_take(self, error: ApplyConflict) -> bool:
@@ -195,7 +198,10 @@ def refusal(d: Desired, error: ApiError) -> Finding:
             code="GK4301",
             message=f"not allowed: {error.message}",
             places=(d.document.place(("kind",)),),
-            notes=(("unchanged", f"the live {d.key}"),),
+            notes=(
+                ("unchanged", f"the live {d.key}"),
+                ("next", "grant it; deploy/ lists the rights gitkruise uses. It is tried again"),
+            ),
             object=str(d.key),
         )
     if isinstance(error, NotFound):
