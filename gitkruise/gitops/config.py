@@ -7,9 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
-
-import jsonschema
+from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.documents import parse_file
@@ -31,6 +29,9 @@ from gitkruise.model.config import (
 from gitkruise.model.document import Document
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import parse_duration
+
+if TYPE_CHECKING:
+    import jsonschema
 
 _CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -125,6 +126,8 @@ def check_document(document: Document) -> Iterator[Finding]:
 
 @cache
 def _validator(kind: str) -> jsonschema.protocols.Validator:
+    import jsonschema  # noqa: PLC0415  slow to import, and not needed without a configuration
+
     path = data_dir("schemas") / "json" / f"{kind}-{GROUP}-v1alpha1.json"
     return jsonschema.Draft202012Validator(json.loads(path.read_text()))
 

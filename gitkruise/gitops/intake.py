@@ -122,20 +122,19 @@ def _touching(repository: Repository, old: str, new: str, folders: Sequence[str]
 
 
 def with_unchanged(findings: tuple[Finding, ...], live: Commit | None) -> tuple[Finding, ...]:
-    """Each error says what stays as it is, unless it does already."""
+    """Each error says what stays as it is and what to do next, unless it does already."""
     stays = f"commit {live.short} stays live" if live else "nothing was live yet"
-    note = ("unchanged", f"{stays}; nothing of this commit was applied")
-    return tuple(
-        f
-        if f.severity != "error" or any(label == "unchanged" for label, _ in f.notes)
-        else Finding(
-            code=f.code,
-            message=f.message,
-            places=f.places,
-            notes=(*(n for n in f.notes if n[0] != "next"), note,
-                   *(n for n in f.notes if n[0] == "next")),
-            object=f.object,
-            severity=f.severity,
-        )
-        for f in findings
-    )  # fmt: skip
+    unchanged = ("unchanged", f"{stays}; nothing of this commit was applied")
+    return tuple(_complete(f, unchanged) if f.severity == "error" else f for f in findings)
+
+
+def _complete(finding: Finding, unchanged: tuple[str, str]) -> Finding:
+    notes = dict(finding.notes)
+    file = finding.places[0].file if finding.places else ""
+    following = [note for note in finding.notes if note[0] in {"next", "or"}]
+    if not following and file and not finding.code.startswith("GK4"):
+        following = [("next", f"gitkruise validate {file}")]
+    first = [note for note in finding.notes if note[0] not in {"next", "or"}]
+    if "unchanged" not in notes:
+        first.append(unchanged)
+    return replace(finding, notes=(*first, *following))
