@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.cli.plan_fields import Row, field_rows
+from gitkruise.cli.plan_fields import CLONESET, Row, field_rows
 from gitkruise.cli.style import Style, clip, shorten
 from gitkruise.cli.tables import Column, fit_table
 from gitkruise.model.change import Change, ChangeKind
@@ -70,10 +70,11 @@ def _lines(
     for change in changed:
         yield from _object(change, documents.get(change.key), heading, style)
         prediction = forecasts.get(change.key)
+        d = documents.get(change.key)
         if prediction is not None:
-            yield from _rollout(
-                change, prediction, documents.get(change.key), style, live=preview.live
-            )
+            yield from _rollout(change, prediction, d, style, live=preview.live)
+        elif preview.live and d is not None and change.key.group_kind == CLONESET:
+            yield "  Effect   none: the cluster has this already"
         yield ""
     if not changed:
         yield "no effect on the cluster: nothing but comments and formatting, if anything, changed"

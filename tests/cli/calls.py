@@ -48,7 +48,7 @@ class Caller:
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
 
-    def __call__(self, *words: str, cwd: Path | None = None, **env: str) -> Ended:
+    def __call__(self, *words: str, cwd: Path | str | None = None, **env: str) -> Ended:
         with self.monkeypatch.context() as patch:
             patch.chdir(cwd or self.folder)
             for name in _UNSET:
@@ -144,6 +144,9 @@ class Terminal:
         """Every whole picture drawn in place, line by line, without colours."""
         drawn = self.raw.split("\x1b[H")[1:]
         return [
-            [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in text.split("\r\n")]
+            [
+                re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
+                for line in text.replace("\r", "").split("\n")
+            ]
             for text in (frame.partition("\x1b[J")[0] for frame in drawn if "\x1b[J" in frame)
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,21 +41,20 @@ def checkout(tmp_path: Path) -> Checkout:
 @contextmanager
 def _served(kubeconfig: Path) -> Iterator[None]:
     """A sandbox in a thread of its own until the body ends."""
-    ready, loop_of = threading.Event(), {}
+    ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def main() -> None:
         stop = asyncio.Event()
-        loop_of["loop"], loop_of["stop"] = asyncio.get_running_loop(), stop.set
         options = SandboxOptions(ephemeral=True, speed=100.0, kubeconfig=kubeconfig)
         async with serve(options, controllers=sandbox_controllers):
-            ready.set()
+            ready.set_result((asyncio.get_running_loop(), stop))
             await stop.wait()
 
-    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    assert ready.wait(30)
+    loop, stop = ready.result(30)
     yield
-    loop_of["loop"].call_soon_threadsafe(loop_of["stop"])
+    loop.call_soon_threadsafe(stop.set)
     thread.join(30)
 
 

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.cli.style import cell_width
+from gitkruise.cli.block import rollout_block
+from gitkruise.cli.style import Style, cell_width
+from gitkruise.cli.viewport import fit_window
 from gitkruise.cli.watching import Until
+from gitkruise.gitops.survey import Managed
+from gitkruise.model.pod import pod_facts
 from gitkruise.model.states import State
 from tests.cli.calls import Caller, Terminal, environment
 from tests.cli.live import applied, apply
-from tests.cli.shop import cloneset
+from tests.cli.shop import CHECKOUT, cloneset, rollout
 
 COMMIT = "4f2c9e1" + "0" * 33
 BROKEN = cloneset("v2", name="broken").replace("v2", "v2-broken")
@@ -111,26 +115,38 @@ def test_when_it_is_over(states: list[State], answer: int | None) -> None:
     assert Until("1m", 60).answer(states) == answer
 
 
-def test_500_pods_fit_a_small_terminal_that_is_resized(cluster: Path) -> None:
-    words = ["get", "rollout", "big", "-n", "shop", "-w", "--kubeconfig", str(cluster)]
-    pods = ["get", "pods", "big", "-n", "shop", "-w", "--kubeconfig", str(cluster)]
-    with applied(cluster, cloneset("v1", name="big", replicas=500)):
-        with Terminal(pods, environment()) as terminal:
-            terminal.read_until(r"more lines.*\x1b\[J")
-            terminal.resize(10, 60)
-            terminal.read_until(r"\x1b\[J")
-            frames = terminal.frames()
-        assert (len(frames[0]), frames[0][0].split()[0]) == (24, "NAMESPACE")
-        assert len(frames[-1]) == 10
-        assert frames[-1][-1].startswith("… ")
-        check(frames[:1], 24, 80)
-        check(frames[-1:], 10, 60)
-        with Terminal(words, environment()) as terminal:
-            terminal.read_until(r"\x1b\[J")
-            first = terminal.frames()[0]
-        assert first[0].startswith("cloneset/big  shop")
-        assert sum(line.count("●") + line.count("◍") for line in first[11:]) <= 500
-        check([first], 24, 80)
+def test_500_pods_fit_a_small_window() -> None:
+    """One character a pod, the title first, nothing wider than the window."""
+    facts = tuple(
+        pod_facts({"metadata": {"name": f"big-{n}", "namespace": "shop", "uid": str(n)}})
+        for n in range(500)
+    )
+    m = Managed(
+        key=CHECKOUT, obj={}, state=State.ROLLING, message="on its way", unit="", commit="",
+        path="", rollout=rollout(State.ROLLING, replicas=500, total=500), pods=facts,
+    )  # fmt: skip
+    style = Style(colour=True, unicode=True, width=80)
+    frame = fit_window(rollout_block(m, style), 80, 24, style)
+    assert "cloneset/checkout" in frame[0]
+    assert sum(line.count("○") for line in frame if "○○" in line) == 500
+    check([frame], 24, 80)
+
+
+def test_a_resized_terminal_is_filled_again(cluster: Path) -> None:
+    words = ["get", "pods", "big", "-n", "shop", "-w", "--kubeconfig", str(cluster)]
+    with (
+        applied(cluster, cloneset("v1", name="big", replicas=40)),
+        Terminal(words, environment()) as terminal,
+    ):
+        terminal.read_until(r"more lines.*\x1b\[J")
+        terminal.resize(10, 60)
+        terminal.read_until(r"\x1b\[J")
+        frames = terminal.frames()
+    assert (len(frames[0]), frames[0][0].split()[0]) == (24, "NAMESPACE")
+    assert len(frames[-1]) == 10
+    assert frames[-1][-1].startswith("… ")
+    check(frames[:1], 24, 80)
+    check(frames[-1:], 10, 60)
 
 
 def check(frames: list[list[str]], rows: int, columns: int) -> None:

