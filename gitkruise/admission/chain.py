@@ -17,7 +17,9 @@ from gitkruise.admission.config_objects import (
     secret_problems,
 )
 from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_problems
-from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
+from gitkruise.admission.protection import KINDS as PROTECTED
+from gitkruise.admission.protection import protect
+from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.admission.services import default_service, service_problems
 from gitkruise.admission.workloads import KINDS as WORKLOADS
 from gitkruise.admission.workloads import default_workload, workload_problems
@@ -59,7 +61,7 @@ def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:
 
 
 # What a kube-apiserver itself does to the kinds it serves comes first, then OpenKruise's webhooks;
-# later stages (sidecar injection, deletion protection) slot in behind.
+# sidecar injection slots in behind.
 STAGES: Final = (
     Stage(name="pods", kinds=_kinds("", "Pod"), mutate=default_pod, examine=pod_problems),
     Stage(
@@ -96,6 +98,12 @@ STAGES: Final = (
         kinds=_kinds("apps.kruise.io", "CloneSet"),
         mutate=default_cloneset,
         examine=cloneset_problems,
+    ),
+    Stage(
+        name="deletion protection",
+        kinds=PROTECTED,
+        operations=frozenset({DELETE}),
+        examine=protect,
     ),
 )
 

@@ -89,6 +89,8 @@ def parse_gates(text: str) -> Gates:
 
 def _consistent(gates: Gates) -> Gates:
     """Gates that rest on another one go with it, as in kruise-manager."""
+    if not gates.resources_deletion_protection:
+        gates = replace(gates, deletion_protection_for_crd_cascading_gate=False)
     if not gates.pod_webhook:
         gates = replace(
             gates,
