@@ -19,6 +19,9 @@ _SERVED: Final = {
     "ConfigMap": ResourceRef("", "v1", "configmaps"),
     "PersistentVolumeClaim": ResourceRef("", "v1", "persistentvolumeclaims"),
     "ControllerRevision": ResourceRef("apps", "v1", "controllerrevisions"),
+    "Deployment": ResourceRef("apps", "v1", "deployments"),
+    "ReplicaSet": ResourceRef("apps", "v1", "replicasets"),
+    "StatefulSet": ResourceRef("apps", "v1", "statefulsets"),
     "CloneSet": ResourceRef(KRUISE, "v1alpha1", "clonesets"),
     "ImagePullJob": ResourceRef(KRUISE, "v1alpha1", "imagepulljobs"),
 }

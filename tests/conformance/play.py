@@ -91,7 +91,8 @@ class Player:
             if "json" in asked:
                 self.api.json_patch(asked["kind"], asked["name"], asked["json"])
             else:
-                self.api.merge(asked["kind"], asked["name"], asked["merge"])
+                name = str(asked["name"]).replace("$NS", NAMESPACE)
+                self.api.merge(asked["kind"], name, asked["merge"])
         except ApiError as error:
             self.log.append({"rejected": error.status})
             return
@@ -100,6 +101,18 @@ class Player:
     def do_delete(self, asked: Obj) -> None:
         policy = asked.get("propagation", "Background")
         self.api.delete(asked["kind"], asked["name"], propagationPolicy=policy)
+
+    def do_try_delete(self, asked: Obj) -> None:
+        """Ask for a deletion that admission may refuse."""
+        name = str(asked["name"]).replace("$NS", NAMESPACE)
+        options: dict[str, Any] = {"dryRun": ["All"]} if asked.get("dryRun") else {}
+        options["propagationPolicy"] = asked.get("propagation", "Background")
+        try:
+            self.api.delete(asked["kind"], name, **options)
+        except ApiError as error:
+            self.log.append({"refused": error.status})
+            return
+        self.log.append({"deleted": "NS" if name == NAMESPACE else name})
 
     def do_index(self, _: Any) -> None:
         for at, pod in enumerate(self.api.list("Pod")):

@@ -16,12 +16,11 @@ TRACES: Final = json.loads((FOLDER / "traces.json").read_text())
 
 
 def scenarios() -> dict[str, Any]:
-    """By name; those about deletion protection belong to admission."""
+    """By name."""
     found: dict[str, Any] = {}
     for file in ("cloneset.yaml", "gates.yaml"):
         for doc in yaml.safe_load_all((FOLDER / file).read_text()):
-            if not doc["name"].startswith("protect-"):
-                found[doc["name"]] = doc
+            found[doc["name"]] = doc
     return found
 
 
