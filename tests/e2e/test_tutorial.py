@@ -62,6 +62,11 @@ class Shell:
             start_new_session=True,
         )
 
+    def kill(self) -> None:
+        """End the shell and what it left running; both hold the pipe that is read."""
+        with suppress(ProcessLookupError):  # nothing is left when all went well
+            os.killpg(self.process.pid, signal.SIGKILL)
+
     def run(self, code: str) -> str:
         """What the block prints. It must not fail."""
         assert self.process.stdin
@@ -69,7 +74,7 @@ class Shell:
         mark = "-- block done --"
         self.process.stdin.write(f"{code}\necho {mark!r}\n")
         self.process.stdin.flush()
-        stuck = threading.Timer(PATIENCE_S, self.process.kill)
+        stuck = threading.Timer(PATIENCE_S, self.kill)
         stuck.start()
         printed = ""
         for line in self.process.stdout:
@@ -123,8 +128,7 @@ def tutor(tmp_path: Path) -> Iterator[tuple[Shell, Cluster]]:
     try:
         yield shell, cluster
     finally:
-        with suppress(ProcessLookupError):  # nothing is left of it when all went well
-            os.killpg(shell.process.pid, signal.SIGKILL)
+        shell.kill()
         shell.process.wait(PATIENCE_S)
         for pipe in (shell.process.stdin, shell.process.stdout):
             if pipe:
