@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -37,6 +38,7 @@ from gitkruise.sandbox.inprocess import WorldTransport
 from gitkruise.sandbox.live import alongside, run_parts
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
+from gitkruise.world.cluster import World
 from gitkruise.world.profiles import FAST
 from tests.git.repos import Origin, make_origin, run_git
 from tests.worlds import SPACE, START, cloneset, empty_world, parts_of
@@ -98,14 +100,21 @@ class Wire(WorldTransport):
         ]
 
 
+@cache
+def _furnished() -> World:
+    """Three nodes, the namespace, and every kind a sandbox knows."""
+    world = empty_world()
+    bootstrap(world, START, nodes=3)
+    return world
+
+
 class Stage:
     """One unit, its repository and its cluster. `play` runs a script in virtual time."""
 
     def __init__(self, folder: Path, **spec: Any) -> None:
         self.origin: Origin = make_origin(folder)
         self.clock = ManualClock(START)
-        self.world = empty_world()
-        bootstrap(self.world, START, nodes=3)
+        self.world = _furnished().fork()
         self.cluster = Cluster(self.world, self.clock.now)
         self.wire = Wire(self.cluster)
         self.spec = msgspec.convert({"sourceRef": {"name": "src"}, **spec}, UnitSpec)

@@ -51,7 +51,7 @@ def preview_of(world: Any, before: Obj, after: Obj, now: Any) -> Any:
     return forecast
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(pairs())
 def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> None:
     before, after = pair
@@ -84,7 +84,7 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
     assert told.updated_after == lab.get(before)["status"].get("updatedReplicas", 0)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(pairs())
 def test_an_offline_preview_counts_the_same(pair: tuple[Obj, Obj]) -> None:
     before, after = pair
