@@ -49,7 +49,7 @@ def shape(text: str) -> list[str]:
     """What does not differ from run to run: no ids, times, ports, names, nor pods on their way."""
     lines = []
     for line in text.rstrip().splitlines():
-        if _moving(line) or re.match(r"  shop/\w+: ", line):
+        if _moving(line) or re.match(r"  shop/\w+: | {9}\w", line):
             continue
         lines.append(_normal(line).rstrip())
     return sorted(lines)  # CloneSets that become ready in one instant have no order
