@@ -12,7 +12,7 @@ from gitkruise.wire.times import format_time
 from gitkruise.world.cluster import World
 
 KRUISE: Final = "apps.kruise.io"
-_SERVED: Final = {
+SERVED: Final = {
     "Namespace": ResourceRef("", "v1", "namespaces"),
     "Node": ResourceRef("", "v1", "nodes"),
     "Pod": ResourceRef("", "v1", "pods"),
@@ -25,7 +25,7 @@ _SERVED: Final = {
     "CloneSet": ResourceRef(KRUISE, "v1alpha1", "clonesets"),
     "ImagePullJob": ResourceRef(KRUISE, "v1alpha1", "imagepulljobs"),
 }
-_CLUSTER_SCOPED: Final = frozenset({"Namespace", "Node"})
+CLUSTER_SCOPED: Final = frozenset({"Namespace", "Node"})
 
 
 class Api:
@@ -39,8 +39,8 @@ class Api:
         return format_time(self.now)
 
     def ask(self, verb: str, kind: str, name: str = "", **more: Any) -> Obj:
-        scope = "" if kind in _CLUSTER_SCOPED else self.namespace
-        request = ApiRequest(verb=verb, resource=_SERVED[kind], namespace=scope, name=name, **more)
+        scope = "" if kind in CLUSTER_SCOPED else self.namespace
+        request = ApiRequest(verb=verb, resource=SERVED[kind], namespace=scope, name=name, **more)
         return self.world.handle(request, self.now).body
 
     def create(self, obj: Obj) -> Obj:

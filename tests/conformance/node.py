@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from gitkruise.errors import Conflict, NotFound
+from gitkruise.errors import AlreadyExists, Conflict, NotFound
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 from tests.conformance.api import Api
@@ -31,7 +32,8 @@ class Node:
         self.frozen = False
         for name in self.names:
             meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
-            api.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
+            with suppress(AlreadyExists):
+                api.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
 
     def tick(self) -> bool:
         """True when anything changed."""

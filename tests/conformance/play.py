@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from gitkruise.admission.chain import admit
 from gitkruise.admission.request import AdmissionRequest
@@ -45,22 +45,46 @@ def gates_of(scenario: Obj) -> Gates:
     return parse_gates(",".join(f"{name}=true" for name in scenario.get("gates") or ()))
 
 
-class Player:
-    """One scenario on a fresh World. `log` is what a recording holds."""
+class Cluster(Protocol):
+    """Where a scenario is played: its API, and a way to let time pass there."""
 
-    def __init__(self, scenario: Obj) -> None:
-        gates = gates_of(scenario)
+    api: Any
 
+    def rest(self, span: timedelta) -> None:
+        """Let controllers finish, `span` pass, and controllers finish again."""
+        ...
+
+
+class Virtual:
+    """A fresh World with the CloneSet controller, in virtual time."""
+
+    def __init__(self, gates: Gates) -> None:
         def admitted(request: AdmissionRequest) -> Obj | None:
             return admit(request, gates)
 
+        world = World(load_catalog(), admit=admitted)
+        self.api = Api(world, NAMESPACE, START)
+        self._simulation = Simulation(world, (), (CLONESET,), gates, START)
+
+    def rest(self, span: timedelta) -> None:
+        simulation = self._simulation
+        simulation.run_until(self.api.now)
+        self.api.now += span
+        simulation.now = max(self.api.now, simulation.now)
+        simulation.run_until(self.api.now)
+
+
+class Player:
+    """One scenario on a cluster. `log` is what a recording holds."""
+
+    def __init__(self, scenario: Obj, cluster: Cluster | None = None) -> None:
         self.scenario = scenario
-        self.world = World(load_catalog(), admit=admitted)
-        self.api = Api(self.world, NAMESPACE, START)
-        meta = {"name": NAMESPACE}
+        self.cluster = cluster or Virtual(gates_of(scenario))
+        self.api = self.cluster.api
+        self.namespace: str = self.api.namespace
+        meta = {"name": self.namespace}
         self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
         self.node = Node(self.api, int(scenario.get("nodes") or 5))
-        self.simulation = Simulation(self.world, (), (CLONESET,), gates, START)
         self.log: list[Any] = []
 
     def play(self) -> list[Any]:
@@ -70,11 +94,7 @@ class Player:
         return self.log
 
     def pause(self, span: timedelta = QUIET) -> None:
-        """Let controllers finish, and time pass."""
-        self.simulation.run_until(self.api.now)
-        self.api.now += span
-        self.simulation.now = max(self.api.now, self.simulation.now)
-        self.simulation.run_until(self.api.now)
+        self.cluster.rest(span)
 
     # What a scenario may ask for
 
@@ -91,7 +111,7 @@ class Player:
             if "json" in asked:
                 self.api.json_patch(asked["kind"], asked["name"], asked["json"])
             else:
-                name = str(asked["name"]).replace("$NS", NAMESPACE)
+                name = str(asked["name"]).replace("$NS", self.namespace)
                 self.api.merge(asked["kind"], name, asked["merge"])
         except ApiError as error:
             self.log.append({"rejected": error.status})
@@ -104,7 +124,7 @@ class Player:
 
     def do_try_delete(self, asked: Obj) -> None:
         """Ask for a deletion that admission may refuse."""
-        name = str(asked["name"]).replace("$NS", NAMESPACE)
+        name = str(asked["name"]).replace("$NS", self.namespace)
         options: dict[str, Any] = {"dryRun": ["All"]} if asked.get("dryRun") else {}
         options["propagationPolicy"] = asked.get("propagation", "Background")
         try:
@@ -112,7 +132,7 @@ class Player:
         except ApiError as error:
             self.log.append({"refused": error.status})
             return
-        self.log.append({"deleted": "NS" if name == NAMESPACE else name})
+        self.log.append({"deleted": "NS" if name == self.namespace else name})
 
     def do_index(self, _: Any) -> None:
         for at, pod in enumerate(self.api.list("Pod")):

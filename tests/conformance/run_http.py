@@ -1,0 +1,202 @@
+"""Plays recorded scenarios against an API server: python -m tests.conformance.run_http URL TOKEN.
+
+The server runs the CloneSet controller, and neither kubelet nor scheduler: this program plays
+both. `--gates A,B` chooses the scenarios recorded under exactly these gates; `--only NAME` (may
+be repeated) some of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from gitkruise.errors import ApiError, Forbidden, NotFound, api_error
+from gitkruise.wire.names import Obj
+from gitkruise.wire.request import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from gitkruise.wire.times import format_time
+from tests.conformance.api import CLUSTER_SCOPED, SERVED
+from tests.conformance.play import Player, even
+
+FOLDER: Final = Path(__file__).parent
+# Where the claim goes depends on whether the controller saw its pod terminate before it was gone.
+RACES: Final = frozenset({"pvc-not-reused-when-disabled"})
+QUIET_S, POLL_S, LIMIT_S = 0.7, 0.1, 20.0
+_WATCHED: Final = ("CloneSet", "Pod", "ControllerRevision", "PersistentVolumeClaim", "ImagePullJob")
+_LEFT: Final = ("CloneSet", "Deployment", "ReplicaSet", "StatefulSet", "Pod")
+
+
+class HttpApi:
+    """One namespace of a server, with the requests of tests.conformance.api.Api."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.namespace = "conf-" + uuid.uuid4().hex[:8]
+        self._url, self._token = url.rstrip("/"), token
+        self._trust = ssl._create_unverified_context()
+
+    @property
+    def stamp(self) -> str:
+        return format_time(datetime.now(UTC))  # noqa: TID251  a kubelet's clock
+
+    def ask(self, method: str, path: str, body: Any = None, content: str = "") -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self._token}"}
+        headers |= {"Content-Type": content or "application/json"} if data else {}
+        url = self._url + path
+        request = urllib.request.Request(url, data=data, headers=headers, method=method)
+        try:
+            with urllib.request.urlopen(request, context=self._trust, timeout=60) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            raise _refusal(error) from None
+
+    def path(self, kind: str, name: str = "", subresource: str = "") -> str:
+        ref = SERVED[kind]
+        root = f"/apis/{ref.group}/{ref.version}" if ref.group else f"/api/{ref.version}"
+        space = "" if kind in CLUSTER_SCOPED else f"/namespaces/{self.namespace}"
+        rest = "".join(f"/{part}" for part in (name, subresource) if part)
+        return f"{root}{space}/{ref.plural}{rest}"
+
+    def create(self, obj: Obj) -> Obj:
+        made: Obj = self.ask("POST", self.path(obj["kind"]), obj)
+        return made
+
+    def list(self, kind: str) -> list[Obj]:
+        found: list[Obj] = self.ask("GET", self.path(kind))["items"]
+        return sorted(found, key=lambda obj: str(obj["metadata"]["name"]))
+
+    def find(self, kind: str, name: str) -> Obj | None:
+        with suppress(NotFound):
+            found: Obj = self.ask("GET", self.path(kind, name))
+            return found
+        return None
+
+    def merge(self, kind: str, name: str, patch: Obj) -> None:
+        self.ask("PATCH", self.path(kind, name), patch, MERGE_PATCH)
+
+    def json_patch(self, kind: str, name: str, operations: Any) -> None:
+        self.ask("PATCH", self.path(kind, name), operations, JSON_PATCH)
+
+    def patch_status(self, kind: str, name: str, patch: Obj) -> None:
+        self.ask("PATCH", self.path(kind, name, "status"), patch, STRATEGIC_PATCH)
+
+    def bind(self, name: str, binding: Obj) -> None:
+        self.ask("POST", self.path("Pod", name, "binding"), binding)
+
+    def delete(self, kind: str, name: str, **options: Any) -> None:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+        self.ask("DELETE", self.path(kind, name), body)
+
+
+def _refusal(error: urllib.error.HTTPError) -> ApiError:
+    return api_error(json.load(error), error.code)
+
+
+class Live:
+    """A server in real time. Controllers have finished when nothing changed for a while."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.api = HttpApi(url, token)
+
+    def rest(self, span: timedelta) -> None:
+        self._settle()
+        time.sleep(span.total_seconds())
+        self._settle()
+
+    def _settle(self) -> None:
+        end, last, since = time.monotonic() + LIMIT_S, self._versions(), time.monotonic()
+        while time.monotonic() - since < QUIET_S and time.monotonic() < end:
+            time.sleep(POLL_S)
+            now = self._versions()
+            if now != last:
+                last, since = now, time.monotonic()
+
+    def _versions(self) -> list[str]:
+        return [
+            obj["metadata"]["uid"] + obj["metadata"]["resourceVersion"]
+            for kind in _WATCHED
+            for obj in self.api.list(kind)
+        ]
+
+    def clear(self) -> None:
+        """Leave no controller work behind; a protected or a vanished object may stay as it is."""
+        for kind in _LEFT:
+            for obj in self.api.list(kind):
+                with suppress(NotFound, Forbidden):
+                    self.api.delete(kind, obj["metadata"]["name"], gracePeriodSeconds=0)
+
+
+def difference(scenario: Obj, recorded: Sequence[Any], url: str, token: str) -> str:
+    """How what the server does differs from the recording; "" when it does not."""
+    live = Live(url, token)
+    try:
+        played = even(Player(scenario, live).play())
+    finally:
+        live.clear()
+    wanted = even(recorded)
+    if scenario["name"].startswith("protect-"):
+        played, wanted = _verdicts(played), _verdicts(wanted)
+    if scenario["name"] in RACES:
+        played, wanted = _without_claims(played), _without_claims(wanted)
+    for at, (mine, theirs) in enumerate(zip(played, wanted, strict=False)):
+        if mine != theirs:
+            return f"observation {at}\n  want {json.dumps(theirs)}\n  got  {json.dumps(mine)}"
+    return "" if len(played) == len(wanted) else f"{len(played)} observations, not {len(wanted)}"
+
+
+def _without_claims(log: Sequence[Any]) -> list[Any]:
+    return [{k: v for k, v in wave.items() if k != "pvcs"} for wave in log]
+
+
+def _verdicts(log: Sequence[Any]) -> list[Any]:
+    """What became of deletions: the recorded cluster ran no controller of built-in kinds."""
+    return [wave for wave in log if wave.keys() & {"refused", "deleted", "rejected"}]
+
+
+def scenarios(gates: Sequence[str], only: Sequence[str]) -> list[Obj]:
+    return [
+        doc
+        for file in ("cloneset.yaml", "gates.yaml")
+        for doc in yaml.safe_load_all((FOLDER / file).read_text())
+        if set(doc.get("gates") or ()) == set(gates) and (not only or doc["name"] in only)
+    ]
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description="Play recorded scenarios against an API server.")
+    parser.add_argument("url")
+    parser.add_argument("token")
+    parser.add_argument("--gates", default="")
+    parser.add_argument("--only", action="append", default=[])
+    asked = parser.parse_args(arguments)
+    traces = json.loads((FOLDER / "traces.json").read_text())
+    failed = 0
+    chosen = scenarios([g for g in asked.gates.split(",") if g], asked.only)
+    for scenario in chosen:
+        name = scenario["name"]
+        found = difference(scenario, traces[name], asked.url, asked.token)
+        failed += bool(found)
+        say(f"DIFF  {name} at {found}" if found else f"ok    {name}")
+    say(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

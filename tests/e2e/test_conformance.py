@@ -1,0 +1,41 @@
+"""A sandbox without kubelet does over HTTPS what was recorded from OpenKruise."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conformance.run_http import FOLDER, difference, scenarios
+from tests.e2e.cluster import sandbox
+
+pytestmark = pytest.mark.e2e
+GATES = (
+    "CloneSetPartitionRollback",
+    "PreDownloadImageForInPlaceUpdate",
+    "ImagePullJobGate",
+    "ResourcesDeletionProtection",
+    "DeletionProtectionForCRDCascadingGate",
+)
+SUBSET = ("scale-out-and-in", "protect-CloneSet-Cascading", "protect-ReplicaSet-Always")
+
+
+@pytest.mark.parametrize("gates", [(), GATES], ids=["default gates", "all gates"])
+def test_server_does_what_was_recorded(tmp_path: Path, gates: tuple[str, ...]) -> None:
+    """A few scenarios; all of them with CONFORMANCE=all."""
+    everything = os.environ.get("CONFORMANCE") == "all"  # noqa: TID251  the target chooses
+    traces = json.loads((FOLDER / "traces.json").read_text())
+    flags = ["--no-kubelet", "--feature-gates", ",".join(f"{g}=true" for g in gates)]
+    with sandbox(tmp_path, *flags[: 3 if gates else 1]) as cluster:
+        config = yaml.safe_load(cluster.kubeconfig.read_text())
+        url = config["clusters"][0]["cluster"]["server"]
+        token = config["users"][0]["user"]["token"]
+        found = {
+            scenario["name"]: difference(scenario, traces[scenario["name"]], url, token)
+            for scenario in scenarios(gates, () if everything else SUBSET)
+        }
+    assert found
+    assert not {name: text for name, text in found.items() if text}
