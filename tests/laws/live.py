@@ -10,7 +10,7 @@ from random import Random  # noqa: TID251  faults are drawn from the seed of a t
 from typing import Final
 
 from gitkruise.controller.controllers import Controllers, Options
-from gitkruise.errors import ApiError, Conflict, GatewayTimeout, Unavailable, WatchExpired
+from gitkruise.errors import Conflict, GatewayTimeout, Unavailable, WatchExpired
 from gitkruise.kube.clock import ManualClock
 from gitkruise.kube.data import load_catalog
 from gitkruise.planner.workloads import CLONESET
@@ -39,8 +39,7 @@ def parts() -> list[Part]:
 class Wire:
     """Implements kube.transport.Transport. Faults are drawn until `until`, by seed.
 
-    From write number `stop_at` on nothing is sent: `stopped` tells, and nobody is answered
-    (`answer_last`: that write itself is still carried out).
+    From write number `stop_at` on nothing is sent: `stopped` tells, and nobody is answered.
     """
 
     def __init__(self, cluster: Cluster, clock: ManualClock, judge: Judge) -> None:
@@ -48,7 +47,6 @@ class Wire:
         self.random: Random | None = None
         self.until: datetime | None = None
         self.stop_at = 0
-        self.answer_last = False
         self.stopped = asyncio.Event()
 
     def _fault(self, kinds: tuple[str, ...]) -> str:
@@ -59,9 +57,6 @@ class Wire:
     async def send(self, request: ApiRequest) -> ApiReply:
         writes = request.verb not in {"get", "list"} and request.resource.plural != "events"
         if writes and self.stop_at and len(self._judge.writes) + 1 >= self.stop_at:
-            if self.answer_last and not self.stopped.is_set():
-                self._judge.look(request, self._clock.now())
-                await self._try(request)
             self.stopped.set()
             await asyncio.Event().wait()
         fault = self._fault(SEND_FAULTS)
@@ -74,12 +69,6 @@ class Wire:
         if fault == "lost":
             raise GatewayTimeout("the answer was lost")
         return reply
-
-    async def _try(self, request: ApiRequest) -> None:
-        try:
-            await self._inner.send(request)
-        except ApiError:  # nobody is there to hear it
-            return
 
     async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         async with aclosing(self._inner.watch(request)) as events:
@@ -109,14 +98,13 @@ def play(
     seed: int | None = None,
     faults: timedelta = timedelta(minutes=2),
     stop_at: int = 0,
-    answer_last: bool = False,
     lasts: timedelta = timedelta(minutes=20),
     after: Callable[[Controllers], None] = lambda _: None,
 ) -> None:
     """Live through `write` for `lasts`; `after` looks at the controllers at the end.
 
-    `seed` draws faults for as long as `faults`. At write number `stop_at` the controller is
-    killed (before it, or after it and before its answer) and another one takes over.
+    `seed` draws faults for as long as `faults`. Before write number `stop_at` the controller is
+    killed (whether it heard of the one before makes no difference then), and another takes over.
     """
     clock = ManualClock(now)
     cluster = Cluster(world, clock.now)
@@ -132,7 +120,7 @@ def play(
             running = group.create_task(run_parts(cluster, parts(), clock))
             if stop_at:
                 first = wire()
-                first.stop_at, first.answer_last = stop_at, answer_last
+                first.stop_at = stop_at
                 await _killed(group, first, clock, write, cluster)
             else:
                 await WorldTransport(cluster).send(write)

@@ -1,4 +1,4 @@
-"""What a plan promises is what the live controller then does: the pods, their order, the waves.
+"""What a plan promises is what the live controller then does: the pods, the waves, their order.
 
 A failure prints the line that plays its case again; more cases:
 HYPOTHESIS_PROFILE=night pytest tests/laws/test_prediction.py

@@ -84,7 +84,10 @@ def test_x24_a_template_of_old_brings_its_revision_back() -> None:
     assert made.status["updatedReplicas"] == 5
 
 
-CLAIM: Final = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+CLAIM: Final[dict[str, Any]] = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"]},
+}
 
 
 def test_x25_claim_templates_alone_change_nothing() -> None:
@@ -329,3 +332,19 @@ def test_x33_live_a_pod_scaled_in_takes_its_claims_along() -> None:
     lab.run()
     kind = GroupKind("", "PersistentVolumeClaim")
     assert len(lab.world.objects(kind, SPACE)) == len(lab.pods()) == 1
+
+
+def test_r2_unavailable_pods_are_replaced_at_the_pace_of_the_budget() -> None:
+    """However many are down: no more than maxUnavailable new ones are waited for at a time."""
+    raw = cloneset(update={"maxUnavailable": 2}, status=ROLLING)
+    assert kinds(plan(raw, pods("5o-", MARKS))) == ["Patch Pod"] * 2
+    assert kinds(plan(raw, pods("2o-x 3o-", MARKS))) == ["Delete Pod"] * 2
+    assert kinds(plan(raw, pods("3o- 2n-", MARKS))) == []
+
+
+def test_r6_a_rollback_takes_the_broken_pods_and_no_healthy_one() -> None:
+    status = {"currentRevision": OLD_NAME, "updateRevision": NEW_NAME}
+    raw = cloneset(template=OLD, update={"maxUnavailable": 3}, status=status)
+    made = plan(raw, pods("3o+ 2n-", MARKS))
+    touched = [a.key.name for a in made.actions if isinstance(a, Patch) and a.key.kind == "Pod"]
+    assert touched == ["web-003", "web-004"]
