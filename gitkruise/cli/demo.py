@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import click
 
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.style import Style
+from gitkruise.cli.verb import Verb
 from gitkruise.errors import Finding, TimedOut, UsageProblem
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ PATIENCE_S: Final = 120.0  # a chapter that takes longer has failed
 CLUSTER: Final = "sandbox"
 
 
-@click.command()
+@click.command(cls=Verb, exits=(6,))
 @click.option(
     "--keep",
     type=click.Path(path_type=Path),
@@ -264,7 +267,8 @@ class _Telling:
             "  edit `partition` or an image in apps/checkout/cloneset.yaml; git commit -a; git push"
         )
         say(f"  export KUBECONFIG={kubeconfig}")
-        say("  gitkruise status              kubectl get clonesets,pods -n shop")
+        say(f"  {_own_name()} status")
+        say("  kubectl get clonesets,pods -n shop")
         say("Ctrl-C to quit.")
 
 
@@ -279,6 +283,14 @@ def _pointed_at(config: Config, bare: Path) -> Config:
         for name, source in config.sources.items()
     }
     return msgspec.structs.replace(config, sources=sources)
+
+
+def _own_name() -> str:
+    """How this program is called from another terminal."""
+    if shutil.which("gitkruise"):
+        return "gitkruise"
+    here = Path(sys.argv[0])
+    return str(here.resolve()) if here.name == "gitkruise" else f"{sys.executable} -m gitkruise"
 
 
 def _minutes(seconds: float) -> str:

@@ -22,4 +22,4 @@ def findings_of(error: GitkruiseError) -> tuple[Finding, ...]:
         return error.findings
     if isinstance(error, ApiError):
         return (Finding(code="GK4001", message=f"the API server says: {error.message}"),)
-    return (Finding(code="GK9001", message=str(error) or type(error).__name__),)
+    return (Finding(code="GK9011", message=str(error) or type(error).__name__),)

@@ -98,7 +98,7 @@ class Verb(click.Command):
 
 
 def duration_type(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
-    """Callback of options that take a Go duration. Raises UsageProblem GK7016."""
+    """Callback of options that take a Go duration. Raises UsageProblem GK7005."""
     from gitkruise.wire.times import parse_duration  # noqa: PLC0415  only where there is one
 
     try:
@@ -106,6 +106,6 @@ def duration_type(_: click.Context, parameter: click.Parameter, text: str | None
             parse_duration(text)
     except ValueError as error:
         raise UsageProblem(
-            Finding(code="GK7016", message=f"{parameter.opts[-1]}: {error}")
+            Finding(code="GK7005", message=f"{parameter.opts[-1]}: {error}")
         ) from None
     return text

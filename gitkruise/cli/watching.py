@@ -148,7 +148,7 @@ def _late(until: Until, found: Sequence[Managed]) -> Finding:
     open_ = [m for m in found if m.state not in SETTLED]
     shown = "; ".join(f"{m.key.name} is {m.state}: {m.message}" for m in open_[:3])
     return Finding(
-        code="GK7016",
+        code="GK7019",
         message=f"not done after {until.limit}",
         notes=(("seen", shown or "nothing"), ("unchanged", "the rollout goes on")),
     )

@@ -238,7 +238,7 @@ class _Reading:
             if not isinstance(item, dict):
                 self._bad(inner, "GK2002", "an item of this List is not an object", ())
             elif str(item.get("kind")).endswith("List") and "items" in item:
-                self._bad(inner, "GK2009", "a List inside a List is not read", ("kind",))
+                self._bad(inner, "GK2010", "a List inside a List is not read", ("kind",))
             else:
                 yield dataclasses.replace(inner, line=inner.place().line)
 

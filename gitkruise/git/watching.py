@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,9 @@ _NAMES: Final = frozenset({"HEAD", "packed-refs"})
 _READING: Final = frozenset({"opened", "closed_no_write"})
 _FILES_MAX: Final = 100_000
 _STOP_S: Final = 5.0
+
+# A folder made while it is being walked is met twice; watchdog says so and goes on rightly.
+warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning, r"watchdog\.")
 
 
 async def ref_changes(repository: Repository, *, poll_s: float = 1.0) -> AsyncGenerator[None, None]:

@@ -195,8 +195,8 @@ def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
 
 
 def _not_yet(document: Document, kind: str) -> Iterator[Finding]:
-    for path in LATER[kind]:
-        if get(document.obj, "spec", *path):
+    for path, default in LATER[kind].items():
+        if get(document.obj, "spec", *path, default=default) != default:
             yield Finding(
                 code="GK7006",
                 message=f"spec.{_dotted(path)} is not acted on by this version",

@@ -46,7 +46,7 @@ class Connection:
     def ssl_context(self) -> ssl.SSLContext | None:
         """TLS 1.2 or later with host names checked; None for plain http.
 
-        Raises ClusterFailed GK4102 when a certificate or key is not one.
+        Raises ClusterFailed GK4106 when a certificate or key is not one.
         """
         if not self.server.startswith("https://"):
             return None
@@ -65,7 +65,7 @@ class Connection:
 
 
 def explicit(server: str, *, token: str = "", ca_pem: str = "") -> Connection:
-    """A server spelled out. Raises ClusterFailed GK4102 when `server` is no http(s) address."""
+    """A server spelled out. Raises ClusterFailed GK4106 when `server` is no http(s) address."""
     parts = urlsplit(server)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise kubeconfig.broken(
@@ -96,7 +96,7 @@ def in_cluster(environ: Mapping[str, str], root: Path = SERVICE_ACCOUNT) -> Conn
 def from_kubeconfig(paths: Sequence[Path], *, context: str = "") -> Connection:
     """The chosen (or current) context of one or several kubeconfig files, merged as kubectl does.
 
-    Raises ClusterFailed: GK4102 a file cannot be read or is no kubeconfig, GK4103 no such context.
+    Raises ClusterFailed: GK4106 a file cannot be read or is no kubeconfig, GK4103 no such context.
     """
     config = kubeconfig.merged(paths)
     chosen = kubeconfig.choose(config, context)
@@ -118,7 +118,7 @@ def from_kubeconfig(paths: Sequence[Path], *, context: str = "") -> Connection:
 def find(environ: Mapping[str, str], *, kubeconfig_file: str = "", context: str = "") -> Connection:
     """As kubectl finds its cluster: the flag, $KUBECONFIG, ~/.kube/config, then the pod's own.
 
-    Raises ClusterFailed GK4102 when there is none, and what `from_kubeconfig` raises.
+    Raises ClusterFailed GK4106 when there is none, and what `from_kubeconfig` raises.
     """
     named = kubeconfig_file or environ.get("KUBECONFIG", "")
     if named:

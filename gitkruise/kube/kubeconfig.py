@@ -48,7 +48,7 @@ def merged(paths: Sequence[Path]) -> dict[str, Any]:
     """The files as one: the first to name an entry (or the current context) wins.
 
     Relative file names in it become absolute, from the folder of the file that holds them.
-    Raises ClusterFailed GK4102 for a file that cannot be read or is no kubeconfig.
+    Raises ClusterFailed GK4106 for a file that cannot be read or is no kubeconfig.
     """
     whole: dict[str, Any] = {
         "apiVersion": "v1",
@@ -72,7 +72,7 @@ def merged(paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def choose(config: Mapping[str, Any], context: str = "") -> Chosen:
-    """The named or current context. Raises ClusterFailed GK4102, GK4103."""
+    """The named or current context. Raises ClusterFailed GK4106, GK4103."""
     names = tuple(entry["name"] for entry in config["contexts"])
     name = context or config["current-context"]
     if not name and len(names) == 1:
@@ -108,9 +108,9 @@ def choose(config: Mapping[str, Any], context: str = "") -> Chosen:
 
 
 def broken(message: str, why: str, next_step: str = "kubectl config view") -> ClusterFailed:
-    """GK4102: the way to the cluster is not described well enough to try it."""
+    """GK4106: the way to the cluster is not described well enough to try it."""
     notes = (("", why), ("unchanged", "nothing was read or written"), ("next", next_step))
-    return ClusterFailed(Finding(code="GK4102", message=message, notes=notes))
+    return ClusterFailed(Finding(code="GK4106", message=message, notes=notes))
 
 
 def _no_context(what: str, names: Sequence[str]) -> ClusterFailed:

@@ -224,22 +224,36 @@ DURATIONS: Final = {
     "Receiver": (),
 }
 
-# Understood by the schema and not acted on by this version: setting one is refused, so that
-# nobody believes in a guard that is not there.
-LATER: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
-    "GitSource": (("verify",), ("ref", "semver")),
-    "Unit": (
-        ("render", "substitute"),
-        ("render", "decryption"),
-        ("serviceAccountName",),
-        ("dependsOn",),
-        ("drift", "ignore"),
-        ("health", "exprs"),
-        ("windows",),
-        ("promotion",),
-    ),
-    "Sink": (("git", "signing"), ("forge",), ("notify",)),
-    "Receiver": (),
+# Understood by the schema and not acted on by this version: giving one another value than its
+# default is refused, so that nobody believes in a guard that is not there.
+LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
+    "GitSource": {("verify",): None, ("ref", "semver"): ""},
+    "Unit": {
+        ("render", "substitute"): None,
+        ("render", "decryption"): None,
+        ("serviceAccountName",): "",
+        ("dependsOn",): [],
+        ("apply", "replace"): "never",
+        ("prune", "timeout"): "5m",
+        ("prune", "deletionPolicy"): "MirrorPrune",
+        ("drift", "ignore"): [],
+        ("health", "timeout"): "10m",
+        ("health", "failFast"): True,
+        ("health", "exprs"): [],
+        ("workloads", "onPlanChange"): "warn",
+        ("approval",): "never",
+        ("onFailure",): "hold",
+        ("windows",): [],
+        ("promotion",): None,
+    },
+    "Sink": {
+        ("git", "secretRef"): None,
+        ("git", "signing"): None,
+        ("git", "detail"): "workload",
+        ("forge",): None,
+        ("notify",): [],
+    },
+    "Receiver": {("type",): None},
 }
 
 

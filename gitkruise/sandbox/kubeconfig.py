@@ -63,12 +63,12 @@ def write_private(path: Path, data: bytes) -> None:
 def written(path: Path, text: str) -> Iterator[None]:
     """`text` at `path` while the block lasts; removed after it unless somebody changed it.
 
-    Raises UsageProblem GK7006 rather than overwrite a kubeconfig that is not a sandbox's.
+    Raises UsageProblem GK7018 rather than overwrite a kubeconfig that is not a sandbox's.
     """
     if path.exists() and not path.read_text().startswith(MARK):
         raise UsageProblem(
             Finding(
-                code="GK7006",
+                code="GK7018",
                 message=f"{path} is not a kubeconfig of a sandbox",
                 notes=(
                     ("why", "writing it would lose the clusters and users it holds"),

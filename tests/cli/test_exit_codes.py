@@ -115,7 +115,7 @@ def test_5_an_unreachable_cluster(gk: Caller, command: str) -> None:
 
 def test_5_no_cluster_at_all(gk: Caller) -> None:
     ended = gk("status")
-    assert (ended.code, "GK4102" in ended.err) == (5, True)
+    assert (ended.code, "GK4106" in ended.err) == (5, True)
 
 
 def test_5_no_sandbox_to_use(gk: Caller) -> None:

@@ -62,7 +62,7 @@ def test_lists_are_expanded_once(origin: Origin, repository: Repository) -> None
     manifests = read_desired(repository, origin.commit({"l.yaml": text}))
     assert names(manifests) == ["a", "b"]
     assert [str(document) for document in manifests.documents] == ["l.yaml:4", "l.yaml:5"]
-    assert codes(manifests) == ["GK2009", "GK2002"]
+    assert codes(manifests) == ["GK2010", "GK2002"]
 
 
 SHAPES = [

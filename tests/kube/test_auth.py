@@ -124,16 +124,16 @@ def test_an_exec_plugin(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "context", "error"),
     [
-        ("", "", "GK4102: .*config is no kubeconfig"),
-        ("[1, 2]", "", "GK4102: .*config is no kubeconfig"),
-        ("a: [", "", "GK4102: .*config is no kubeconfig"),
-        ("users: [{}]", "", "GK4102: .*config is no kubeconfig"),
+        ("", "", "GK4106: .*config is no kubeconfig"),
+        ("[1, 2]", "", "GK4106: .*config is no kubeconfig"),
+        ("a: [", "", "GK4106: .*config is no kubeconfig"),
+        ("users: [{}]", "", "GK4106: .*config is no kubeconfig"),
         (config(prod={}), "test", 'GK4103: there is no context "test"'),
         ({**config(prod={}, b={}), "current-context": ""}, "", "GK4103: no current context"),
-        ({**config(prod={}), "clusters": []}, "", "GK4102: the kubeconfig has no cluster 'c'"),
-        ({**config(prod={}), "users": []}, "", "GK4102: the kubeconfig has no user 'prod'"),
-        (config(prod={"client-key-data": "?"}), "", "GK4102: client-key-data .* no base64"),
-        (config(prod={"client-key": "none"}), "", "GK4102: cannot read .*none"),
+        ({**config(prod={}), "clusters": []}, "", "GK4106: the kubeconfig has no cluster 'c'"),
+        ({**config(prod={}), "users": []}, "", "GK4106: the kubeconfig has no user 'prod'"),
+        (config(prod={"client-key-data": "?"}), "", "GK4106: client-key-data .* no base64"),
+        (config(prod={"client-key": "none"}), "", "GK4106: cannot read .*none"),
     ],
     ids=[
         "empty",
@@ -192,11 +192,11 @@ def test_the_order_of_search(tmp_path: Path) -> None:
     environ = {"KUBECONFIG": f"{tmp_path}/none:{two}"}
     assert auth.find(environ).context == "two"
     assert auth.find(environ, kubeconfig_file=str(one)).context == "one"
-    with pytest.raises(ClusterFailed, match=r"GK4102: cannot read .*/gone"):
+    with pytest.raises(ClusterFailed, match=r"GK4106: cannot read .*/gone"):
         auth.find(environ, kubeconfig_file=str(tmp_path / "gone"))
 
 
 @pytest.mark.parametrize("server", ["10.0.0.1:6443", "ftp://x", "https://", ""])
 def test_a_server_must_be_an_address(server: str) -> None:
-    with pytest.raises(ClusterFailed, match="GK4102"):
+    with pytest.raises(ClusterFailed, match="GK4106"):
         auth.explicit(server)

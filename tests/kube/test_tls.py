@@ -71,5 +71,5 @@ def test_untrusted_servers(tmp_path: Path, shown: Pair, trusts_it: bool, words: 
 
 def test_a_broken_authority_is_named() -> None:
     connection = replace(explicit("https://127.0.0.1:1"), ca_pem="-----BEGIN nothing")
-    with pytest.raises(ClusterFailed, match=r"GK4102: a certificate or key for 127\.0\.0\.1:1"):
+    with pytest.raises(ClusterFailed, match=r"GK4106: a certificate or key for 127\.0\.0\.1:1"):
         connection.ssl_context()
