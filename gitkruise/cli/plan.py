@@ -235,7 +235,6 @@ def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) ->
 
 async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Made:
     from gitkruise.gitops.preview import (  # noqa: PLC0415  imports the model cluster
-        CLONESET,
         Preview,
         changes_between,
         live_world,
@@ -243,6 +242,7 @@ async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Ma
         with_live,
     )
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
+    from gitkruise.model.cloneset import CLONESET  # noqa: PLC0415
 
     assert wishes.cluster is not None
     catalog = load_catalog()

@@ -37,7 +37,11 @@ _TELLING: Final = re.compile(r"(fatal|error|ssh|remote|.*denied|.*failed)\b", re
 def remote_failure(url: str, result: Result, *, tries: int, timeout_s: float) -> SourceFailed:
     """The error for a git command that talked to `url` and failed. `tries` counts in a row."""
     said = _said(result, timeout_s)
-    code, message, next_step = "GK3101", "cannot reach the git remote {url}", "see what git ls-remote says"
+    code, message, next_step = (
+        "GK3101",
+        "cannot reach the git remote {url}",
+        "see what git ls-remote says",
+    )
     for pattern, *kind in _KINDS:
         if not result.stopped and pattern.search(result.errors):
             code, message, next_step = kind

@@ -11,22 +11,22 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding
 from gitkruise.model.change import Desired, FieldChange
+from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.planner.json_diff import Operation, json_diff
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.planner.sync.summary import shown
-from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.names import Obj
 from gitkruise.wire.normal_form import Malformed, default_template
 from gitkruise.wire.paths import get
 
 REFUSAL: Final = "InPlaceOnly update strategy type"  # the webhook's words, which ours replace
-_CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 _TEMPLATE: Final = ("spec", "template")
 
 
 def in_place_problems(desired: Desired, old: Obj, gates: Gates) -> Iterator[Finding]:
     """One finding for each field of the pods' spec that would need new pods."""
-    if desired.key.group_kind != _CLONESET or _policy(desired.obj) != "InPlaceOnly":
+    if desired.key.group_kind != CLONESET or _policy(desired.obj) != "InPlaceOnly":
         return
     try:
         before, after = (_spec(obj) for obj in (old, desired.obj))

@@ -11,11 +11,12 @@ from gitkruise.errors import Finding, Reported
 from gitkruise.gitops.apply import Sent, ensure_namespace
 from gitkruise.gitops.claims import Claims
 from gitkruise.gitops.intake import Intake, Reader
-from gitkruise.gitops.live import CLONESET, LiveView
+from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.observe import Observation
 from gitkruise.gitops.preflight import brought, check_updates, refusals, testable, unreachable
 from gitkruise.kube.clock import Clock
 from gitkruise.model.change import Desired, DesiredSet
+from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.document import Commit
 from gitkruise.model.settings import Gates
 

@@ -16,14 +16,13 @@ from gitkruise.kube.store import Store
 from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Feed
 from gitkruise.model.pod import POD
+from gitkruise.planner.revisions import REVISION
 from gitkruise.planner.sync.marks import UNIT
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import ApiRequest
 
 log = logging.getLogger(__name__)
-REVISION: Final = GroupKind("apps", "ControllerRevision")
-CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything is decided
 # Served under several names or never applied: scanning them for our label finds nothing new.
 _NOT_OURS: Final = frozenset(

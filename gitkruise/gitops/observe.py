@@ -11,10 +11,12 @@ from gitkruise.admission.conversion import CONVERSIONS, convert
 from gitkruise.errors import Finding
 from gitkruise.kube.store import Seen, Store
 from gitkruise.model.change import Change, Desired, DesiredSet, Live, SyncPlan
+from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.record import DriftRecord, ObjectRecord, Rollout
 from gitkruise.model.states import State, worst
 from gitkruise.planner.health import Health, Phase, health
+from gitkruise.planner.revisions import REVISION
 from gitkruise.planner.rollouts import observe_rollout
 from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.summary import shown
@@ -22,8 +24,6 @@ from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import format_time
 
-CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
-REVISION: Final = GroupKind("apps", "ControllerRevision")
 STATE_OF: Final = {
     Phase.CURRENT: State.DONE,
     Phase.IN_PROGRESS: State.ROLLING,

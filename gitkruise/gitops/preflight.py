@@ -9,12 +9,13 @@ from gitkruise.errors import Finding
 from gitkruise.gitops.apply import Sent
 from gitkruise.gitops.check import check_object
 from gitkruise.model.change import Desired, DesiredSet
+from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 
 # Kinds whose update rules we know as well as the server does; others are left to its dry run.
-_OURS: Final = frozenset({GroupKind("apps.kruise.io", "CloneSet")})
+_OURS: Final = frozenset({CLONESET})
 NAMESPACE: Final = GroupKind("", "Namespace")
 _UNSERVED, _UNREACHABLE = "GK4201", "GK4102"
 

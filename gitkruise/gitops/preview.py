@@ -18,7 +18,9 @@ from gitkruise.errors import ApiError, Finding
 from gitkruise.kube.rawobject import thaw
 from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Change, ChangeKind, Desired
+from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.settings import Gates
+from gitkruise.planner.revisions import REVISION
 from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.marks import MANAGER
 from gitkruise.wire.catalog import Catalog, Kind
@@ -28,7 +30,6 @@ from gitkruise.world.cluster import World
 from gitkruise.world.preview import Forecast, predict, settle
 from gitkruise.world.scheduler import add_nodes
 
-CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 NAMESPACE: Final = GroupKind("", "Namespace")
 # What a rollout can depend on; everything else of the cluster plays no part in it.
 _STAGE: Final = (
@@ -37,7 +38,7 @@ _STAGE: Final = (
     GroupKind("", "Pod"),
     GroupKind("", "ConfigMap"),
     GroupKind("", "PersistentVolumeClaim"),
-    GroupKind("apps", "ControllerRevision"),
+    REVISION,
     CLONESET,
 )
 _NODES: Final = 5  # of an offline preview

@@ -11,6 +11,7 @@ from gitkruise.gitops.intake import Intake
 from gitkruise.gitops.observe import Observation, drift_records, object_records, unit_state
 from gitkruise.kube.clock import Clock
 from gitkruise.model.change import Desired, SyncPlan
+from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.config import Unit
 from gitkruise.model.document import Commit
 from gitkruise.model.record import RolloutStep, UnitRecord
@@ -19,9 +20,8 @@ from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.steps import begin_step, observe_step
 from gitkruise.planner.sync.summary import summarize
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.names import Obj, ObjectKey
 
-CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 REWRITTEN: Final = "GK3204"
 Sink = Callable[[UnitRecord], None]
 

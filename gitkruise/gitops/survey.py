@@ -15,17 +15,17 @@ from gitkruise.kube.informer import Informer
 from gitkruise.kube.store import Change, Store
 from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Empty, Feed, Page, Watching, WatchState, step, wanted
+from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.pod import POD, PodFacts
 from gitkruise.model.record import Rollout
 from gitkruise.model.states import State
 from gitkruise.planner.health import health
+from gitkruise.planner.revisions import REVISION
 from gitkruise.planner.rollouts import observe_rollout
 from gitkruise.planner.sync.marks import COMMIT, PATH, UNIT, UNIT_REF, annotation
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 
-CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
-REVISION: Final = GroupKind("apps", "ControllerRevision")
 EVENT: Final = GroupKind("", "Event")
 WORKLOADS: Final = (
     CLONESET,

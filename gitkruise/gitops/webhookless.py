@@ -15,12 +15,12 @@ from gitkruise.admission.conversion import convert
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.gitops.check import Nothing
 from gitkruise.model.change import Desired
+from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog, Kind
-from gitkruise.wire.names import GroupKind, Obj, key_of
+from gitkruise.wire.names import Obj, key_of
 from gitkruise.wire.paths import drop, get
 
-_CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 _REPLICAS: Final = ("spec", "replicas")
 
 
@@ -67,5 +67,5 @@ def dialect_of(desired: Desired, catalog: Catalog) -> Dialect | None:
     if spoken is None or stored is None:
         return None
     versions = (k for k in catalog.kinds() if k.group_kind == key.group_kind)
-    alone = key.group_kind == _CLONESET and any(not k.verbs for k in versions)
+    alone = key.group_kind == CLONESET and any(not k.verbs for k in versions)
     return Dialect(kind=spoken if spoken.verbs else stored, version=version, defaulted=alone)

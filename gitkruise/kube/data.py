@@ -18,7 +18,7 @@ INSTALLABLE: Final = frozenset({"CloneSet", "SidecarSet"})  # of the recorded ki
 
 @cache
 def data_dir(name: str) -> Path:
-    """Folder `name` (schemas, examples-repo, deploy): inside the installed package, or of the checkout.
+    """Folder `name` (schemas, examples-repo, deploy) of the installed package or the checkout.
 
     Raises FileNotFoundError when neither is there, which means a broken installation.
     """
