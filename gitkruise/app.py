@@ -137,7 +137,7 @@ async def _assemble(
         )
         units[name], reporters[name] = UnitSync(unit, reader, around, reporter), reporter
     followers = {
-        name: _follower(name, source, repositories[name], (units, reporters), clock)
+        name: _follower(name, source, repositories[name], units, clock)
         for name, source in config.sources.items()
     }
     return Running(
@@ -226,10 +226,9 @@ def _follower(
     name: str,
     source: GitSource,
     repository: Repository,
-    parts: tuple[Mapping[str, UnitSync], Mapping[str, Reporter]],
+    units: Mapping[str, UnitSync],
     clock: Clock,
 ) -> SourceFollower:
-    units, reporters = parts
     mine = [u for u in units.values() if resolve(u.unit.spec.source_ref, u.unit.namespace) == name]
 
     def on_commit(commit: str) -> None:
@@ -240,11 +239,14 @@ def _follower(
         for unit in mine:
             unit.source_problem(problem)
 
-    follower = SourceFollower(source, repository, clock, on_commit=on_commit, on_problem=on_problem)
-    applied = [r.applied for u in mine if (r := reporters[u.unit.id].record).applied]
-    if applied and applied[0] is not None:
-        follower.last = applied[0].id
-    return follower
+    return SourceFollower(
+        source,
+        repository,
+        clock,
+        on_commit=on_commit,
+        on_problem=on_problem,
+        live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
+    )
 
 
 async def _drive(options: RunOptions, live: LiveView, transport: Transport, clock: Clock) -> None:

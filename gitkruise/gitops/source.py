@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from datetime import timedelta
 
@@ -43,6 +43,9 @@ def tip_of(repository: Repository, source: GitSource) -> str:
 class SourceFollower:
     """Calls `on_commit` with each new tip and `on_problem` with what keeps us from seeing one.
 
+    `live` names the commits the cluster stands on: history that drops one of them is not
+    followed. A commit that was rejected, and taken back by rewriting, is nobody's loss.
+
     A local repository is watched (and looked at every interval all the same); others are asked
     every interval, with jitter, and with growing pauses while they do not answer.
     """
@@ -55,11 +58,11 @@ class SourceFollower:
         *,
         on_commit: Callable[[str], None],
         on_problem: Callable[[Finding | None], None],
+        live: Callable[[], Iterable[str]],
     ) -> None:
         self.source, self.repository, self._clock = source, repository, clock
-        self._on_commit, self._on_problem = on_commit, on_problem
-        self.last = ""  # the newest commit handed on, or applied before a restart
-        self._told = ""
+        self._on_commit, self._on_problem, self._live = on_commit, on_problem, live
+        self._told = ""  # the newest commit handed on
         self._failures = 0
         self._problem: Finding | None = None
         self._look = asyncio.Event()
@@ -97,7 +100,7 @@ class SourceFollower:
         """Look once."""
         try:
             tip = await asyncio.to_thread(tip_of, self.repository, self.source)
-            problem = await self._rewritten(tip) if tip != self.last else None
+            problem = await self._rewritten(tip) if tip != self._told else None
         except Reported as error:
             self._failures = min(self._failures + 1, 10)
             self._tell(error.findings[0])
@@ -105,7 +108,7 @@ class SourceFollower:
         self._failures = 0
         self._tell(problem)
         if problem is None and tip != self._told:
-            self.last = self._told = tip
+            self._told = tip
             self._on_commit(tip)
 
     def _tell(self, problem: Finding | None) -> None:
@@ -118,24 +121,33 @@ class SourceFollower:
         self._on_problem(problem)
 
     async def _rewritten(self, tip: str) -> Finding | None:
-        """GK3204 when the commit we stand on is no longer in the branch's history."""
-        if not self.last or self.source.spec.allow_force_push:
+        """GK3204 when a commit the cluster stands on is no longer in the branch's history."""
+        if self.source.spec.allow_force_push:
             return None
+        for commit in sorted(set(self._live())):
+            if not await asyncio.to_thread(self._leads_to, commit, tip):
+                return self._lost(commit, tip)
+        return None
+
+    def _leads_to(self, commit: str, tip: str) -> bool:
         try:
-            if await asyncio.to_thread(self.repository.is_ancestor, self.last, tip):
-                return None
+            return self.repository.is_ancestor(commit, tip)
         except SourceFailed:
-            log.info("%s is not in the repository any more", self.last)
+            log.info("%s is not in the repository any more", commit)
+            return False
+
+    def _lost(self, commit: str, tip: str) -> Finding:
+        short = commit[:7]
         return Finding(
             code="GK3204",
-            message=f"branch {ref_of(self.source)} was rewritten: {self.last[:7]}, "
+            message=f"branch {ref_of(self.source)} was rewritten: {short}, "
             "the commit now live, is no longer in its history",
             notes=(
-                ("live", self.last),
+                ("live", commit),
                 ("remote", tip),
                 ("policy", "allowForcePush is off, so sync is stopped"),
-                ("unchanged", f"the cluster stays on {self.last[:7]}"),
-                ("next", f"put {self.last[:7]} back into the branch's history"),
+                ("unchanged", f"the cluster stays on {short}"),
+                ("next", f"put {short} back into the branch's history"),
                 ("or", f"accept rewrites: allowForcePush: true on GitSource {self.source.name}"),
             ),
         )

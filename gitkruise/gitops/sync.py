@@ -71,6 +71,14 @@ class UnitSync:
         self._pending = commit
         self._wake.set()
 
+    @property
+    def live_commit(self) -> str:
+        """The commit the cluster stands on for this unit; "" before anything was applied."""
+        if self.intake is not None and self.intake.desired is not None:
+            return self.intake.commit.id
+        applied = self._reporter.record.applied
+        return applied.id if applied else ""
+
     def source_problem(self, finding: Finding | None) -> None:
         """The repository cannot be read or was rewritten; None when all is well again."""
         self._reporter.source_problem(finding)

@@ -149,9 +149,8 @@ class Stage:
             self.clock,
             on_commit=self.unit.offer,
             on_problem=self.unit.source_problem,
+            live=lambda: filter(None, [self.unit.live_commit]),
         )
-        applied = self.reporter.record.applied
-        self.follower.last = applied.id if applied else ""
 
     def add_unit(self, name: str, spec: UnitSpec) -> tuple[UnitSync, Reporter]:
         namespace, _, short = name.partition("/")

@@ -107,6 +107,26 @@ def test_a_rewritten_branch_stops_until_it_is_put_back(
     stage.play(script)
 
 
+def test_a_rejected_commit_may_be_taken_back_by_rewriting(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            good = await stage.push(web(), SETTINGS)
+            await stage.rest()
+            await stage.push({**web(), "spce": {}}, SETTINGS)
+            await stage.rest()
+            assert stage.state == "Rejected"
+            run_git(stage.origin.work, "reset", "--hard", "-q", good)
+            run_git(stage.origin.bare, "update-ref", "refs/heads/main", good)
+            await stage.push(web("app:v2"), SETTINGS)
+            await stage.rest()
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.images() == ["app:v2"] * 4
+
+    stage.play(script)
+
+
 def test_a_refusal_is_not_repeated_until_time_has_passed(staged: MakeStage) -> None:
     stage = staged()
 
