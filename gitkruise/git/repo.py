@@ -293,7 +293,10 @@ class Repository:
         found = self.find(commit, path)
         if found is None:
             message = f"there is no {shown(path)} in {self.url} at {commit[:7]}"
-            notes = (("unchanged", "nothing is deleted because a path is missing"),)
+            notes = (
+                ("unchanged", "nothing is deleted because a path is missing"),
+                ("next", "put the folder back, or change the path that is followed"),
+            )
             raise SourceFailed(Finding(code="GK3202", message=message, notes=notes))
         return found
 
