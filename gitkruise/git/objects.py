@@ -46,6 +46,12 @@ class ObjectReader:
             self._closed = True
             self._end()
 
+    def start_anew(self) -> None:
+        """Forget everything: the repository under us is about to be another one."""
+        with self._lock:
+            self._end()
+            self._trees.clear()
+
     def info(self, names: Sequence[str]) -> list[Info | None]:
         """Id, kind and size of each name (an id or a full ref); None for what is not there."""
         found: list[Info | None] = []

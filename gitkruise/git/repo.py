@@ -313,7 +313,7 @@ class Repository:
         return self._run(["rev-parse", "--show-object-format"]).output.decode().strip() or "sha1"
 
     def _start_mirror_anew(self, algorithm: str) -> None:
-        self._reader.close()
+        self._reader.start_anew()
         shutil.rmtree(self.git_dir)
         make_mirror(_launch, self.git_dir, algorithm)
         self.__dict__.pop("_algorithm", None)
