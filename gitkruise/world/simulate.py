@@ -1,8 +1,9 @@
 """Run a model cluster with its controllers on virtual time until nothing is left to do.
 
-At one instant: every controller whose objects changed plans and acts, then the parts (scheduler,
-kubelet) do what is due, until nobody has anything more to do; then time jumps to the next due
-instant. Same World, same inputs, same Trace.
+At one instant: the parts (scheduler, kubelet) do what is due until they are quiet, then every
+controller whose objects changed plans and acts once, as the live ones gather changes; so on until
+nobody has anything more to do. Then time jumps to the next due instant. Same World, same inputs,
+same Trace.
 """
 
 from __future__ import annotations
@@ -94,17 +95,18 @@ class Simulation:
     def _instant(self) -> datetime | None:
         """Everything due now; the next instant at which something is due."""
         for _ in range(ROUNDS_MAX):
-            self._wake_due()
-            self._take_records()
-            while self._dirty:
-                key = min(self._dirty)
-                del self._dirty[key]
-                self._round(key)
-                self._take_records()
             version = self.world.version
             due = [part.run(self.world, self.now) for part in self.parts]
-            if self.world.version == version and all(d is None or d > self.now for d in due):
+            self._wake_due()
+            self._take_records()
+            if self.world.version != version or any(d is not None and d <= self.now for d in due):
+                continue
+            if not self._dirty:
                 return min(filter(None, [*due, *self._wakes.values()]), default=None)
+            for key in sorted(self._dirty):
+                self._dirty.pop(key, None)
+                self._round(key)
+                self._take_records()
         raise NeverQuietError(f"no end of changes at {self.now}")
 
     def _wake_due(self) -> None:
