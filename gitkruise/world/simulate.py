@@ -28,6 +28,19 @@ if TYPE_CHECKING:
 ROUNDS_MAX: Final = 10_000  # planning rounds at one instant; more is a hot loop
 RETRY_FIRST_S, RETRY_MAX_S = 1.0, 300.0
 _PODS: Final = GroupKind("", "Pod")
+_MOVING: Final = frozenset({"metadata", "status"})
+_BOOKKEEPING: Final = frozenset({"resourceVersion", "managedFields"})
+_COUNTS: Final = frozenset(  # not updatedReadyReplicas: it starts the download of images
+    {
+        "replicas",
+        "readyReplicas",
+        "availableReplicas",
+        "updatedReplicas",
+        "updatedAvailableReplicas",
+        "expectedUpdatedReplicas",
+        "fullyLabeledReplicas",
+    }
+)
 
 
 class Part(Protocol):
@@ -106,7 +119,7 @@ class Simulation:
             for key in sorted(self._dirty):
                 self._dirty.pop(key, None)
                 self._round(key)
-                self._take_records()
+                self._take_records(key)
         raise NeverQuietError(f"no end of changes at {self.now}")
 
     def _wake_due(self) -> None:
@@ -114,12 +127,17 @@ class Simulation:
             del self._wakes[key]
             self._dirty[key] = None
 
-    def _take_records(self) -> None:
-        """Wake who owns what changed, and note what happened to pods."""
+    def _take_records(self, acted: ObjectKey | None = None) -> None:
+        """Wake who owns what changed, and note what happened to pods.
+
+        Who just `acted` is not woken by the numbers in its own status.
+        """
         records = self.world.records_since(self._seen)
         self._seen = self.world.version
         for record in records:
-            if record.key.group_kind in self._workloads:
+            if record.key.group_kind in self._workloads and not (
+                record.key == acted and _only_counts(record)
+            ):
                 self._dirty[record.key] = None
             if record.key.group_kind == _PODS:
                 self._lines += _pod_lines(record, self.now)
@@ -192,6 +210,20 @@ def run_until(
 ) -> Trace:
     """One run of a fresh Simulation."""
     return Simulation(world, parts, workloads, gates, start).run_until(until)
+
+
+def _only_counts(record: Record) -> bool:
+    """Whether only numbers in the status changed that its controller makes and never reads."""
+    before, after = record.before, record.after
+    if before is None or after is None:
+        return False
+    if any(before.get(name) != after.get(name) for name in (before.keys() | after.keys()) - _MOVING):
+        return False
+    old, new = before["metadata"], after["metadata"]
+    if any(old.get(n) != new.get(n) for n in (old.keys() | new.keys()) - _BOOKKEEPING):
+        return False
+    told, tells = before.get("status") or {}, after.get("status") or {}
+    return all(told.get(n) == tells.get(n) for n in (told.keys() | tells.keys()) - _COUNTS)
 
 
 def _key_in(kind: GroupKind) -> Any:
