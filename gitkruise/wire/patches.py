@@ -23,7 +23,7 @@ def same(left: Any, right: Any) -> bool:
     stack = [(left, right)]
     while stack:
         a, b = stack.pop()
-        if a is b:
+        if a is b or (a.__class__ is str and a == b):
             continue
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             if len(a) != len(b) or any(key not in b for key in a):

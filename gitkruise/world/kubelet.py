@@ -23,7 +23,7 @@ from gitkruise.wire.request import ApiRequest, ResourceRef
 from gitkruise.world import events as event_log
 from gitkruise.world.containers import Sandbox, every, initial, is_sidecar, runtime_of
 from gitkruise.world.environment import missing_volume
-from gitkruise.world.kubelet_status import ENDED, only_seen, pod_status
+from gitkruise.world.kubelet_status import ENDED, in_transit, only_seen, pod_status
 from gitkruise.world.pod_actions import PodActions, pod_actions
 from gitkruise.world.profiles import GENERAL, Profile
 from gitkruise.world.stages import WARNING, PodRun, Turn, begin, kill, ring
@@ -226,10 +226,13 @@ class Kubelet:
         pod = turn.pod
         gone = run.ending and not any(c.up for c in run.runtime.containers.values())
         if not gone or (pod.get("status") or {}).get("phase") not in ENDED:
-            status = pod_status(pod, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
-            if status != pod.get("status") and not (run.timers and only_seen(pod, status)):
+            known = _as_known(pod, run)
+            status = pod_status(known, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
+            if run.timers and world.state.lean and in_transit(pod, status):
+                run.untold = {c["type"]: c for c in status["conditions"]}.get("ContainersReady")
+            elif status != pod.get("status") and not (run.timers and only_seen(pod, status)):
                 pod = self._write(world, pod, status, turn.now)
-                run.written = pod["metadata"]["resourceVersion"]
+                run.written, run.untold = pod["metadata"]["resourceVersion"], None
         if self.events:
             for event in turn.events:
                 event_log.record(
@@ -273,3 +276,12 @@ class Kubelet:
         node = view.get(ObjectKey("", "Node", "", pod["spec"]["nodeName"]))
         addresses = ((node or {}).get("status") or {}).get("addresses") or ()
         return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "")
+
+
+def _as_known(pod: Obj, run: PodRun) -> Obj:
+    """`pod` with the condition we know of and have not written."""
+    if run.untold is None:
+        return pod
+    status, type_ = pod["status"], run.untold["type"]
+    listed = [run.untold if c["type"] == type_ else c for c in status.get("conditions") or ()]
+    return {**pod, "status": {**status, "conditions": listed}}

@@ -69,6 +69,43 @@ def only_seen(pod: Obj, status: Obj) -> bool:
     return _unseen(old) == _unseen(status)
 
 
+def in_transit(pod: Obj, status: Obj) -> bool:
+    """Whether `status` only tells that containers of a pod out of service went down meanwhile.
+
+    No controller acts on that: what counts is that they are up again, with which image.
+    """
+    old: Obj = pod.get("status") or {}
+    if _stands(old, "Ready") != "False" or _stands(status, "Ready") != "False":
+        return False
+    if any(old.get(n) != status.get(n) for n in (old.keys() | status.keys()) - _PASSING):
+        return False
+    if _transitions(old) != _transitions(status):
+        return False
+    pairs = zip(old.get("containerStatuses") or (), status["containerStatuses"], strict=False)
+    alike = all(was == now or _went_down(was, now) for was, now in pairs)
+    return alike and len(old.get("containerStatuses") or ()) == len(status["containerStatuses"])
+
+
+def _stands(status: Obj, type_: str) -> str | None:
+    found = (c.get("status") for c in status.get("conditions") or () if c["type"] == type_)
+    return next(found, None)
+
+
+def _transitions(status: Obj) -> dict[str, tuple[str, str]]:
+    """Each condition with its last transition, but for what follows from the containers."""
+    return {
+        c["type"]: (c["status"], c.get("lastTransitionTime") or "")
+        for c in status.get("conditions") or ()
+        if c["type"] != "ContainersReady"
+    }
+
+
+def _went_down(was: Obj, now: Obj) -> bool:
+    if "terminated" not in now["state"] or was.keys() != now.keys():
+        return False
+    return all(was[name] == now[name] for name in now if name not in _DOWN)
+
+
 def _unseen(status: Obj) -> dict[str, Any]:
     found = [_without(c, "observedGeneration") for c in status.get("conditions") or ()]
     return {**_without(status, "observedGeneration"), "conditions": found}
@@ -78,6 +115,8 @@ def _without(obj: Obj, name: str) -> dict[str, Any]:
     return {key: value for key, value in obj.items() if key != name}
 
 
+_PASSING: Final = frozenset({"containerStatuses", "conditions", "observedGeneration"})
+_DOWN: Final = frozenset({"state", "lastState", "ready", "started"})
 _REBUILT: Final = frozenset({"phase", "containerStatuses", "initContainerStatuses", "conditions"})
 
 

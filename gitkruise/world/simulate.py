@@ -217,7 +217,9 @@ def _only_counts(record: Record) -> bool:
     before, after = record.before, record.after
     if before is None or after is None:
         return False
-    if any(before.get(name) != after.get(name) for name in (before.keys() | after.keys()) - _MOVING):
+    if any(
+        before.get(name) != after.get(name) for name in (before.keys() | after.keys()) - _MOVING
+    ):
         return False
     old, new = before["metadata"], after["metadata"]
     if any(old.get(n) != new.get(n) for n in (old.keys() | new.keys()) - _BOOKKEEPING):

@@ -49,6 +49,7 @@ class PodRun:
     crashes: dict[str, tuple[str, float, datetime]] = field(default_factory=dict)
     lacks: bool = False
     written: str = ""  # resourceVersion of our last write
+    untold: Obj | None = None  # its condition ContainersReady, when only we know it so far
     ending: bool = False
 
     def cancel(self, name: str, *stages: str) -> None:

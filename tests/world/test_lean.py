@@ -1,8 +1,13 @@
-"""A lean copy of a cluster plays a rollout exactly as a full one: same trace, same objects."""
+"""A lean copy of a cluster plays a rollout exactly as a full one: same trace, same objects.
+
+It takes fewer writes to get there, so versions, and uids made of them, are its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -14,12 +19,19 @@ from gitkruise.model.trace import render_text
 from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.names import Obj
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
+from gitkruise.world.garbage import GarbageCollector
+from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.profiles import FAST
-from gitkruise.world.simulate import Simulation
-from tests.worlds import PODS, SPACE, Lab, cloneset, container, parts_of, pod, template
+from gitkruise.world.scheduler import Scheduler
+from gitkruise.world.simulate import Part, Simulation
+from tests.worlds import PODS, SPACE, Lab, cloneset, container, pod, template
 
 CLONESETS: Final = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")
+UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+CONTAINER_ID: Final = re.compile(r"containerd://[0-9a-f]{64}")
+ADDRESS: Final = re.compile(r"10\.244\.\d+\.\d+")
 GATES: Final = Gates(in_place_workload_vertical_scaling=True)
 SIDECAR: Final = container("log", "log:v1", restartPolicy="Always")
 INIT: Final = container("init", "init:v1")
@@ -105,21 +117,30 @@ def played(lab: Lab, body: Mapping[str, Any], *, lean: bool) -> tuple[str, World
     full = lab.world.fork()
     full.handle(request, lab.now)
     world = full.fork(lean=lean)
-    simulation = Simulation(world, parts_of(FAST), EMBEDDED, GATES, lab.now)
+    parts: list[Part] = [GarbageCollector(), ClaimBinder(), Scheduler(events=False)]
+    parts.append(Kubelet(FAST, events=False))
+    simulation = Simulation(world, parts, EMBEDDED, GATES, lab.now)
+    simulation.events = False
     trace = simulation.run_until(lab.now + timedelta(minutes=10))
     return render_text(trace), world
 
 
-def unmanaged(obj: Obj) -> Obj:
-    """The object without what a lean cluster does not keep of pods."""
-    if obj["kind"] != "Pod":
-        return obj
-    meta = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+def contents(world: World) -> list[Obj]:
+    """All objects, but for versions, who manages a pod, and what is made of a pod's uid."""
+    objects = list(world.state.everything())
+    names = {o["metadata"]["uid"]: f"{o['kind']} {o['metadata']['name']}" for o in objects}
+
+    def named(text: str) -> str:
+        text = UID.sub(lambda found: names.get(found[0], found[0]), text)
+        return ADDRESS.sub("10.244", CONTAINER_ID.sub("containerd://", text))
+
+    return [json.loads(named(json.dumps(promised(obj), default=bytes.decode))) for obj in objects]
+
+
+def promised(obj: Obj) -> Obj:
+    gone = {"resourceVersion"} | ({"managedFields"} if obj["kind"] == "Pod" else set())
+    meta = {name: value for name, value in obj["metadata"].items() if name not in gone}
     return {**obj, "metadata": meta}
-
-
-def contents(world: World, form: Callable[[Obj], Obj]) -> list[Obj]:
-    return [form(obj) for obj in world.state.everything()]
 
 
 @pytest.mark.parametrize("row", [*ROWS, *MORE])
@@ -131,8 +152,8 @@ def test_a_lean_rollout_equals_a_full_one(row: str) -> None:
     full_trace, full = played(lab, body, lean=False)
     lean_trace, lean = played(lab, body, lean=True)
     assert full_trace == lean_trace
-    assert contents(full, unmanaged) == contents(lean, unmanaged)
-    assert lean.version == full.version > lab.world.version
+    assert contents(full) == contents(lean)
+    assert full.version >= lean.version > lab.world.version
 
 
 def test_a_lean_cluster_leaves_out_who_manages_a_pod() -> None:
