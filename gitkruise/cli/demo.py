@@ -17,6 +17,7 @@ from gitkruise.cli.config import read_environment
 from gitkruise.cli.style import Style
 from gitkruise.cli.verb import Verb
 from gitkruise.errors import Finding, TimedOut, UsageProblem
+from gitkruise.model.states import State
 
 if TYPE_CHECKING:
     from gitkruise.app import RunOptions
@@ -205,7 +206,8 @@ class _Telling:
                 async with asyncio.timeout(PATIENCE_S):
                     while not self._ended(chapter, commit):
                         await self._news.next()
-                        self._screen.show(self._shown(chapter), clock.monotonic(), chapter.ends)
+                        if self._moving(chapter, commit):
+                            self._screen.show(self._shown(chapter), clock.monotonic(), chapter.ends)
             except TimeoutError:
                 raise TimedOut(self._late(chapter)) from None
         took = clock.monotonic() - started
@@ -217,6 +219,13 @@ class _Telling:
         record = self._news.records.get("shop/shop")
         rollouts = record.rollouts if record else ()
         return [r for r in rollouts if chapter.watch in {None, r.key}]
+
+    def _moving(self, chapter: Chapter, commit: str) -> bool:
+        """Whether what is shown is this commit's doing, and not how the last one ended."""
+        record = self._news.records.get("shop/shop")
+        if record is None or record.causal is None or record.causal.id != commit:
+            return False
+        return any(r.state is State.ROLLING for r in self._shown(chapter))
 
     def _ended(self, chapter: Chapter, commit: str) -> bool:
         record = self._news.records.get("shop/shop")
