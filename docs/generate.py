@@ -46,7 +46,12 @@ _PREFACE: Final = (
 
 
 def _command_parts(command: click.Command, words: tuple[str, ...]) -> Iterator[str]:
-    context = click.Context(command, info_name=" ".join(words), max_content_width=96)
+    context = click.Context(
+        command,
+        info_name=" ".join(words),
+        max_content_width=96,
+        help_option_names=["-h", "--help"],  # click keeps the option it made first
+    )
     context.terminal_width = 96
     yield f"{'#' * min(len(words) + 1, 4)} {' '.join(words)}"
     yield f"```text\n{command.get_help(context).rstrip()}\n```"
