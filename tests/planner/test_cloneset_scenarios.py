@@ -347,3 +347,12 @@ def test_a_pod_being_deleted_is_not_made_up_for_by_another() -> None:
     made = plan(raw, pods("3o+ o+x n+", MARKS))
     assert deleted(made) == ["web-003"]
     assert patched(made) == []
+
+
+def test_a_deletion_and_an_update_beside_it_spend_two_units_of_the_budget() -> None:
+    failed = [{"type": "FailedScale", "status": "True", "message": "timeout"}]
+    raw = cloneset(status={**ROLLING, "conditions": failed}, replicas=4,
+                   update={"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1})  # fmt: skip
+    made = plan(raw, pods("4o+ n+", MARKS))
+    assert len(deleted(made)) == 1
+    assert len(patched(made)) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,6 +18,15 @@ class Fleet:
     updated: frozenset[str]  # on the update revision
     available: frozenset[str]  # with minReadySeconds, in no lifecycle step
     specified: frozenset[str]  # asked to be deleted, by label or by list
+
+    def without(self, names: Set[str]) -> Fleet:
+        """As if these pods were gone."""
+        return Fleet(
+            pods=tuple(p for p in self.pods if p.name not in names),
+            updated=self.updated - names,
+            available=self.available - names,
+            specified=self.specified - names,
+        )
 
 
 def judge(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -118,8 +119,10 @@ def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting:
         return  # pods move to a revision once it is there
     if scaling.actions and not _stuck_scaling(this.owner):
         out.add(held_by_scaling(this, this.fleet.pods))
-    else:
-        out.add(plan_update(this, skip=out.busy))
+        return
+    # Whether scaling fails again is not known yet: what it takes is nobody's budget any more.
+    staying = this.fleet.without(scaling.busy)
+    out.add(plan_update(replace(this, fleet=staying), skip=out.busy))
 
 
 def _stuck_scaling(owner: CloneSetFacts) -> bool:

@@ -45,9 +45,8 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
     target = this.history.update if forward else this.history.current
     ordered = update_order(waiting, fleet.pods, this.owner.update)
     down = [p for p in fleet.pods if p.name not in fleet.available]
-    leaving = sum(p.name in skip and p.name in fleet.specified for p in movable)
     quota = UpdateQuota(
-        pods=max(abs(numbers.update) - leaving, 0),  # a pod being deleted now moves as well
+        pods=abs(numbers.update),
         unavailable=numbers.update_unavailable,
         asked=len(waiting) - this.amounts.partition if forward else 0,
         down=len(down),
