@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 
 from gitkruise.planner.cloneset.budget import resolve_amounts
 from gitkruise.wire.request import ApiRequest, ResourceRef
+from tests.laws.examples import one_in
 from tests.laws.foretell import Case, change, prepared
 from tests.laws.judge import Judge
 from tests.laws.live import play
 from tests.worlds import SPACE, Lab, pod
-
-EXAMPLES: Final = max(settings.default.max_examples // 4, 1) if settings.default else 10
-SMALL: Final = max(EXAMPLES // 2, 1)
 
 
 @st.composite
@@ -67,7 +65,7 @@ def settled(judge: Judge, wanted: int) -> None:
     assert status["updatedAvailableReplicas"] == wanted - old
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=one_in(4))
 @given(st.integers(1, 6), strategies(), st.sampled_from([-1, 0, 0, 2]), st.integers(0, 2**32))
 def test_rollout_keeps_its_limits_and_converges(
     replicas: int, rolling: dict[str, Any], grow: int, seed: int
@@ -79,7 +77,7 @@ def test_rollout_keeps_its_limits_and_converges(
     settled(judge, max(0, replicas + grow))
 
 
-@settings(max_examples=SMALL)
+@settings(max_examples=one_in(8))
 @given(st.integers(1, 4), strategies(), st.integers(0, 2**32))
 def test_strangers_are_never_touched(replicas: int, rolling: dict[str, Any], seed: int) -> None:
     case = Case(replicas=replicas, rolling=rolling)
@@ -93,7 +91,7 @@ def test_strangers_are_never_touched(replicas: int, rolling: dict[str, Any], see
     assert strangers(lab) == before
 
 
-@settings(max_examples=SMALL)
+@settings(max_examples=one_in(8))
 @given(st.integers(1, 5), strategies(), st.integers(0, 2**32))
 def test_an_unchanged_template_restarts_nobody(
     replicas: int, rolling: dict[str, Any], seed: int

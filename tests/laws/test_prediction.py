@@ -11,10 +11,10 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.laws.examples import one_in
 from tests.laws.foretell import Case, check
 
-EXAMPLES: Final = max(settings.default.max_examples // 4, 1) if settings.default else 10
-BIG: Final = 500 if settings.default and settings.default.max_examples > 1000 else 40  # by night
+BIG: Final = 500 if one_in(1) > 1000 else 40  # by night
 amounts = st.one_of(st.integers(0, 6), st.integers(0, 100).map(lambda n: f"{n}%"))
 TIERS: Final = [
     {},
@@ -67,7 +67,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=one_in(4))
 @given(cases())
 def test_prediction_equals_fact(case: Case) -> None:
     check(case)

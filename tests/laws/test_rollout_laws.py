@@ -20,6 +20,7 @@ from gitkruise.planner.cloneset.plan import plan_cloneset
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef
+from tests.laws.examples import one_in
 from tests.worlds import SPACE, Lab, cloneset
 
 WEB: Final = ObjectKey("apps.kruise.io", "CloneSet", SPACE, "web")
@@ -105,7 +106,7 @@ def image(name: str, **spec: Any) -> dict[str, Any]:
 SURGED: Final = {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1, "maxSurge": 2}
 
 
-@settings(max_examples=20)
+@settings(max_examples=one_in(2))
 @example(5, SURGED, 2, [1, 2, 0, 0, 3, 0], 0)
 @given(st.integers(1, 6), strategies(), st.integers(0, 6), faults, st.sampled_from([-1, 0, 2]))
 def test_rollout_keeps_its_budgets_and_converges(
@@ -130,7 +131,7 @@ def test_rollout_keeps_its_budgets_and_converges(
     assert judge.owner.status["observedGeneration"] == judge.owner.generation
 
 
-@settings(max_examples=10)
+@settings(max_examples=one_in(5))
 @given(st.integers(1, 5), strategies(), faults)
 def test_an_unchanged_template_disturbs_no_pod(
     replicas: int, strategy: dict[str, Any], failing: list[int]
@@ -147,7 +148,7 @@ def test_an_unchanged_template_disturbs_no_pod(
     assert {p.uid: p.restarts for p in judge.active()} == uids
 
 
-@settings(max_examples=10)
+@settings(max_examples=one_in(5))
 @given(st.integers(1, 5), strategies(), st.integers(1, 40))
 def test_the_same_snapshot_gives_the_same_plan(
     replicas: int, strategy: dict[str, Any], seconds: int
