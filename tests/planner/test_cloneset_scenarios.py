@@ -351,8 +351,8 @@ def test_a_pod_being_deleted_is_not_made_up_for_by_another() -> None:
 
 def test_a_deletion_and_an_update_beside_it_spend_two_units_of_the_budget() -> None:
     failed = [{"type": "FailedScale", "status": "True", "message": "timeout"}]
-    raw = cloneset(status={**ROLLING, "conditions": failed}, replicas=4,
-                   update={"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1})  # fmt: skip
+    update = {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}
+    raw = cloneset(status={**ROLLING, "conditions": failed}, replicas=4, update=update)
     made = plan(raw, pods("4o+ n+", MARKS))
     assert len(deleted(made)) == 1
     assert len(patched(made)) == 1

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from gitkruise.kube.clock import ManualClock
+from gitkruise.kube.data import load_catalog
+from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.server import SandboxOptions
+from gitkruise.world.cluster import World
 from tests.sandbox.served import Client, Served, served
 
 
@@ -20,3 +24,14 @@ def sandbox() -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def client(sandbox: Served) -> Client:
     return sandbox.client
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def cluster(clock: ManualClock) -> Cluster:
+    """A cluster without parts, in virtual time."""
+    return Cluster(World(load_catalog()), clock.now)

@@ -41,16 +41,6 @@ def seen(event: WatchEvent) -> tuple[str, str]:
     return event.type, event.object["metadata"].get("name", "")
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def cluster(clock: ManualClock) -> Cluster:
-    return Cluster(World(load_catalog()), clock.now)
-
-
 def test_a_watch_gives_what_is_there_and_what_comes(clock: ManualClock, cluster: Cluster) -> None:
     async def play() -> list[tuple[str, str]]:
         transport = WorldTransport(cluster)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-import pytest
-
 from gitkruise.kube.clock import ManualClock
-from gitkruise.kube.data import load_catalog
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.live import alongside, run_parts
 from gitkruise.wire.request import ApiRequest, ResourceRef
@@ -56,16 +53,6 @@ class Watcher:
         del now
         self.versions.append(world.version)
         return None
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def cluster(clock: ManualClock) -> Cluster:
-    return Cluster(World(load_catalog()), clock.now)
 
 
 def test_due_work_happens_when_it_is_due(clock: ManualClock, cluster: Cluster) -> None:

@@ -21,6 +21,7 @@ from gitkruise.wire.schema import (
     validate,
     with_defaults,
 )
+from tests.wire.manifests import cloneset
 
 JSON = Path(__file__).parents[2] / "schemas" / "json"
 
@@ -34,19 +35,6 @@ def schema(word: str, *, strict: bool = False) -> Node:
     kind = load_catalog().find(word)
     assert kind
     return kind.strict if strict else kind.schema
-
-
-def cloneset(**spec: Any) -> dict[str, Any]:
-    template = {
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-    }
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "metadata": {"name": "web"},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template, **spec},
-    }
 
 
 # Validation --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gitkruise.kube.data import load_catalog
 from gitkruise.wire.schema import Node, prune, unknown_fields, validate, with_defaults
+from tests.wire.manifests import cloneset
 
 JSON = Path(__file__).parents[2] / "schemas" / "json"
 
@@ -20,19 +21,6 @@ def schema(*, strict: bool = False) -> Node:
     kind = load_catalog().find("cloneset")
     assert kind
     return kind.strict if strict else kind.schema
-
-
-def cloneset(**spec: Any) -> dict[str, Any]:
-    template = {
-        "metadata": {"labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "main", "image": "web:1"}]},
-    }
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "CloneSet",
-        "metadata": {"name": "web"},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template, **spec},
-    }
 
 
 words = st.sampled_from(["a", "web", "30%", "1", "Always", "x" * 70])

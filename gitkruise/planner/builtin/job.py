@@ -7,16 +7,14 @@ finalizers: a finished pod that somebody deletes before the job ends is counted 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.model.plan import Create, Delete, Event, Plan
 from gitkruise.model.pod import POD, PodFacts
 from gitkruise.model.settings import Gates
-from gitkruise.model.view import View
 from gitkruise.model.workload import Workload
-from gitkruise.planner.builtin.replicaset import pod_from, seed_of
+from gitkruise.planner.builtin.controlled import Controlled, observe_controlled, pod_from
 from gitkruise.planner.cloneset.create import instance_ids, waves
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.paths import put
@@ -27,26 +25,7 @@ BACKOFF_FIRST_S, BACKOFF_MAX_S = 10.0, 600.0
 FINISHED: Final = frozenset({"Complete", "Failed"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSnapshot:
-    """One Job and the pods it controls. `seed` names new pods."""
-
-    raw: Obj
-    pods: tuple[PodFacts, ...]
-    now: datetime
-    seed: int
-
-
-def observe_job(view: View, key: ObjectKey, now: datetime) -> JobSnapshot | None:
-    raw = view.get(key)
-    if raw is None:
-        return None
-    uid = raw["metadata"]["uid"]
-    pods = tuple(p for p in view.pods_of(uid, key.namespace) if p.controller_uid == uid)
-    return JobSnapshot(raw=raw, pods=pods, now=now, seed=seed_of(raw, now))
-
-
-def plan_job(s: JobSnapshot, gates: Gates) -> Plan:
+def plan_job(s: Controlled, gates: Gates) -> Plan:
     """Create, delete and count pods; a finished Job is only looked at again to be removed."""
     del gates
     if s.raw["metadata"].get("deletionTimestamp"):
@@ -79,7 +58,7 @@ def plan_job(s: JobSnapshot, gates: Gates) -> Plan:
 class _Count:
     """The pods of one Job, counted, and what the spec asks."""
 
-    def __init__(self, s: JobSnapshot) -> None:
+    def __init__(self, s: Controlled) -> None:
         spec, old = s.raw["spec"], s.raw.get("status") or {}
         self.now = s.now
         self.parallelism: int = spec.get("parallelism", 1)
@@ -140,7 +119,7 @@ class _Count:
         return min(filter(None, times), default=None)
 
 
-def _create(s: JobSnapshot, count: _Count) -> list[Create]:
+def _create(s: Controlled, count: _Count) -> list[Create]:
     missing = count.missing()
     name, uid = s.raw["metadata"]["name"], s.raw["metadata"]["uid"]
     template = s.raw["spec"]["template"]
@@ -170,7 +149,7 @@ def _delete(pod: PodFacts) -> Delete:
     return Delete(key=pod.key, version="v1", uid=pod.uid, resource_version="", done=done)
 
 
-def _status(s: JobSnapshot, count: _Count, verdict: tuple[str, str, str] | None) -> Obj:
+def _status(s: Controlled, count: _Count, verdict: tuple[str, str, str] | None) -> Obj:
     old: Obj = s.raw.get("status") or {}
     found = [c for c in old.get("conditions") or () if c["type"] != "Suspended"]
     was = next((c for c in old.get("conditions") or () if c["type"] == "Suspended"), None)
@@ -218,7 +197,7 @@ def _finished(raw: Obj) -> Obj | None:
     return next((c for c in found if c["type"] in FINISHED and c["status"] == "True"), None)
 
 
-def _expire(s: JobSnapshot) -> Plan:
+def _expire(s: Controlled) -> Plan:
     """Delete a finished Job after spec.ttlSecondsAfterFinished, its pods with it."""
     seconds, ended = s.raw["spec"].get("ttlSecondsAfterFinished"), _finished(s.raw)
     since = parse_time(ended["lastTransitionTime"]) if ended else None
@@ -236,6 +215,6 @@ def _expire(s: JobSnapshot) -> Plan:
     return Plan(actions=(gone,))
 
 
-JOB: Final[Workload[JobSnapshot]] = Workload(
-    kind=KIND, version="v1", owns=(POD,), observe=observe_job, decide=plan_job
+JOB: Final[Workload[Controlled]] = Workload(
+    kind=KIND, version="v1", owns=(POD,), observe=observe_controlled, decide=plan_job
 )

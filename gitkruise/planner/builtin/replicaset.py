@@ -8,50 +8,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any, Final
 
 from gitkruise.model.plan import Create, Delete, Event, Plan
 from gitkruise.model.pod import POD, PodFacts
 from gitkruise.model.settings import Gates
-from gitkruise.model.view import View
 from gitkruise.model.workload import Workload
+from gitkruise.planner.builtin.controlled import Controlled, observe_controlled, pod_from
 from gitkruise.planner.cloneset.create import instance_ids, waves
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_reference
+from gitkruise.wire.names import GroupKind, Obj
 
 KIND: Final = GroupKind("apps", "ReplicaSet")
 BURST: Final = 500
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaSetSnapshot:
-    """One ReplicaSet and the pods it controls. `seed` names new pods."""
-
-    raw: Obj
-    pods: tuple[PodFacts, ...]
-    now: datetime
-    seed: int
-
-
-def observe_replica_set(view: View, key: ObjectKey, now: datetime) -> ReplicaSetSnapshot | None:
-    raw = view.get(key)
-    if raw is None:
-        return None
-    uid = raw["metadata"]["uid"]
-    pods = tuple(p for p in view.pods_of(uid, key.namespace) if p.controller_uid == uid)
-    return ReplicaSetSnapshot(raw=raw, pods=pods, now=now, seed=seed_of(raw, now))
-
-
-def seed_of(raw: Obj, now: datetime) -> int:
-    """A number derived from who asks and when, to name what is created."""
-    text = f"{raw['metadata']['uid']}/{now.isoformat()}"
-    return int.from_bytes(sha256(text.encode()).digest()[:8], "big")
-
-
-def plan_replica_set(s: ReplicaSetSnapshot, gates: Gates) -> Plan:
+def plan_replica_set(s: Controlled, gates: Gates) -> Plan:
     """Create what is missing, delete what is too many, report."""
     del gates
     active = [p for p in s.pods if p.active]
@@ -65,7 +38,7 @@ def plan_replica_set(s: ReplicaSetSnapshot, gates: Gates) -> Plan:
     return Plan(actions=tuple(actions), status=None if same else status, wake_at=wake_at)
 
 
-def _create(s: ReplicaSetSnapshot, missing: int) -> list[Create]:
+def _create(s: Controlled, missing: int) -> list[Create]:
     count = min(max(0, missing), BURST)
     if not count:
         return []
@@ -83,21 +56,6 @@ def _create(s: ReplicaSetSnapshot, missing: int) -> list[Create]:
             )
         )
     return made
-
-
-def pod_from(owner: Obj, template: Obj, name: str) -> Obj:
-    """The pod `name` of a workload of Kubernetes' own."""
-    meta: dict[str, Any] = {
-        key: value for key, value in (template.get("metadata") or {}).items() if value
-    }
-    meta.pop("creationTimestamp", None)
-    meta |= {
-        "name": name,
-        "generateName": f"{owner['metadata']['name']}-",
-        "namespace": owner["metadata"]["namespace"],
-        "ownerReferences": [controller_reference(owner)],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
 
 
 def _delete(pod: PodFacts) -> Delete:
@@ -142,7 +100,7 @@ def _log_age(since: datetime | None, now: datetime) -> int:
     return int(math.log2(age)) if age >= 1 else -1
 
 
-def _status(s: ReplicaSetSnapshot, active: Sequence[PodFacts]) -> tuple[Obj, datetime | None]:
+def _status(s: Controlled, active: Sequence[PodFacts]) -> tuple[Obj, datetime | None]:
     spec, meta = s.raw["spec"], s.raw["metadata"]
     least = timedelta(seconds=spec.get("minReadySeconds") or 0)
     labels = (spec["template"].get("metadata") or {}).get("labels") or {}
@@ -165,10 +123,10 @@ def _status(s: ReplicaSetSnapshot, active: Sequence[PodFacts]) -> tuple[Obj, dat
     return status, min(later) + timedelta(milliseconds=1) if later else None
 
 
-REPLICASET: Final[Workload[ReplicaSetSnapshot]] = Workload(
+REPLICASET: Final[Workload[Controlled]] = Workload(
     kind=KIND,
     version="v1",
     owns=(POD,),
-    observe=observe_replica_set,
+    observe=observe_controlled,
     decide=plan_replica_set,
 )
