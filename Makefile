@@ -29,6 +29,10 @@ demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 test: $(VENV)/dev ## Run the tests
 	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube"
 
+.PHONY: laws
+laws: $(VENV)/dev ## Hold the laws over many more cases; PROFILE=night draws new ones each time
+	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto tests/laws
+
 .PHONY: e2e
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes
 	$(BIN)/python -m pytest -q -m e2e tests/e2e

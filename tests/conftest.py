@@ -13,7 +13,11 @@ from hypothesis import HealthCheck, settings
 GOLDEN = Path(__file__).parent / "golden"
 REQUIRED = set(filter(None, os.environ.get("GITKRUISE_REQUIRE", "").split(",")))  # noqa: TID251  the test run's own switch
 
-settings.register_profile("default", max_examples=50, deadline=None, print_blob=True)
+# A red run must mean the change, not the dice: only the night explores.
+settings.register_profile(
+    "default", max_examples=50, deadline=None, print_blob=True, derandomize=True
+)
+settings.register_profile("long", settings.get_profile("default"), max_examples=400)
 settings.register_profile(
     "night",
     max_examples=2000,
