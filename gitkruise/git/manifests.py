@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import pathspec
 
 from gitkruise.errors import Finding, InvalidManifests, Place
 from gitkruise.git.documents import LIMITS, Parsed, too_large
@@ -107,6 +105,15 @@ def read_desired(
     )
 
 
+def _ignored(lines: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a path (a folder's ends in a slash) is left out by lines as in a .gitignore."""
+    if not lines:
+        return lambda _: False
+    import pathspec  # noqa: PLC0415  slow to import, and seldom needed
+
+    return pathspec.GitIgnoreSpec.from_lines(lines).match_file
+
+
 class _Reading:
     """One pass over a path."""
 
@@ -120,7 +127,7 @@ class _Reading:
         self.findings: list[Finding] = []
         self.skipped: list[str] = []
         self._repository, self._commit, self._path = repository, commit, path
-        self._ignored = pathspec.GitIgnoreSpec.from_lines([*self._ignore_lines(), *ignore])
+        self._ignored = _ignored([*self._ignore_lines(), *ignore])
 
     def has_kustomization(self) -> bool:
         return any(self._find(name) for name in KUSTOMIZATION_NAMES)
@@ -171,13 +178,13 @@ class _Reading:
 
     def _enter(self, folder: str) -> bool:
         name = folder.rpartition("/")[2]
-        return not name.startswith(".") and not self._ignored.match_file(self._inside(folder) + "/")
+        return not name.startswith(".") and not self._ignored(self._inside(folder) + "/")
 
     def _inside(self, path: str) -> str:
         return path[len(self._path) + 1 :] if self._path else path
 
     def _wanted(self, entry: TreeEntry) -> bool:
-        if self._ignored.match_file(self._inside(entry.path) or entry.path):
+        if self._ignored(self._inside(entry.path) or entry.path):
             return False
         trouble = entry_trouble(entry)
         if trouble is not None:

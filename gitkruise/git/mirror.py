@@ -1,4 +1,4 @@
-"""What must be there before git can work: a git that is new enough, and a bare mirror."""
+"""What must be there before git can work: one that is new enough, a repository or a mirror."""
 
 from __future__ import annotations
 
@@ -56,6 +56,23 @@ def check_git_version(launch: Launch) -> None:
         wanted = ".".join(map(str, GIT_MIN))
         message = f"git {found[1].decode()}.{found[2].decode()} is too old; {wanted} is needed"
         raise UsageProblem(Finding(code="GK3003", message=message))
+
+
+def local_git_dir(path: Path, url: str) -> Path:
+    """Where the repository at `path` keeps its objects: bare, or the .git of a checkout.
+
+    git.Repo would ask the caller's GIT_* variables, which may name another repository.
+    """
+    for candidate in (path / ".git", path):
+        command = git_command(candidate.absolute(), ["rev-parse", "--absolute-git-dir"])
+        if candidate.exists():
+            result = process.collect(process.launch(command), timeout_s=SETUP_S, output_max=1 << 16)
+            if result.status == 0:
+                return Path(result.output.decode("utf-8", "surrogateescape").rstrip("\n"))
+    what = "not a repository" if path.exists() else "no such folder"
+    message = f"there is no git repository at {shown(url)}: {what}"
+    notes = (("next", "check the path, or make one with git init --bare"),)
+    raise SourceFailed(Finding(code="GK3103", message=message, notes=notes))
 
 
 def no_git(why: str) -> UsageProblem:

@@ -173,6 +173,14 @@ class Result:
     stopped: str = ""
 
 
+def launch(command: list[str]) -> subprocess.Popen[bytes]:
+    """Start one complete command in its own process group."""
+    return subprocess.Popen(  # noqa: S603  our own words, no shell
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+
+
 def collect(
     process: subprocess.Popen[bytes], data: bytes = b"", *, timeout_s: float, output_max: int
 ) -> Result:

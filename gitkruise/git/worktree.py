@@ -25,10 +25,9 @@ class WorkTree:
     """The checkout that holds a folder. Raises SourceFailed GK3103 when there is none."""
 
     def __init__(self, folder: Path) -> None:
-        self.top = Path(_run(None, ["-C", str(folder), "rev-parse", "--show-toplevel"]).strip())
-        self._git_dir = Path(
-            _run(None, ["-C", str(folder), "rev-parse", "--absolute-git-dir"]).strip()
-        )
+        words = ["-C", str(folder), "rev-parse", "--show-toplevel", "--absolute-git-dir"]
+        top, git_dir = _run(None, words).removesuffix("\n").split("\n")
+        self.top, self._git_dir = Path(top), Path(git_dir)
 
     def dirty(self) -> list[str]:
         """Paths that differ from HEAD, and manifests git does not know yet; renames by new name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.documents import parse_file
-from gitkruise.kube.data import data_dir
+from gitkruise.gitops.soundness import sound
+from gitkruise.kube.data import read_json
 from gitkruise.model.config import (
     API_VERSION,
     DURATIONS,
@@ -116,20 +116,32 @@ def check_document(document: Document) -> Iterator[Finding]:
             notes=(("next", f"use apiVersion {API_VERSION} and one of {', '.join(SPECS)}"),),
         )
         return
-    errors = list(_validator(kind).iter_errors(obj))
+    errors = [] if sound(_schema(kind), obj) else list(_validator(kind).iter_errors(obj))
     for error in errors:
         yield from _schema_findings(document, error)
+    if not errors and not get(obj, "metadata", "name", default=""):
+        yield Finding(
+            code="GK7003",
+            message=f"{kind} has no metadata.name",
+            places=(document.place(("metadata",)),),
+            notes=(("next", "give it a name"),),
+        )
     if not errors:
         yield from _bad_durations(document, kind)
         yield from _not_yet(document, kind)
 
 
 @cache
-def _validator(kind: str) -> jsonschema.protocols.Validator:
-    import jsonschema  # noqa: PLC0415  slow to import, and not needed without a configuration
+def _schema(kind: str) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = read_json("json", f"{kind}-{GROUP}-v1alpha1.json")
+    return schema
 
-    path = data_dir("schemas") / "json" / f"{kind}-{GROUP}-v1alpha1.json"
-    return jsonschema.Draft202012Validator(json.loads(path.read_text()))
+
+@cache
+def _validator(kind: str) -> jsonschema.protocols.Validator:
+    import jsonschema  # noqa: PLC0415  slow to import, and not needed for what is right
+
+    return jsonschema.Draft202012Validator(_schema(kind))
 
 
 def _schema_findings(document: Document, error: jsonschema.ValidationError) -> Iterator[Finding]:

@@ -37,6 +37,7 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7003 wrong word", "correct", "fix", "GK7003", ":18:11", "fix"),
     ("GK7003 yaml 1.1", "mode: correct", "mode: off", "GK7003", ":18:11", 'quote it: "off"'),
     ("GK7003 missing", "url: ., ", "", "GK7003", ":4:7", "url"),
+    ("GK7003 no name", "{name: out, namespace: shop}", "{}", "GK7003", ":8:11", "name"),
     ("GK7005 duration", "interval: 5s", "interval: fast", "GK7005", ":4:47", "fast"),
     ("GK7006 later", "sinkRef:", "dependsOn: [{name: db}]\n  sinkRef:", "GK7006", ":16:3", "guard"),
     ("GK7007 source", "Ref: {name: src}\n  s", "Ref: {name: x}\n  s", "GK7007", "", "shop/x"),
