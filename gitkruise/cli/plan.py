@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,8 @@ from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 
 if TYPE_CHECKING:
     from gitkruise.git.repo import Repository
+    from gitkruise.gitops.changes import Preview
     from gitkruise.gitops.planning import Side
-    from gitkruise.gitops.preview import Preview
     from gitkruise.model.settings import Gates
     from gitkruise.wire.catalog import Catalog
 
@@ -68,7 +67,7 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
         gates=parse_gates(flags["feature_gates"]),
         cluster=cluster if cluster.given and not flags["offline"] else None,
     )
-    made = asyncio.run(_plan(wishes))
+    made = _plan(wishes)
     _print(made, flags["output"], dirty=wishes.include_dirty)
     changes = any(c.kind != "unchanged" for c in made.preview.changes)
     ctx.exit(1 if flags["exit_code"] and changes else 0)
@@ -120,14 +119,16 @@ def _print(made: _Made, output: str, *, dirty: bool) -> None:
         tell(findings_text(findings, Style.of_errors(read_environment())))
 
 
-async def _plan(wishes: _Wishes) -> _Made:
+def _plan(wishes: _Wishes) -> _Made:
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415  imports the schemas
 
-    base, target = await asyncio.to_thread(_sides, wishes, load_catalog())
+    base, target = _sides(wishes, load_catalog())
     if wishes.cluster is None:
         preview = _offline(base, target, load_catalog(), wishes.gates)
         return _Made(base=base, target=target, preview=preview)
-    return await _with_cluster(base, target, wishes)
+    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+
+    return asyncio.run(_with_cluster(base, target, wishes))
 
 
 def _sides(wishes: _Wishes, catalog: Catalog) -> tuple[Side | None, Side]:
@@ -217,30 +218,32 @@ def _commit(repository: Repository, revision: str) -> str:
 
 
 def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) -> Preview:
-    from gitkruise.gitops.preview import (  # noqa: PLC0415  imports the model cluster
+    from gitkruise.gitops.changes import (  # noqa: PLC0415  imports the model
         Preview,
         changes_between,
-        offline_world,
-        play,
+        rollouts_started,
     )
-    from gitkruise.kube.clock import SystemClock  # noqa: PLC0415
 
-    now = SystemClock().now()
     before = base.objects if base else ()
     changes = changes_between(before, target.objects, catalog)
-    world, rested = offline_world(before, catalog, gates, now)
+    moved = rollouts_started(changes)
+    if not moved:
+        return Preview(changes=changes, forecast=None, live=False)
+    from gitkruise.gitops.preview import offline_world, play  # noqa: PLC0415  the model cluster
+    from gitkruise.kube.wall import wall_time  # noqa: PLC0415
+
+    world, rested = offline_world(before, catalog, gates, wall_time(), moved=moved)
     forecast, unplayed = play(world, changes, target.objects, catalog, rested, gates)
     return Preview(changes=changes, forecast=forecast, live=False, unplayed=unplayed)
 
 
 async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Made:
-    from gitkruise.gitops.preview import (  # noqa: PLC0415  imports the model cluster
+    from gitkruise.gitops.changes import (  # noqa: PLC0415  imports the model
         Preview,
         changes_between,
-        live_world,
-        play,
         with_live,
     )
+    from gitkruise.gitops.preview import live_world, play  # noqa: PLC0415  the model cluster
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
     from gitkruise.model.cloneset import CLONESET  # noqa: PLC0415
 

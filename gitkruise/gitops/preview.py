@@ -1,4 +1,4 @@
-"""What a commit would do, before it does it: object changes, and the rollouts played ahead.
+"""What a commit would do to pods, before it does it: the rollouts played ahead.
 
 The waves come from the controller's own planner, played on a model cluster: on a copy of the
 live objects when a cluster is given, on the base commit's objects brought to rest otherwise.
@@ -6,22 +6,19 @@ live objects when a cluster is given, on the base commit's objects brought to re
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 from gitkruise.admission.chain import admit
-from gitkruise.admission.conversion import convert
 from gitkruise.errors import ApiError, Finding
+from gitkruise.gitops.changes import rollouts_started
 from gitkruise.kube.rawobject import thaw
 from gitkruise.kube.transport import Transport
-from gitkruise.model.change import Change, ChangeKind, Desired
+from gitkruise.model.change import Change, Desired
 from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.planner.revisions import REVISION
-from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.marks import MANAGER
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -29,6 +26,8 @@ from gitkruise.wire.request import APPLY_PATCH, ApiRequest
 from gitkruise.world.cluster import World
 from gitkruise.world.preview import Forecast, predict, settle
 from gitkruise.world.scheduler import add_nodes
+
+__all__ = ["Forecast", "live_world", "offline_world", "play"]
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 # What a rollout can depend on; everything else of the cluster plays no part in it.
@@ -44,81 +43,27 @@ _STAGE: Final = (
 _NODES: Final = 5  # of an offline preview
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """Object changes in key order, and what they do to pods. `live`: pods have their real names."""
-
-    changes: tuple[Change, ...]
-    forecast: Forecast | None
-    live: bool
-    unplayed: tuple[Finding, ...] = field(default=())  # why some rollout could not be played
-
-
-def changes_between(
-    base: Sequence[Desired], target: Sequence[Desired], catalog: Catalog
-) -> tuple[Change, ...]:
-    """Git to git, without a cluster: what is created, configured and pruned."""
-    before = {d.key: d for d in base}
-    after = {d.key: d for d in target}
-    out = []
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        if new is None:
-            assert old is not None
-            out.append(_change(ChangeKind.PRUNE, old, before=old.obj, after=None))
-        elif old is None:
-            out.append(_change(ChangeKind.CREATE, new, before=None, after=new.obj))
-        else:
-            kind = catalog.by_kind(key.group, new.version, key.kind)
-            fields = all_differences(old.obj, new.obj, kind.strict if kind else None)
-            what = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
-            change = _change(what, new, before=old.obj, after=new.obj)
-            out.append(replace(change, fields=fields))
-    return tuple(out)
-
-
-def _change(what: ChangeKind, d: Desired, *, before: Obj | None, after: Obj | None) -> Change:
-    return Change(kind=what, key=d.key, before=before, after=after, source=str(d.document))
-
-
-def with_live(
-    changes: Sequence[Change],
-    target: Sequence[Desired],
-    live: Mapping[ObjectKey, Obj],
-    catalog: Catalog,
-) -> tuple[Change, ...]:
-    """`changes` with what a sync would correct as well: fields that differ in the cluster."""
-    wanted = {d.key: d for d in target}
-    out = []
-    for change in changes:
-        d = wanted.get(change.key)
-        if d is None or change.kind is not ChangeKind.UNCHANGED or change.key not in live:
-            out.append(change)
-            continue
-        kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
-        there = convert(live[d.key], d.version)
-        fields = owned_differences(d.obj, there, kind.schema if kind else None)
-        drifted = replace(
-            change, kind=ChangeKind.CONFIGURE, fields=fields, before=there, drift=True
-        )
-        out.append(drifted if fields else change)
-    return tuple(out)
-
-
 # Playing ahead ----------------------------------------------------------------------------------
 
 
 def offline_world(
-    base: Sequence[Desired], catalog: Catalog, gates: Gates, now: datetime
+    base: Sequence[Desired],
+    catalog: Catalog,
+    gates: Gates,
+    now: datetime,
+    *,
+    moved: Collection[ObjectKey],
 ) -> tuple[World, datetime]:
     """A model cluster in which `base` is applied and at rest, and the instant it came to rest.
+
+    Of CloneSets those that `moved` names are enough: rollouts do not meet each other here.
 
     Raises the ApiError of a bad base.
     """
     world = _world(catalog, gates)
     add_nodes(world, _NODES, now)
     for d in sorted(base, key=lambda d: d.stage):
-        if d.key.group_kind in _STAGE:
+        if d.key.group_kind in _STAGE and (d.key.group_kind != CLONESET or d.key in moved):
             _ensure_namespace(world, d.key.namespace, catalog, now)
             world.handle(_apply(d, catalog), now)
     return world, settle(world, now, gates=gates).end
@@ -131,6 +76,8 @@ async def live_world(
 
     Raises ApiError.
     """
+    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+
     spaces = sorted(set(namespaces))
     async with asyncio.TaskGroup() as tasks:
         lists = [
@@ -192,15 +139,10 @@ def play(
     gates: Gates,
 ) -> tuple[Forecast | None, tuple[Finding, ...]]:
     """The rollouts that `changes` start; a change the model refuses is told, not hidden."""
-    wanted = {d.key: d for d in target}
+    moved = rollouts_started(changes)
     writes: list[ApiRequest] = []
     unplayed: list[Finding] = []
-    for change in changes:
-        if change.key.group_kind != CLONESET or change.kind is ChangeKind.UNCHANGED:
-            continue
-        d = wanted.get(change.key)
-        if d is None:
-            continue
+    for d in sorted((d for d in target if d.key in moved), key=lambda d: d.key):
         _ensure_namespace(world, d.key.namespace, catalog, now)
         try:
             world.fork().handle(_apply(d, catalog), now)

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitkruise.gitops.preview import changes_between, live_world, offline_world, play, with_live
+from gitkruise.gitops.changes import changes_between, with_live
+from gitkruise.gitops.preview import live_world, offline_world, play
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.change import ChangeKind, Desired
 from gitkruise.model.settings import Gates
@@ -88,7 +89,8 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
 @given(pairs())
 def test_an_offline_preview_counts_the_same(pair: tuple[Obj, Obj]) -> None:
     before, after = pair
-    world, now = offline_world([desired(before)], CATALOG, Gates(), START)
+    base = [desired(before)]
+    world, now = offline_world(base, CATALOG, Gates(), START, moved={base[0].key})
     forecast = preview_of(world, before, after, now)
     lab = Lab()
     lab.apply(before)
