@@ -17,8 +17,8 @@ from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 
 if TYPE_CHECKING:
     from gitkruise.git.repo import Repository
-    from gitkruise.gitops.changes import Preview
     from gitkruise.gitops.planning import Side
+    from gitkruise.gitops.prospect import Preview
     from gitkruise.model.settings import Gates
     from gitkruise.wire.catalog import Catalog
 
@@ -219,10 +219,10 @@ def _commit(repository: Repository, revision: str) -> str:
 
 def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) -> Preview:
     from gitkruise.gitops.changes import (  # noqa: PLC0415  imports the model
-        Preview,
         changes_between,
         rollouts_started,
     )
+    from gitkruise.gitops.prospect import Preview  # noqa: PLC0415
 
     before = base.objects if base else ()
     changes = changes_between(before, target.objects, catalog)
@@ -239,11 +239,11 @@ def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) ->
 
 async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Made:
     from gitkruise.gitops.changes import (  # noqa: PLC0415  imports the model
-        Preview,
         changes_between,
         with_live,
     )
     from gitkruise.gitops.preview import live_world, play  # noqa: PLC0415  the model cluster
+    from gitkruise.gitops.prospect import Preview  # noqa: PLC0415
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
     from gitkruise.model.cloneset import CLONESET  # noqa: PLC0415
 

@@ -8,8 +8,8 @@ from gitkruise.cli.findings import finding_obj
 from gitkruise.model.change import MISSING, Change, ChangeKind
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.changes import Preview
     from gitkruise.gitops.planning import Side
+    from gitkruise.gitops.prospect import Preview
     from gitkruise.model.forecast import Prediction
 
 

@@ -19,7 +19,7 @@ from gitkruise.wire.paths import get
 from gitkruise.wire.times import format_duration
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.changes import Preview
+    from gitkruise.gitops.prospect import Preview
     from gitkruise.model.change import Desired
     from gitkruise.model.document import Commit
     from gitkruise.model.forecast import PredictedStep, Prediction

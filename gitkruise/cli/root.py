@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # as a shell shows a program that SIGPIPE ended
 UNEXPECTED: Final = 70
+YOUNG_OBJECTS: Final = 20_000  # a short command makes little rubbish and need not look for it
 DEBUG_KEY: Final = "gitkruise.debug"
 
 # name → (module, attribute, one line for --help); the modules are imported when used.
@@ -121,6 +123,7 @@ cli.params += colour_options()
 
 def main() -> None:
     """Entry point of the `gitkruise` and `kubectl-gitkruise` commands."""
+    gc.set_threshold(YOUNG_OBJECTS)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import re
 import shutil
 from pathlib import Path
@@ -13,8 +12,6 @@ from gitkruise.errors import Finding, SourceFailed, UsageProblem
 from gitkruise.git import process
 from gitkruise.git.process import Launch, git_command
 from gitkruise.git.refs import shown
-
-log = logging.getLogger(__name__)
 
 GIT_MIN: Final = (2, 36)  # cat-file --batch-command
 SETUP_S: Final = 60.0
@@ -27,6 +24,9 @@ def ensure_mirror(launch: Launch, git_dir: Path) -> None:
         if process.collect(launch(command), timeout_s=SETUP_S, output_max=1 << 16).status == 0:
             return
         aside = git_dir.with_name(git_dir.name + ".damaged")
+        import logging  # noqa: PLC0415  slow to import, and seldom needed
+
+        log = logging.getLogger(__name__)
         log.warning("the mirror %s is damaged; it is kept as %s and made anew", git_dir, aside)
         shutil.rmtree(aside, ignore_errors=True)
         git_dir.replace(aside)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import threading
 import zlib
 from collections import OrderedDict
@@ -162,6 +161,8 @@ def write_loose(objects: Path, kind: str, data: bytes, *, algorithm: str) -> str
         return name
     path.parent.mkdir(exist_ok=True)
     packed = zlib.compress(b"%s %d\0%s" % (kind.encode(), len(data), data), 1)
+    import tempfile  # noqa: PLC0415  slow to import, and seldom needed
+
     descriptor, temporary = tempfile.mkstemp(prefix="tmp_obj_", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123  a descriptor, not a path

@@ -8,7 +8,6 @@ import selectors
 import shlex
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,6 +115,8 @@ def git_command(
 @contextlib.contextmanager
 def private_environment(credentials: Credentials) -> Iterator[dict[str, str]]:
     """Variables that lead git to `credentials`, in 0600 files that are gone afterwards."""
+    import tempfile  # noqa: PLC0415  slow to import, and seldom needed
+
     with tempfile.TemporaryDirectory(prefix="gitkruise-") as name:
         folder = Path(name)
         env = {"HOME": name}

@@ -9,7 +9,6 @@ import posixpath
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +75,8 @@ class Renderer:
 
     def _render(self, needed: _Needed, path: str) -> Parsed:
         program = self._program()
+        import tempfile  # noqa: PLC0415  slow to import, and seldom needed
+
         with tempfile.TemporaryDirectory(prefix="gitkruise-render-") as name:
             root = Path(name) / "tree"
             for entry in needed.files.values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -41,6 +40,8 @@ class WorkTree:
 
     def snapshot(self) -> str:
         """A commit on top of HEAD with everything as it is now; no ref, index or file changes."""
+        import tempfile  # noqa: PLC0415  slow to import, and seldom needed
+
         with tempfile.TemporaryDirectory(prefix="gitkruise-") as folder:
             index = Path(folder) / "index"
             own = self._git_dir / "index"

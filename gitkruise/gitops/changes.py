@@ -3,29 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from gitkruise.admission.conversion import convert
-from gitkruise.errors import Finding
 from gitkruise.model.change import Change, ChangeKind, Desired
 from gitkruise.model.cloneset import CLONESET
 from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import Obj, ObjectKey
-
-if TYPE_CHECKING:
-    from gitkruise.gitops.preview import Forecast
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """Object changes in key order, and what they do to pods. `live`: pods have their real names."""
-
-    changes: tuple[Change, ...]
-    forecast: Forecast | None
-    live: bool
-    unplayed: tuple[Finding, ...] = field(default=())  # why some rollout could not be played
 
 
 def changes_between(

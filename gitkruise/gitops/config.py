@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -149,6 +148,8 @@ def _schema_findings(document: Document, error: jsonschema.ValidationError) -> I
     if error.validator == "additionalProperties":
         assert isinstance(error.schema, Mapping)
         assert isinstance(error.instance, Mapping)
+        import difflib  # noqa: PLC0415  only for what is misspelt
+
         known = sorted(error.schema.get("properties", {}))
         for name in sorted(set(error.instance) - set(known)):
             near = difflib.get_close_matches(name, known, 1)

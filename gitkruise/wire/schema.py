@@ -7,7 +7,6 @@ rules over the published OpenAPI give what decoding into Go types and encoding a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
@@ -101,6 +100,8 @@ def _unknown(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
 
 def nearest(word: str, known: Mapping[str, Any]) -> str:
     """The known name that `word` is most likely a slip of, or ""."""
+    import difflib  # noqa: PLC0415  only for what is misspelt
+
     folded = {name.lower(): name for name in known}
     close = difflib.get_close_matches(str(word).lower(), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else ""
