@@ -76,7 +76,7 @@ def load_catalog() -> Catalog:
     )
     for crd in crds:
         if crd["spec"]["group"] == OWN_GROUP:
-            catalog = catalog.with_crd(crd)
+            catalog = catalog.with_crd(crd, tried=True)
     return catalog
 
 

@@ -59,12 +59,13 @@ class Catalog:
                 return kind
         return None
 
-    def with_crd(self, crd: Obj) -> Catalog:
+    def with_crd(self, crd: Obj, *, tried: bool = False) -> Catalog:
         """The catalog with a CustomResourceDefinition's kinds; an earlier definition is replaced.
 
+        `tried`: its schema is known to be good, and is compiled as far as it is used.
         Raises InvalidObject when names or schema cannot be served.
         """
-        added = kinds_of(crd, self.core)
+        added = kinds_of(crd, self.core, tried=tried)
         taken = self._conflict(added)
         if taken:
             path = ("spec", "names", "kind")

@@ -34,17 +34,19 @@ def version_order(version: str) -> tuple[int, int, int, str]:
     return (-_STAGES[stage], -int(major), -int(minor or 0), "")
 
 
-def kinds_of(crd: Obj, core: Lookup) -> tuple[Kind, ...]:
+def kinds_of(crd: Obj, core: Lookup, *, tried: bool = False) -> tuple[Kind, ...]:
     """One Kind for each served version, preferred version first.
 
     `core` gives core/v1 components, for metadata and templates. Raises InvalidObject with every
     problem: missing names, a name that is not `<plural>.<group>`, not exactly one storage version,
-    a pattern no linear-time matcher can run, a schema too large.
+    a pattern no linear-time matcher can run, a schema too large. One that was `tried` before has
+    its fields compiled when they are asked for.
     """
     problems = list(_problems(crd))
     kinds: list[Kind] = []
     if not problems:
         kinds = [_kind(crd, version, core) for version in crd["spec"]["versions"]]
+    if not problems and not tried:
         problems = [p for i, kind in enumerate(kinds) for p in _schema_problems(kind, i)]
     if problems:
         name = str((crd.get("metadata") or {}).get("name") or "")
