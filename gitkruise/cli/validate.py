@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,13 +32,14 @@ _NOT_RESOURCES = (
 @click.command(cls=Verb, exits=(1,), says="something is wrong")
 @click.argument("paths", nargs=-1, type=str)
 @click.option("-n", "--namespace", default="default", help="For objects that name none.")
+@click.option("--fix", is_flag=True, help="Rename misspelt fields where it is sure what is meant.")
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "github", "sarif"]), default="text"
 )
 @click.pass_context
 def validate(
-    ctx: click.Context, paths: tuple[str, ...], namespace: str, feature_gates: str, output: str
+    ctx: click.Context, /, paths: tuple[str, ...], namespace: str, output: str, **flags: Any
 ) -> None:
     """Check files and directories of manifests, offline.
 
@@ -46,6 +47,7 @@ def validate(
     Examples:
       gitkruise validate
       gitkruise validate apps/checkout batch/report.yaml
+      gitkruise validate --fix apps/checkout/cloneset.yaml
       gitkruise validate -o github
 
     Files that only kustomize understands (kustomizations, the patches and inputs of generators
@@ -55,11 +57,16 @@ def validate(
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
     from gitkruise.model.settings import parse_gates  # noqa: PLC0415
 
-    documents, findings = _read([existing(p, "file or directory") for p in paths or (".",)])
-    _, found = check_documents(
-        documents, load_catalog(), namespace=namespace, gates=parse_gates(feature_gates)
-    )
-    findings = [*findings, *found]
+    given = [existing(p, "file or directory") for p in paths or (".",)]
+    gates, catalog = parse_gates(flags["feature_gates"]), load_catalog()
+    unfixed: tuple[Finding, ...] = ()
+    if flags["fix"]:
+        from gitkruise.cli.fixing import fix  # noqa: PLC0415  only with --fix
+
+        unfixed = fix(lambda: _read(given)[0], catalog, namespace)
+    documents, findings = _read(given)
+    _, found = check_documents(documents, catalog, namespace=namespace, gates=gates)
+    findings = [*unfixed, *findings, *found]
     _print(findings, output, objects=len(documents))
     ctx.exit(1 if any(f.severity == "error" for f in findings) else 0)
 

@@ -12,6 +12,7 @@ from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
 from gitkruise.gitops.desired import desired_of, duplicates
 from gitkruise.gitops.in_place_only import REFUSAL, in_place_problems
+from gitkruise.gitops.slips import is_sure
 from gitkruise.gitops.veil import veil
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
@@ -72,7 +73,7 @@ def check_documents(
     With a `memo` (of one namespace and gates) documents seen before are not judged again; it
     holds the documents of the last call.
     """
-    served = _with_crds(catalog, documents)
+    served = with_crds(catalog, documents)
     known = memo if memo is not None else {}
     fresh: Memo = {}
     for document in documents:
@@ -95,7 +96,7 @@ def _checked(document: Document, catalog: Catalog, namespace: str, gates: Gates)
     return Checked(document, catalog, desired, tuple(wrong))
 
 
-def _with_crds(catalog: Catalog, documents: Sequence[Document]) -> Catalog:
+def with_crds(catalog: Catalog, documents: Sequence[Document]) -> Catalog:
     """The catalog after the commit's own CRDs are applied; broken ones are found later."""
     for document in documents:
         if document.obj.get("kind") == "CustomResourceDefinition":
@@ -114,7 +115,8 @@ def check_object(
     if kind is None:
         return  # judged by the cluster that serves it
     unknown = unknown_fields(kind.strict, desired.obj)
-    yield from (_unknown(desired, problem) for problem in unknown)
+    for problem in unknown:
+        yield _unknown(desired, problem, sure=is_sure(desired.obj, kind, problem, unknown))
     wrong = validate(kind.strict, desired.obj)
     yield from (_shape(desired, problem) for problem in wrong)
     if not unknown and not wrong:
@@ -123,16 +125,19 @@ def check_object(
             yield from in_place_problems(desired, old, gates)
 
 
-def _unknown(desired: Desired, problem: Problem) -> Finding:
+def _unknown(desired: Desired, problem: Problem, *, sure: bool) -> Finding:
     *parent, name = problem.path
     hint = f'did you mean "{problem.suggestion}"?' if problem.suggestion else ""
+    next_ = hint.replace("did you mean", "rename it to").rstrip("?") or "take it out"
+    if sure:
+        next_ = f"gitkruise validate --fix {desired.document.file}     (renames it)"
     return Finding(
         code="GK1203",
         message=f'unknown field "{name}" in {desired.key.kind} {_dotted(parent)}',
         places=(desired.document.place(problem.path, key=True, label=hint),),
         notes=(
             ("why it matters", "the API server would drop it silently and go on without it"),
-            ("next", hint.replace("did you mean", "rename it to").rstrip("?") or "take it out"),
+            ("next", next_),
         ),
         object=str(desired.key),
     )
