@@ -13,8 +13,10 @@ import click
 from gitkruise.cli.config import Environment, read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.nouns import CLONESET, SIDECARSET, Wanted, parse_wanted
-from gitkruise.cli.output import list_of, say, say_json
+from gitkruise.cli.output import list_of, say, say_json, say_yaml
+from gitkruise.cli.picking import Picks, picks
 from gitkruise.cli.style import Style
+from gitkruise.cli.templates import PREFIX, OutputType, fill
 from gitkruise.cli.verb import Verb, duration_type
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from gitkruise.cli.views import Item
     from gitkruise.gitops.survey import Managed, Survey
 
-OUTPUTS = ("text", "wide", "name", "json", "jsonl")
+OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
+_WHOLE = frozenset({"json", "yaml"})  # one document of everything
 
 
 @click.command(cls=Verb, exits=(1, 5, 6, 130), says="with --exit-when-done: the rollout is stuck")
@@ -40,9 +43,10 @@ OUTPUTS = ("text", "wide", "name", "json", "jsonl")
     help="With --exit-when-done.",
 )
 @click.option("--no-headers", "--no-header", is_flag=True, help="Rows only.")
-@click.option(
-    "-o", "--output", type=click.Choice(OUTPUTS), default="text", help="jsonl: one a line."
-)
+@click.option("-l", "--selector", default="", metavar="app=web", help="Only with these labels.")
+@click.option("--state", "states", default="", metavar="stuck,held", help="Only these states.")
+@click.option("--commit", default="", metavar="SHA", help="Only what this commit brought.")
+@click.option("-o", "--output", type=OutputType(OUTPUTS), default="text", help="jsonl: one a line.")
 @cluster_options
 @click.pass_context
 def get(
@@ -54,17 +58,21 @@ def get(
     Examples:
       gitkruise get rollouts -A
       gitkruise get rollout checkout -n shop --watch
-      gitkruise get pods cloneset/checkout -n shop -o json
+      gitkruise get pods cloneset/checkout -n shop -l tier=web -o json
+      gitkruise get cs -A --state stuck,held -o jsonpath='{.items[*].name}'
 
     TYPE is one of rollouts, clonesets (clone, cs), sidecarsets (ss), pods, revisions, events,
     units.
     """
     wanted = parse_wanted(words)
-    wishes = Wishes(wanted=wanted, **{k: flags[k] for k in Wishes.__slots__ if k != "wanted"})
+    chosen = picks(wanted.noun, flags["selector"], flags["states"], flags["commit"])
+    given = {k: flags[k] for k in Wishes.__slots__ if k not in {"wanted", "picks"}}
+    wishes = Wishes(wanted=wanted, picks=chosen, **given)
     if wishes.exit_when_done and not wishes.watch:
         raise UsageProblem(Finding(code="GK7015", message="--exit-when-done wants --watch"))
-    if wishes.watch and wishes.output == "json":
-        raise UsageProblem(Finding(code="GK7015", message="--watch wants -o jsonl, not json"))
+    if wishes.watch and (wishes.output in _WHOLE or wishes.output.startswith(PREFIX)):
+        message = f"--watch wants -o jsonl, not {wishes.output.partition('=')[0]}"
+        raise UsageProblem(Finding(code="GK7015", message=message))
     ctx.exit(asyncio.run(_get(wishes, cluster)))
 
 
@@ -73,6 +81,7 @@ class Wishes:
     """The command line."""
 
     wanted: Wanted
+    picks: Picks
     namespace: str
     all_namespaces: bool
     watch: bool
@@ -128,7 +137,7 @@ class _Reader:
         noun, name = self.wishes.wanted.noun, self.wishes.wanted.name
         if noun == "units":
             units = views.units(self.survey.managed(now))
-            return [], [u for u in units if name in {"", u["name"]}]
+            return [], self.wishes.picks.items(u for u in units if name in {"", u["name"]})
         found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
         if name and not found and not self.wishes.watch:
             raise self._absent(now)
@@ -136,7 +145,11 @@ class _Reader:
             about = frozenset({name, *(pod.name for m in found for pod in m.pods)} - {""})
             return [], views.events(self.survey.events(), about)
         make = {"pods": views.pods, "revisions": views.revisions}.get(noun, views.rollouts)
-        return found, make(found)
+        items = self.wishes.picks.items(make(self.wishes.picks.objects(noun, found)))
+        if noun == "pods":
+            return found, items  # a rollout without pods is one to wait for, too
+        there = {(i["namespace"], i.get("owner", i["name"])) for i in items}
+        return [m for m in found if (m.key.namespace, m.key.name) in there], items
 
     def _absent(self, now: datetime) -> ClusterFailed:
         where = f"namespace {self._scope}" if self._scope else "any namespace"
@@ -153,10 +166,11 @@ class _Reader:
         from gitkruise.cli.views import table_of  # noqa: PLC0415
 
         wanted = self.wishes.wanted
-        if wanted.rollouts and wanted.name and len(found) == 1:
+        wide = self.wishes.output == "wide"
+        if wanted.rollouts and wanted.name and len(found) == 1 and not wide:
             return rollout_block(found[0], style)
         headers = not self.wishes.no_headers
-        return table_of(wanted.noun, items, style, now, headers=headers)
+        return table_of(wanted.noun, items, style, now, headers=headers, wide=wide)
 
 
 def _print(
@@ -165,8 +179,13 @@ def _print(
     from gitkruise.cli.views import VIEWS  # noqa: PLC0415  imports the model
 
     noun, output = reader.wishes.wanted.noun, reader.wishes.output
+    whole = list_of(VIEWS[noun].list_kind, items)
     if output == "json":
-        say_json(list_of(VIEWS[noun].list_kind, items), style)
+        say_json(whole, style)
+    elif output == "yaml":
+        say_yaml(whole, style)
+    elif output.startswith(PREFIX):
+        click.echo(fill(output.removeprefix(PREFIX), whole), nl=False, color=False)
     elif output == "jsonl":
         for item in items:
             say_json(item, style, line=True)

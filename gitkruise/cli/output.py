@@ -33,6 +33,14 @@ def say_json(value: Mapping[str, Any], style: Style, *, line: bool = False) -> N
     click.echo(json.dumps(value, indent=indent, ensure_ascii=not style.unicode), color=False)
 
 
+def say_yaml(value: Mapping[str, Any], style: Style) -> None:
+    """One YAML document."""
+    import yaml  # noqa: PLC0415  slow to import, and seldom needed
+
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=style.unicode, width=1000)
+    click.echo(text, nl=False, color=False)
+
+
 def list_of(kind: str, items: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """A versioned list, as every `-o json` answer of several things is."""
     return {"apiVersion": API_VERSION, "kind": kind, "items": list(items)}

@@ -11,6 +11,7 @@ import click
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.output import say, say_json
+from gitkruise.cli.picking import parse_states
 from gitkruise.cli.style import Style
 from gitkruise.cli.verb import Verb
 from gitkruise.errors import Finding, UsageProblem
@@ -18,7 +19,6 @@ from gitkruise.errors import Finding, UsageProblem
 if TYPE_CHECKING:
     from gitkruise.cli.records import UnitNews
     from gitkruise.cli.status_view import Standing
-    from gitkruise.model.states import State
 
 
 @click.command(cls=Verb, exits=(1, 4, 5, 130), says="an object is in a state of --fail-on")
@@ -49,7 +49,7 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
 
     What git asked for and what was rejected come from the status branch, where one is at hand.
     """
-    failing, wanted = _states(flags["fail_on"]), _states(flags["states"])
+    failing, wanted = parse_states(flags["fail_on"]), parse_states(flags["states"])
     namespace = "" if flags["all_namespaces"] else flags["namespace"]
     at_hand = _repository(flags["config_path"], flags["repo"])
     standing = asyncio.run(_survey(cluster, namespace, at_hand))
@@ -111,14 +111,3 @@ def _repository(config_path: Path | None, repo: str) -> tuple[str, str]:
                 return source.name, found
     here = Path.cwd()
     return (here.name, str(here)) if (here / ".git").exists() else ("", "")
-
-
-def _states(text: str) -> set[State]:
-    from gitkruise.model.states import State  # noqa: PLC0415
-
-    by_word = {state.lower(): state for state in State}
-    words = [word.strip().lower() for word in text.split(",") if word.strip()]
-    for word in words:
-        if word not in by_word:
-            raise click.BadParameter(f'"{word}" is none of {", ".join(by_word)}')
-    return {by_word[word] for word in words}

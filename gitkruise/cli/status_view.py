@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -44,13 +45,13 @@ class Standing:
     cluster: str
     source: str  # the repository's name
 
-    def only(self, states: set[State]) -> Standing:
+    def only(self, states: AbstractSet[State]) -> Standing:
         """The objects in one of `states`; all for none."""
         if not states:
             return self
         return replace(self, objects=tuple(m for m in self.objects if m.state in states))
 
-    def in_state(self, states: set[State]) -> bool:
+    def in_state(self, states: AbstractSet[State]) -> bool:
         """Whether any object or unit is in one of `states`."""
         found = {m.state for m in self.objects} | {u.state for u in self.units}
         return bool(found & states)

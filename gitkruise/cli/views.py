@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.cli.ages import age
+from gitkruise.cli.config import BOUNDLESS
 from gitkruise.cli.style import Style
 from gitkruise.cli.tables import Column, fit_table
 from gitkruise.model.record import Rollout
@@ -158,6 +159,7 @@ class View:
     list_kind: str
     heads: tuple[Column, ...]
     cells: Callable[[Item, Style, datetime], tuple[str, ...]]
+    wide: tuple[tuple[str, str], ...] = ()  # (head, field) of the columns -o wide adds
 
 
 def _rollout_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
@@ -212,6 +214,7 @@ _ROLLOUTS: Final = View(
     _heads("NAMESPACE", _NAME, Column(name="ROLLOUT", drop=3), "NEW", "READY",
            Column(name="REVISION", drop=1), _COMMIT, "STATE"),
     _rollout_cells,
+    (("MESSAGE", "message"), ("UNIT", "unit"), ("SOURCE", "path")),
 )  # fmt: skip
 VIEWS: Final = {
     "rollouts": _ROLLOUTS,
@@ -236,6 +239,7 @@ VIEWS: Final = {
                "REASON", Column(name="OBJECT", least=16), "COUNT",
                Column(name="MESSAGE", least=20, prose=True)),
         _event_cells,
+        (("TIME", "last"),),
     ),
     "units": View(
         "UnitList", _heads("NAMESPACE", _NAME, "WORKLOADS", "NEW", "STATE"), _unit_cells
@@ -244,12 +248,23 @@ VIEWS: Final = {
 
 
 def table_of(
-    noun: str, items: Sequence[Item], style: Style, now: datetime, *, headers: bool = True
+    noun: str,
+    items: Sequence[Item],
+    style: Style,
+    now: datetime,
+    *,
+    headers: bool = True,
+    wide: bool = False,
 ) -> list[str]:
-    """The noun's table, fitted to the window."""
+    """The noun's table, fitted to the window; a `wide` one has all there is to say."""
     view = VIEWS[noun]
     if not items:
         return [f"no {noun} here"]
     rows = [view.cells(item, style, now) for item in items]
-    lines = fit_table(view.heads, rows, style.width)
+    heads = view.heads
+    if wide:
+        heads = (*heads, *(Column(name=name) for name, _ in view.wide))
+        more = [tuple(str(item[field]) for _, field in view.wide) for item in items]
+        rows = [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
+    lines = fit_table(heads, rows, BOUNDLESS if wide else style.width)
     return lines if headers else lines[1:]

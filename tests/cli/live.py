@@ -38,7 +38,8 @@ def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
     body = yaml.safe_load(manifest)
     body["metadata"]["annotations"] = {f"gitkruise.io/{k}": v for k, v in annotations.items()}
     if annotations:
-        body["metadata"]["labels"] = {"gitkruise.io/unit": "test"}
+        labels = body["metadata"].get("labels") or {}
+        body["metadata"]["labels"] = {**labels, "gitkruise.io/unit": "test"}
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     with suppress(AlreadyExists):
         send(kubeconfig, ApiRequest(verb="create", resource=NAMESPACES, body=space))
