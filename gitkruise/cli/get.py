@@ -22,6 +22,7 @@ from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.cli.connect import Chosen
+    from gitkruise.cli.screen import Drawing
     from gitkruise.cli.views import Item
     from gitkruise.gitops.survey import Managed, Survey
 
@@ -33,7 +34,7 @@ _WHOLE = frozenset({"json", "yaml"})  # one document of everything
 @click.argument("words", nargs=-1, metavar="TYPE[/NAME] [NAME]")
 @click.option("-n", "--namespace", default="", help="Namespace; the context's by default.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Every namespace.")
-@click.option("-w", "--watch", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Go on until q or Ctrl-C.")
 @click.option("--exit-when-done", is_flag=True, help="With --watch: leave when it is as asked.")
 @click.option(
     "--timeout",
@@ -60,6 +61,8 @@ def get(
       gitkruise get rollout checkout -n shop --watch
       gitkruise get pods cloneset/checkout -n shop -l tier=web -o json
       gitkruise get cs -A --state stuck,held -o jsonpath='{.items[*].name}'
+
+    Watching rollouts on a terminal: p shows their pods, e events, r revisions; / filters rows.
 
     TYPE is one of rollouts, clonesets (clone, cs), sidecarsets (ss), pods, revisions, events,
     units.
@@ -95,7 +98,7 @@ async def _get(wishes: Wishes, choice: ClusterChoice) -> int:
     environment = read_environment()
     async with connected(choice, environment) as chosen:
         scope = "" if wishes.all_namespaces else wishes.namespace or chosen.namespace
-        survey = _survey(chosen, wishes.wanted, scope)
+        survey = _survey(chosen, wishes, scope, on_screen=_on_screen(wishes, environment))
         await survey.look()
         reader = _Reader(survey, wishes, scope)
         if wishes.watch:
@@ -106,15 +109,20 @@ async def _get(wishes: Wishes, choice: ClusterChoice) -> int:
     return 0
 
 
-def _survey(chosen: Chosen, wanted: Wanted, namespace: str) -> Survey:
+def _on_screen(wishes: Wishes, environment: Environment) -> bool:
+    return wishes.watch and environment.stdout_tty and wishes.output in {"text", "wide"}
+
+
+def _survey(chosen: Chosen, wishes: Wishes, namespace: str, *, on_screen: bool) -> Survey:
     from gitkruise.gitops.survey import EVENT, WORKLOADS, Survey  # noqa: PLC0415  the schemas
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
 
+    wanted = wishes.wanted
     kinds = {
         "sidecarsets": (SIDECARSET,),
         "events": (EVENT, CLONESET) if wanted.name else (EVENT,),
         "units": WORKLOADS,
-    }.get(wanted.noun, (CLONESET,))
+    }.get(wanted.noun, (CLONESET, EVENT) if on_screen and wanted.rollouts else (CLONESET,))
     return Survey(
         chosen.transport,
         load_catalog(),
@@ -142,14 +150,40 @@ class _Reader:
         if name and not found and not self.wishes.watch:
             raise self._absent(now)
         if noun == "events":
-            about = frozenset({name, *(pod.name for m in found for pod in m.pods)} - {""})
-            return [], views.events(self.survey.events(), about)
+            return [], self._events(found)
         make = {"pods": views.pods, "revisions": views.revisions}.get(noun, views.rollouts)
         items = self.wishes.picks.items(make(self.wishes.picks.objects(noun, found)))
         if noun == "pods":
             return found, items  # a rollout without pods is one to wait for, too
         there = {(i["namespace"], i.get("owner", i["name"])) for i in items}
         return [m for m in found if (m.key.namespace, m.key.name) in there], items
+
+    def _events(self, found: Sequence[Managed]) -> list[Item]:
+        from gitkruise.cli import views  # noqa: PLC0415  imports the model
+
+        name = self.wishes.wanted.name
+        about = frozenset({name, *(pod.name for m in found for pod in m.pods)} - {""})
+        return views.events(self.survey.events(), about if name else frozenset())
+
+    @property
+    def drawing(self) -> Drawing:
+        """What a terminal shows of it, and what its keys lead to."""
+        from gitkruise.cli import views  # noqa: PLC0415  imports the model
+        from gitkruise.cli.screen import Drawing  # noqa: PLC0415  only with --watch
+
+        def behind(noun: str, found: Sequence[Managed]) -> Sequence[Item]:
+            if noun == "events":
+                return self._events(found)[::-1]  # a window shows the first lines
+            return (views.pods if noun == "pods" else views.revisions)(found)
+
+        wanted = self.wishes.wanted
+        return Drawing(
+            noun=wanted.noun,
+            render=self.lines,
+            table=views.table_of,
+            behind=behind if wanted.rollouts else None,
+            titled=wanted.rollouts and bool(wanted.name) and self.wishes.output != "wide",
+        )
 
     def _absent(self, now: datetime) -> ClusterFailed:
         where = f"namespace {self._scope}" if self._scope else "any namespace"
@@ -197,8 +231,7 @@ def _print(
 
 
 async def _watch(reader: _Reader, chosen: Chosen, environment: Environment) -> int:
-    from gitkruise.cli.viewport import Viewport  # noqa: PLC0415  only with --watch
-    from gitkruise.cli.watching import Lines, Screen, Until, watch  # noqa: PLC0415
+    from gitkruise.cli.watching import Lines, Until, watch  # noqa: PLC0415  only with --watch
     from gitkruise.wire.times import parse_duration  # noqa: PLC0415
 
     wishes, style = reader.wishes, Style.of(environment)
@@ -206,9 +239,28 @@ async def _watch(reader: _Reader, chosen: Chosen, environment: Environment) -> i
     if wishes.exit_when_done:
         until = Until(wishes.timeout, parse_duration(wishes.timeout).total_seconds())
     survey, clock = reader.survey, chosen.clock
-    if environment.stdout_tty and wishes.output in {"text", "wide"}:
+    if _on_screen(wishes, environment):
+        from gitkruise.cli.keys import keyboard, on_signal  # noqa: PLC0415
+        from gitkruise.cli.screen import Screen  # noqa: PLC0415
+        from gitkruise.cli.viewport import Viewport  # noqa: PLC0415
+
+        def press(key: str) -> None:
+            screen.press(key)
+            ended()
+
+        def terminate() -> None:
+            screen.terminate()
+            ended()
+
+        def ended() -> None:
+            if screen.ended is not None:
+                survey.changed.set()
+
         with Viewport(style) as viewport:
-            screen = Screen(viewport, style, reader.lines)
-            return await watch(survey, clock, reader.picture, screen, until)
+            screen = Screen(viewport, style, reader.drawing, quit_code=130 if until else 0)
+            for name in ("SIGTERM", "SIGHUP"):
+                on_signal(name, terminate)
+            with keyboard(press) as screen.keys:
+                return await watch(survey, clock, reader.picture, screen, until)
     lines = Lines(wishes.wanted.noun, style, json=wishes.output == "jsonl")
     return await watch(survey, clock, reader.picture, lines, until)

@@ -39,11 +39,19 @@ class Viewport:
         """The window's width now; it may have changed."""
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
 
-    def draw(self, lines: Sequence[str]) -> None:
-        """Show `lines` from the first; the rest is counted when the window is too low."""
+    def draw(self, lines: Sequence[str], footer: str = "") -> None:
+        """Show `lines` from the first; the rest is counted when the window is too low.
+
+        A `footer` has the window's last line to itself and is not left on the terminal.
+        """
         size = os.get_terminal_size(sys.stdout.fileno())
-        self._last = fit_window(lines, size.columns or 80, size.lines or 24, self._style)
-        body = f"{_REST_OF_LINE}\n".join(self._last)
+        columns, rows = size.columns or 80, size.lines or 24
+        self._last = fit_window(lines, columns, rows - bool(footer), self._style)
+        shown = [*self._last]
+        if footer:
+            shown += [""] * (rows - 1 - len(shown))
+            shown = [*shown[: rows - 1], clip(self._style.plain(footer), columns)]
+        body = f"{_REST_OF_LINE}\n".join(shown)
         sys.stdout.write(f"{_HOME}{body}{_REST_OF_LINE}{_BELOW}")
         sys.stdout.flush()
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from gitkruise.cli.keys import on_signal
 from gitkruise.cli.output import say, say_json
 from gitkruise.cli.progress import rollout_line
 from gitkruise.cli.style import Style
-from gitkruise.cli.viewport import Viewport
 from gitkruise.errors import Finding, TimedOut
 from gitkruise.model.states import SETTLED, State
 from gitkruise.wire.times import format_time
@@ -28,11 +26,12 @@ _SHOWN: Final = ("phase", "ready", "revision", "role", "pods", "available", "sta
                  "updated", "total", "commit", "type", "reason", "message")  # fmt: skip
 
 Picture: TypeAlias = "Callable[[datetime], tuple[Sequence[Managed], Sequence[Item]]]"
-Render: TypeAlias = "Callable[[Sequence[Managed], Sequence[Item], Style, datetime], Sequence[str]]"
 
 
 class Printer(Protocol):
-    """Shows pictures one after the other."""
+    """Shows pictures one after the other, until `ended` says with which code to leave."""
+
+    ended: int | None
 
     def show(self, found: Sequence[Managed], items: Sequence[Item], now: datetime) -> None: ...
 
@@ -41,6 +40,7 @@ class Lines:
     """Off a terminal: one line for each thing that changed, a JSON document a line for jsonl."""
 
     def __init__(self, noun: str, style: Style, *, json: bool) -> None:
+        self.ended: int | None = None
         self._noun, self._style, self._json = noun, style, json
         self._seen: dict[tuple[str, str], Item] = {}
 
@@ -84,17 +84,6 @@ def _pairs(item: Item) -> Iterator[str]:
             yield f'{key}="{text}"' if " " in text else f"{key}={text}"
 
 
-class Screen:
-    """On a terminal: the lines `render` makes, in a window that is drawn again in place."""
-
-    def __init__(self, viewport: Viewport, style: Style, render: Render) -> None:
-        self._viewport, self._style, self._render = viewport, style, render
-
-    def show(self, found: Sequence[Managed], items: Sequence[Item], now: datetime) -> None:
-        style = replace(self._style, width=self._viewport.columns)
-        self._viewport.draw(self._render(found, items, style, now))
-
-
 async def watch(
     survey: Survey, clock: Clock, picture: Picture, printer: Printer, until: Until | None
 ) -> int:
@@ -114,10 +103,8 @@ async def watch(
 async def _show(
     survey: Survey, clock: Clock, picture: Picture, printer: Printer, until: Until | None
 ) -> int:
-    loop = asyncio.get_running_loop()
-    with suppress(NotImplementedError, RuntimeError):  # no such signal, or not the main thread
-        loop.add_signal_handler(signal.SIGWINCH, survey.changed.set)
-    while True:
+    on_signal("SIGWINCH", survey.changed.set)
+    while printer.ended is None:
         survey.changed.clear()
         now = clock.now()
         found, items = picture(now)
@@ -126,7 +113,9 @@ async def _show(
         if answer is not None:
             return answer
         await survey.changed.wait()
-        await clock.sleep(GATHER_S)
+        if printer.ended is None:
+            await clock.sleep(GATHER_S)
+    return printer.ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,15 @@ class Terminal:
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
+    def type(self, keys: str) -> None:
+        """As a person at the keyboard."""
+        os.write(self._master, keys.encode())
+
+    @property
+    def settings(self) -> list[object]:
+        """How the terminal treats what is typed."""
+        return termios.tcgetattr(self._master)
+
     def _take(self, timeout_s: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], timeout_s)
         chunk = b""
