@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,8 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
     )
     made = _plan(wishes)
     _print(made, flags["output"], dirty=wishes.include_dirty)
+    if any(f.severity == "error" for f in made.preview.unplayed):
+        ctx.exit(3)
     changes = any(c.kind != "unchanged" for c in made.preview.changes)
     ctx.exit(1 if flags["exit_code"] and changes else 0)
 
@@ -145,11 +147,23 @@ def _sides(wishes: _Wishes, catalog: Catalog) -> tuple[Side | None, Side]:
         target = read_side(repository, new, config, catalog, wishes.gates)
         errors = [f for f in target.findings if f.severity == "error"]
         if errors:
-            raise InvalidManifests(*errors)
+            raise InvalidManifests(*map(_unplanned, errors))
         if not old:
             return None, target
         config = given or config_at(repository, old)
         return read_side(repository, old, config, catalog, wishes.gates), target
+
+
+def _unplanned(finding: Finding) -> Finding:
+    """With what stayed as it was and what to do next, where the finding does not say."""
+    told = dict(finding.notes)
+    notes = list(finding.notes)
+    if "unchanged" not in told:
+        end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
+        notes.insert(end, ("unchanged", "nothing was planned, and a plan applies nothing"))
+    if "next" not in told and finding.places:
+        notes.append(("next", f"gitkruise validate {finding.places[0].file}"))
+    return replace(finding, notes=tuple(notes))
 
 
 def _work_tree(wishes: _Wishes) -> tuple[str, str]:

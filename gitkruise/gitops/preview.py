@@ -11,8 +11,10 @@ from datetime import datetime
 from typing import Final
 
 from gitkruise.admission.chain import admit
+from gitkruise.admission.conversion import convert
 from gitkruise.errors import ApiError, Finding
 from gitkruise.gitops.changes import rollouts_started
+from gitkruise.gitops.check import check_object
 from gitkruise.kube.rawobject import thaw
 from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Change, Desired
@@ -147,16 +149,20 @@ def play(
         try:
             world.fork().handle(_apply(d, catalog), now)
         except ApiError as error:
-            unplayed.append(
-                Finding(
-                    code="GK2102",
-                    message=error.message,
-                    places=(d.document.place(("spec",), key=True),),
-                    object=str(d.key),
-                )
-            )
+            unplayed += _refused(d, error, world.get(d.key), catalog, gates)
             continue
         writes.append(_apply(d, catalog))
     if not writes:
         return None, tuple(unplayed)
     return predict(world, writes, now, gates=gates), tuple(unplayed)
+
+
+def _refused(
+    d: Desired, error: ApiError, old: Obj | None, catalog: Catalog, gates: Gates
+) -> list[Finding]:
+    """Why a change is refused: by the checks that name lines, in the server's words otherwise."""
+    before = convert(old, d.version) if old is not None else None
+    found = list(check_object(d, catalog, gates, old=before))
+    place = d.document.place(("spec",), key=True)
+    said = Finding(code="GK2102", message=error.message, places=(place,), object=str(d.key))
+    return found or [said]

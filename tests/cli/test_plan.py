@@ -153,3 +153,39 @@ def test_pods_have_names_when_a_cluster_is_given(
     named = {word for word in ended.out.split() if word in names}
     assert len(named) == 3
     assert "live objects of cluster sandbox" in ended.out
+
+
+REFUSED = [
+    ("GK2104", cloneset(policy="InPlaceOnly"), cloneset(policy="InPlaceOnly", level="debug"),
+     "apps/c.yaml:21:22", "was info"),
+    ("GK2201", cloneset(), cloneset().replace("app: checkout", "app: other"),
+     "apps/c.yaml:8:3", "the live object has app=checkout"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=[row[0] for row in REFUSED])
+def test_a_change_no_cluster_takes_is_refused_with_its_line(
+    gk: Caller, checkout: Checkout, row: tuple[str, ...]
+) -> None:
+    code, before, after, place, label = row
+    checkout.commit("one", {"apps/c.yaml": before})
+    checkout.commit("two", {"apps/c.yaml": after})
+    ended = gk("plan", "--offline", cwd=checkout.folder)
+    assert ended.code == 3
+    assert f"error[{code}]" in ended.err
+    assert f"--> {place}" in ended.err
+    assert label in ended.err
+
+
+def test_a_broken_file_is_told_with_what_stayed_and_what_to_do(
+    gk: Caller, checkout: Checkout
+) -> None:
+    checkout.commit("one", {"apps/c.yaml": cloneset()})
+    checkout.commit("two", {"apps/c.yaml": cloneset().replace("image: ", "image:")})
+    ended = gk("plan", "--offline", cwd=checkout.folder)
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("error[GK1101]: this is not valid YAML")
+    assert ended.err.splitlines()[-2:] == [
+        "   = unchanged: nothing was planned, and a plan applies nothing",
+        "   = next: gitkruise validate apps/c.yaml",
+    ]
