@@ -6,10 +6,11 @@ import asyncio
 import base64
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from gitkruise.controller.controllers import Controllers
 from gitkruise.controller.controllers import Options as ControllerOptions
@@ -34,7 +35,8 @@ from gitkruise.model.config import Config, GitSource, Reference, Sink, Unit, dur
 from gitkruise.model.config import resolve_reference as resolve
 from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
-from gitkruise.planner.workloads import CLONESET, EMBEDDED
+from gitkruise.model.workload import Workload
+from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.times import format_micro_time
@@ -270,14 +272,26 @@ async def _drive(options: RunOptions, live: LiveView, transport: Transport, cloc
 
 
 async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
-    """The controllers that run inside an embedded cluster, until cancelled.
+    """OpenKruise's controllers and Kubernetes' own inside an embedded cluster, until cancelled."""
+    await _drive_inside(EMBEDDED, transport, clock, gates)
+
+
+async def kruise_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
+    """OpenKruise's controllers alone: Kubernetes' own are the outside's, as its nodes are."""
+    await _drive_inside(WORKLOADS, transport, clock, gates)
+
+
+async def _drive_inside(
+    workloads: Sequence[Workload[Any]], transport: Transport, clock: Clock, gates: Gates
+) -> None:
+    """Drive `workloads` of an embedded cluster.
 
     They hold the workloads lease for good (there is nobody to fail over to), so that a
     `gitkruise run` on this cluster sees who drives its pods and does not drive them too.
     """
     await _hold_for_good(transport, clock)
     controllers = Controllers(
-        EMBEDDED, transport, load_catalog(), clock, ControllerOptions(gates=gates)
+        workloads, transport, load_catalog(), clock, ControllerOptions(gates=gates)
     )
     await controllers.run()
 

@@ -44,7 +44,11 @@ def _state(environment: Environment) -> Path:
     help="0 takes the last port, or a free one.",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep nothing on disk.")
-@click.option("--no-kubelet", is_flag=True, help="Leave pods to an outside scheduler and kubelet.")
+@click.option(
+    "--no-kubelet",
+    is_flag=True,
+    help="Leave scheduler, kubelet and Kubernetes' own controllers to the outside.",
+)
 @click.option("--no-controllers", is_flag=True, help="Run no workload controllers inside.")
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Also write a kubeconfig here.")

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from gitkruise.app import release_workloads, sandbox_controllers
+from gitkruise.app import kruise_controllers, release_workloads, sandbox_controllers
 from gitkruise.sandbox.inprocess import WorldTransport
 from gitkruise.sandbox.server import SandboxOptions, serve
 from gitkruise.sandbox.state import StateDir
@@ -24,7 +24,8 @@ def run_until_stopped(
 
 async def _serve(options: SandboxOptions, announce: Callable[[str, Path | None], None]) -> None:
     stop = stop_event()
-    async with serve(options, controllers=sandbox_controllers) as sandbox:
+    inside = sandbox_controllers if options.kubelet else kruise_controllers
+    async with serve(options, controllers=inside) as sandbox:
         if not options.controllers:
             await release_workloads(WorldTransport(sandbox.cluster))
         kept = StateDir(options.state_dir).kubeconfig if options.state_dir else None

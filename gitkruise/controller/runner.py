@@ -99,7 +99,7 @@ class Runner(Generic[S]):
         for owner in _owners(change):
             key = self.store.key_of_uid(owner)
             if key is not None and key.group_kind == self.workload.kind:
-                self._wake(key, now + GATHER)
+                self._wake(key, now if _ends(change) else now + GATHER)
 
     def _wake(self, key: ObjectKey, at: datetime) -> None:
         self._queue.add(key, max(at, self._parked.get(key, at)))
@@ -196,6 +196,12 @@ class Runner(Generic[S]):
             uid=seen.uid,
             resource_version=str(seen.version),
         )
+
+
+def _ends(change: Change) -> bool:
+    """Whether an object just began to end: what is its own is handed to it while it is there."""
+    before, after = change.before, change.after
+    return bool(before and after and after.deleting and not before.deleting)
 
 
 def _owners(change: Change) -> frozenset[str]:

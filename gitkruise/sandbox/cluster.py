@@ -10,11 +10,16 @@ from typing import Final
 from gitkruise.errors import Unavailable
 from gitkruise.sandbox.encoding import Encoder
 from gitkruise.sandbox.journal import Journal
+from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.request import ApiReply, ApiRequest
 from gitkruise.world.cluster import World
 
 ADMIN: Final = "system:admin"
+# Between the mark on a pod and its removal, which are two writes to kube-apiserver as well: etcd
+# takes that long, and whoever watches gets to act on a pod that ends.
+MARKED_S: Final = 0.003
 READS: Final = frozenset({"get", "list", "watch"})
+DELETES: Final = frozenset({"delete", "deletecollection"})
 
 
 class Cluster:
@@ -61,6 +66,9 @@ class Cluster:
             raise Unavailable(self.refusal)
         try:
             reply = self.world.handle(request, self.now(), user=user)
+            if request.verb in DELETES and (mark := self._mark()):
+                self._publish(mark)
+                await asyncio.sleep(MARKED_S)
         finally:
             self.publish()
         if self._journal and not (reading and self.refusal):
@@ -70,14 +78,27 @@ class Cluster:
     # What the World did before this object existed is published by the first call.
     def publish(self) -> None:
         """Hand new records to the journal and wake everybody who waits for a change."""
-        version = self.world.version
-        if version == self._published:
+        self._publish(self.world.version)
+
+    def _publish(self, version: int) -> None:
+        if version <= self._published:
             return
         if self._journal:
-            self._journal.append(self.world.records_since(self._published), version)
+            records = self.world.records_since(self._published)
+            self._journal.append(records[: version - self._published], version)
         self._published = version
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+    def _mark(self) -> int:
+        """The version of the first news before something goes that was only now marked; or 0."""
+        marked: set[ObjectKey] = set()
+        for record in self.world.records_since(self._published):
+            if record.after is None and record.key in marked:
+                return record.version - 1
+            if record.after is not None and record.after["metadata"].get("deletionTimestamp"):
+                marked.add(record.key)
+        return 0
 
     async def changed(self, since: int) -> int:
         """Wait until something newer than `since` was published (or the end); its version."""

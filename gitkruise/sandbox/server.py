@@ -66,7 +66,8 @@ class SandboxOptions:
 
     `port` 0 takes the last one again or a free one. `speed` divides the delays of the simulated
     kubelet. `kubeconfig` is written once the server answers and removed at the end. `kubelet`
-    False leaves pods to the outside: scheduling, running, collecting what they owned.
+    False leaves to the outside what Kubernetes itself does: scheduling and running pods, binding
+    claims, collecting what the gone owned, and (see app) its own workloads.
     """
 
     state_dir: Path | None = None
@@ -168,10 +169,10 @@ async def _open_cluster(
 
 
 def _parts(options: SandboxOptions) -> list[Part]:
-    """Who acts by itself. Without a kubelet everything pods need is left to the outside.
+    """Who acts by itself. Without a kubelet only what an API server does on its own is left.
 
-    That includes garbage collection: whoever plays kubelet (the conformance runner) decides when
-    a deleted pod's claims go.
+    Garbage collection is a controller of Kubernetes: whoever plays the others (the conformance
+    runner) decides when a deleted pod's claims go.
     """
     parts: list[Part] = [NamespaceController(), EventExpiry()]
     if options.kubelet:

@@ -40,7 +40,7 @@ async def batches(
             return
         due = told + bookmark_every_s if bookmarks else end
         await _news(cluster, position, until=min(due, end))
-        events, position = cluster.world.watch(request, position)
+        events, position = cluster.world.watch(request, position, until=cluster.version)
         if not events and bookmarks and loop.time() >= due:
             events = [bookmark(cluster, request, position)]
         if events:

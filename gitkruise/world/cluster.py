@@ -63,15 +63,18 @@ class World:
         """Answer any request but a watch. Raises ApiError (with the server's Status) on refusal."""
         return handle(self.state, request, now, user=user)
 
-    def watch(self, request: ApiRequest, since: int) -> tuple[list[WatchEvent], int]:
+    def watch(
+        self, request: ApiRequest, since: int, *, until: int | None = None
+    ) -> tuple[list[WatchEvent], int]:
         """Events after version `since` that match a watch request, and the position to go on from.
 
         `since` 0 starts as the request's parameters say: resourceVersion absent or "0" gives the
         present objects as ADDED first, a number gives what came after it; `sendInitialEvents=true`
         ends the present objects with a BOOKMARK annotated k8s.io/initial-events-end.
+        Changes after version `until` are kept for later; present objects are always the newest.
         Raises WatchExpired when that past is forgotten, BadRequest for senseless parameters.
         """
-        return watch(self.state, request, since)
+        return watch(self.state, request, since, until=until)
 
     def get(self, key: ObjectKey) -> Obj | None:
         return self.state.get(key)

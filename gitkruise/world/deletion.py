@@ -100,8 +100,18 @@ def delete(call: Call) -> ApiReply:
     if left is not None:
         return ApiReply(status=200, body=call.shown(left), warnings=tuple(call.warnings))
     if call.kind.group_kind in RETURNED:
-        return ApiReply(status=200, body=call.shown(stored), warnings=tuple(call.warnings))
+        last = stored if options.dry_run else _last_seen(call)
+        return ApiReply(status=200, body=call.shown(last), warnings=tuple(call.warnings))
     return ApiReply(status=200, body=_success(call, stored), warnings=tuple(call.warnings))
+
+
+def _last_seen(call: Call) -> Obj:
+    """What the removal just committed took away, in the version of the removal."""
+    state = call.state
+    (record,) = state.journal.since(state.version - 1)
+    assert record.before is not None
+    meta = {**record.before["metadata"], "resourceVersion": str(record.version)}
+    return {**record.before, "metadata": meta}
 
 
 def _success(call: Call, stored: Obj) -> Obj:
@@ -147,6 +157,9 @@ def _delete(call: Call, stored: Obj, options: DeleteOptions) -> Obj | None:
     if options.dry_run:
         return None if is_finished(marked) else marked
     if is_finished(marked):
+        # A pod is marked in a write of its own before it goes, so that watchers see it end.
+        if kind.group_kind == POD and marked != stored and not call.state.lean:
+            store(call.state, kind, marked)
         remove(call.state, kind, key_of(stored))
         return None
     left = stored if marked == stored else store(call.state, kind, marked)

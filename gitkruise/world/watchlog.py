@@ -18,7 +18,9 @@ from gitkruise.world.state import Record, State
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
-def watch(state: State, request: ApiRequest, since: int) -> tuple[list[WatchEvent], int]:
+def watch(
+    state: State, request: ApiRequest, since: int, *, until: int | None = None
+) -> tuple[list[WatchEvent], int]:
     """See World.watch."""
     kind = state.catalog.by_ref(request.resource)
     if kind is None:
@@ -30,16 +32,17 @@ def watch(state: State, request: ApiRequest, since: int) -> tuple[list[WatchEven
         initial, since = _start(state, kind, query, request.params)
         if initial:
             return initial, since
-    if since >= state.version:
+    end = state.version if until is None else min(until, state.version)
+    if since >= end:
         return [], since
     shown = _shower(kind)
     events = [
         event
-        for record in state.journal.since(since)
+        for record in state.journal.since(since)[: end - since]
         if record.key.group_kind == query.group_kind
         and (event := _seen(record, query, shown)) is not None
     ]
-    return events, state.version
+    return events, end
 
 
 def _start(
