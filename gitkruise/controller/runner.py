@@ -23,7 +23,9 @@ from gitkruise.wire.names import ObjectKey
 
 S = TypeVar("S")
 WORKERS: Final = 8
-GATHER: Final = timedelta(milliseconds=10)  # changes of owned objects are planned together
+# Changes of owned objects are planned together: a node agent that reports one pod after the other
+# is heard out, as OpenKruise hears it out while it writes what the first report asks for.
+GATHER, GATHER_MAX = timedelta(milliseconds=20), timedelta(milliseconds=200)
 SOONEST: Final = timedelta(milliseconds=10)
 LISTING_S: Final = 0.1
 LONGEST_SLEEP_S: Final = 30.0  # so that a stepped wall clock is noticed
@@ -99,10 +101,18 @@ class Runner(Generic[S]):
         for owner in _owners(change):
             key = self.store.key_of_uid(owner)
             if key is not None and key.group_kind == self.workload.kind:
-                self._wake(key, now if _ends(change) else now + GATHER)
+                self._gather(key, change, now)
 
     def _wake(self, key: ObjectKey, at: datetime) -> None:
         self._queue.add(key, max(at, self._parked.get(key, at)))
+        self._news.set()
+
+    def _gather(self, key: ObjectKey, change: Change, now: datetime) -> None:
+        """Plan for a change of what `key` owns; at once when somebody else ends an object."""
+        if key in self._parked or (_ends(change) and not self._queue.runs(key)):
+            self._wake(key, now)
+            return
+        self._queue.gather(key, now, quiet=GATHER, longest=GATHER_MAX)
         self._news.set()
 
     def _next(self) -> ObjectKey | None:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
 
+@dataclass(slots=True)
+class _News:
+    """Since when news of a key gather, and by when it is wanted in any case."""
+
+    first: datetime
+    firm: datetime | None
+
+
 class WorkQueue(Generic[K]):
     """Keys with the instant they are due; bounded by the number of distinct keys.
 
-    A key added while its round runs is due again after `done`, at its earliest wish.
+    A key added while its round runs is due again after `done`, at its earliest wish. News that
+    come one after the other gather: they move their own wish on, but no other.
     """
 
     def __init__(self) -> None:
@@ -23,6 +33,7 @@ class WorkQueue(Generic[K]):
         self._order = count()
         self._running: set[K] = set()
         self._again: dict[K, datetime] = {}
+        self._news: dict[K, _News] = {}
 
     def __len__(self) -> int:
         """Keys that wait, whether due or not."""
@@ -32,14 +43,31 @@ class WorkQueue(Generic[K]):
     def running(self) -> int:
         return len(self._running)
 
+    def runs(self, key: K) -> bool:
+        return key in self._running
+
     def add(self, key: K, at: datetime) -> None:
         """Have a round for `key` at `at`, or when it is due anyway, whichever is earlier."""
         waiting = self._again if key in self._running else self._due
         known = waiting.get(key)
+        news = self._news.get(key)
+        if news is not None:
+            news.firm = at if news.firm is None else min(news.firm, at)
         if known is not None and known <= at:
             return
         waiting[key] = at
         if waiting is self._due:
+            heapq.heappush(self._heap, (at, next(self._order), key))
+
+    def gather(self, key: K, now: datetime, *, quiet: timedelta, longest: timedelta) -> None:
+        """Have a round for `key` once no more news came for `quiet`, `longest` after the first."""
+        waiting = self._again if key in self._running else self._due
+        known = waiting.get(key)
+        news = self._news.setdefault(key, _News(first=now, firm=known))
+        at = min(now + quiet, news.first + longest)
+        at = at if news.firm is None else min(at, news.firm)
+        waiting[key] = at
+        if waiting is self._due and (known is None or at < known):
             heapq.heappush(self._heap, (at, next(self._order), key))
 
     def pop(self, now: datetime) -> K | None:
@@ -49,6 +77,7 @@ class WorkQueue(Generic[K]):
             return None
         _, _, key = heapq.heappop(self._heap)
         del self._due[key]
+        self._news.pop(key, None)
         self._running.add(key)
         return key
 
@@ -57,12 +86,14 @@ class WorkQueue(Generic[K]):
         self._running.remove(key)
         again = self._again.pop(key, None)
         if again is not None:
-            self.add(key, again)
+            self._due[key] = again
+            heapq.heappush(self._heap, (again, next(self._order), key))
 
     def drop(self, key: K) -> None:
         """Forget every wish for `key` (its object is gone)."""
         self._due.pop(key, None)
         self._again.pop(key, None)
+        self._news.pop(key, None)
 
     def next_at(self) -> datetime | None:
         """When the next key is due; None when none waits."""
@@ -70,6 +101,13 @@ class WorkQueue(Generic[K]):
         return self._heap[0][0] if self._heap else None
 
     def _tidy(self) -> None:
-        """Take entries off the heap that a sooner wish or `drop` has outdated."""
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
+        """Take entries off the heap that a sooner wish or `drop` has outdated, or news moved on."""
+        while self._heap:
+            at, _, key = self._heap[0]
+            due = self._due.get(key)
+            if due == at:
+                return
+            if due is not None and due > at:
+                heapq.heapreplace(self._heap, (due, next(self._order), key))
+            else:
+                heapq.heappop(self._heap)

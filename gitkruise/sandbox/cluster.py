@@ -16,8 +16,9 @@ from gitkruise.world.cluster import World
 
 ADMIN: Final = "system:admin"
 # Between the mark on a pod and its removal, which are two writes to kube-apiserver as well: etcd
-# takes that long, and whoever watches gets to act on a pod that ends.
-MARKED_S: Final = 0.003
+# takes that long, and whoever watches gets to act on a pod that ends. Those who share our event
+# loop get their turns however busy it is.
+MARKED_S, MARKED_TURNS = 0.003, 20
 READS: Final = frozenset({"get", "list", "watch"})
 DELETES: Final = frozenset({"delete", "deletecollection"})
 
@@ -67,8 +68,7 @@ class Cluster:
         try:
             reply = self.world.handle(request, self.now(), user=user)
             if request.verb in DELETES and (mark := self._mark()):
-                self._publish(mark)
-                await asyncio.sleep(MARKED_S)
+                await self._pause(mark)
         finally:
             self.publish()
         if self._journal and not (reading and self.refusal):
@@ -89,6 +89,15 @@ class Cluster:
         self._published = version
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+    async def _pause(self, mark: int) -> None:
+        """Tell what happened up to `mark`, and let it be seen."""
+        self._publish(mark)
+        if self._journal:
+            await self._journal.durable(mark)
+        await asyncio.sleep(MARKED_S)
+        for _ in range(MARKED_TURNS):
+            await asyncio.sleep(0)
 
     def _mark(self) -> int:
         """The version of the first news before something goes that was only now marked; or 0."""

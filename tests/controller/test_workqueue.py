@@ -38,6 +38,29 @@ def test_a_wish_during_a_round_waits_for_its_end() -> None:
     assert queue.next_at() == at(1)
 
 
+def test_news_gather_until_they_pause_or_last_too_long() -> None:
+    queue = WorkQueue[str]()
+    for seconds in (0, 2, 4):
+        queue.gather("a", at(seconds), quiet=seconds_of(3), longest=seconds_of(10))
+    assert (queue.pop(at(6)), queue.next_at()) == (None, at(7))
+    for seconds in (6, 8, 9):
+        queue.gather("a", at(seconds), quiet=seconds_of(3), longest=seconds_of(10))
+    assert queue.next_at() == at(10)
+    assert queue.pop(at(10)) == "a"
+
+
+def test_news_put_off_no_other_wish() -> None:
+    queue = WorkQueue[str]()
+    queue.add("a", at(4))
+    for seconds in (0, 2, 3):
+        queue.gather("a", at(seconds), quiet=seconds_of(3), longest=seconds_of(10))
+    assert queue.next_at() == at(4)
+    queue.gather("b", at(3), quiet=seconds_of(3), longest=seconds_of(10))
+    queue.add("b", at(5))
+    queue.gather("b", at(4), quiet=seconds_of(3), longest=seconds_of(10))
+    assert [queue.pop(at(5)), queue.pop(at(5))] == ["a", "b"]
+
+
 def test_dropped_keys_are_forgotten() -> None:
     queue = WorkQueue[str]()
     queue.add("a", at(0))
@@ -47,7 +70,12 @@ def test_dropped_keys_are_forgotten() -> None:
     assert queue.pop(at(4)) == "a"
 
 
+def seconds_of(number: int) -> timedelta:
+    return timedelta(seconds=number)
+
+
 moves = st.one_of(
+    st.tuples(st.just("gather"), st.sampled_from("abcd"), st.integers(0, 20)),
     st.tuples(st.just("add"), st.sampled_from("abcd"), st.integers(0, 20)),
     st.tuples(st.just("pop"), st.just(""), st.integers(0, 20)),
     st.tuples(st.sampled_from(["done", "drop"]), st.sampled_from("abcd"), st.just(0)),
@@ -60,11 +88,19 @@ def test_it_behaves_like_two_dicts(script: list[tuple[str, str, int]]) -> None:
     due: dict[str, int] = {}
     again: dict[str, int] = {}
     running: set[str] = set()
+    news: dict[str, tuple[int, int]] = {}  # since when, and by when in any case
     for move, key, seconds in script:
         if move == "add":
             queue.add(key, at(seconds))
             wishes = again if key in running else due
             wishes[key] = min(seconds, wishes.get(key, seconds))
+            if key in news:
+                news[key] = news[key][0], min(seconds, news[key][1])
+        elif move == "gather":
+            queue.gather(key, at(seconds), quiet=seconds_of(3), longest=seconds_of(5))
+            wishes = again if key in running else due
+            since, firm = news.setdefault(key, (seconds, wishes.get(key, 99)))
+            wishes[key] = min(seconds + 3, since + 5, firm)
         elif move == "pop":
             got = queue.pop(at(seconds))
             first = min(due.values(), default=99)
@@ -73,11 +109,13 @@ def test_it_behaves_like_two_dicts(script: list[tuple[str, str, int]]) -> None:
             else:
                 assert got not in running
                 assert due.pop(got) == first <= seconds
+                news.pop(got, None)
                 running.add(got)
         elif move == "drop":
             queue.drop(key)
             due.pop(key, None)
             again.pop(key, None)
+            news.pop(key, None)
         elif key in running:
             queue.done(key)
             running.remove(key)

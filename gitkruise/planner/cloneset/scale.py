@@ -18,6 +18,7 @@ from gitkruise.planner.order import (
     same_node_ranks,
     spread_ranks,
     topology_keys,
+    update_order,
 )
 from gitkruise.planner.revisions import template_of
 
@@ -61,7 +62,13 @@ def plan_scale(this: Round, *, taken: frozenset[str], seed: int, nodes: Nodes) -
         return _create(this, numbers, taken=taken, seed=seed)
     out = Findings()
     _delete(this, preparing, out)
-    waiting = [p for p in specified if p.state != State.PREPARING_DELETE]
+    # In the order updates marked them: a round that marks some and one that marks more later keep
+    # to the order in which one round would have deleted them all.
+    waiting = update_order(
+        [p for p in specified if p.state != State.PREPARING_DELETE],
+        fleet.pods,
+        this.owner.update,
+    )
     chosen, later, limit = choose_deletions(waiting, fleet.available, numbers.delete_ready_limit)
     _wait(later, out)
     if not out.actions:
