@@ -6,10 +6,12 @@ from datetime import datetime
 
 from gitkruise.errors import AlreadyExists
 from gitkruise.kube.data import recorded_crds
-from gitkruise.wire.names import Obj, key_of
-from gitkruise.wire.request import ApiRequest
+from gitkruise.wire.names import GroupKind, Obj, key_of
+from gitkruise.wire.request import ApiRequest, ResourceRef
 from gitkruise.world.cluster import World
 from gitkruise.world.scheduler import add_nodes
+
+POD, PODS = GroupKind("", "Pod"), ResourceRef("", "v1", "pods")
 
 
 def bootstrap(world: World, now: datetime, *, nodes: int) -> None:
@@ -18,6 +20,18 @@ def bootstrap(world: World, now: datetime, *, nodes: int) -> None:
         _ensure(world, crd, now)
     if nodes:
         add_nodes(world, nodes, now)
+    _finish(world, now)
+
+
+def _finish(world: World, now: datetime) -> None:
+    """Remove pods that a server which was killed had marked and not yet taken out."""
+    for pod in world.objects(POD):
+        meta = pod["metadata"]
+        if meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers"):
+            request = ApiRequest(
+                verb="delete", resource=PODS, namespace=meta["namespace"], name=meta["name"]
+            )
+            world.handle(request, now)
 
 
 def _ensure(world: World, obj: Obj, now: datetime) -> None:

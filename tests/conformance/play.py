@@ -64,11 +64,15 @@ class Virtual:
 
         world = World(load_catalog(), admit=admitted)
         self.api = Api(world, NAMESPACE, START)
+        self.api.marked = self._act
         self._simulation = Simulation(world, (), (CLONESET,), gates, START)
+
+    def _act(self) -> None:
+        self._simulation.run_until(self.api.now)
 
     def rest(self, span: timedelta) -> None:
         simulation = self._simulation
-        simulation.run_until(self.api.now)
+        self._act()
         self.api.now += span
         simulation.now = max(self.api.now, simulation.now)
         simulation.run_until(self.api.now)

@@ -54,6 +54,59 @@ def image(tag: str) -> Obj:
     return {"spec": {"template": {"spec": {"containers": containers}}}}
 
 
+VOLUME: dict[str, Any] = {
+    "metadata": {"name": "data"},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+}
+
+
+def test_x31_the_claim_of_a_pod_deleted_without_grace_is_handed_to_it() -> None:
+    """The pod is there for the moment between its mark and its removal; nobody collects here."""
+    clock = ManualClock()
+    cluster = Cluster(World(load_catalog()), clock.now)
+    transport = WorldTransport(cluster)
+    extra = {"volumeClaimTemplates": [VOLUME], "scaleStrategy": {"disablePVCReuse": True}}
+    manifest = {**MANIFEST, "spec": {**MANIFEST["spec"], **extra}}
+
+    async def main() -> None:
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        spaces = ResourceRef("", "v1", "namespaces")
+        await transport.send(ApiRequest(verb="create", resource=spaces, body=space))
+        await transport.send(
+            ApiRequest(verb="create", resource=CLONESETS, namespace="shop", body=manifest)
+        )
+        controllers = Controllers([CLONESET], transport, load_catalog(), clock, Options())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(controllers.run())
+            await clock.sleep(5)
+            gone = cluster.world.objects(POD, "shop")[0]
+            await transport.send(
+                ApiRequest(
+                    verb="delete",
+                    resource=ResourceRef("", "v1", "pods"),
+                    namespace="shop",
+                    name=gone["metadata"]["name"],
+                    body={"gracePeriodSeconds": 0},
+                )
+            )
+            await clock.sleep(5)
+            controllers.stop()
+        owners = [
+            (ref["kind"], ref["name"])
+            for claim in cluster.world.objects(GroupKind("", "PersistentVolumeClaim"), "shop")
+            for ref in claim["metadata"]["ownerReferences"]
+        ]
+        assert sorted(owners) == [
+            *[("CloneSet", "web")] * 4,
+            ("Pod", gone["metadata"]["name"]),
+        ]
+
+    clock.run(main())
+
+
 @pytest.mark.slow  # minutes of a cluster, played in virtual time
 def test_a_canary_is_held_in_place_and_the_store_is_the_world() -> None:
     clock = ManualClock()
