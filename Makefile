@@ -37,6 +37,10 @@ laws: $(VENV)/dev ## Hold the laws over many more cases; PROFILE=night draws new
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes
 	$(BIN)/python -m pytest -q -m e2e tests/e2e
 
+.PHONY: conformance
+conformance: $(VENV)/dev ## Play every recorded scenario against a sandbox over HTTPS (5 minutes)
+	CONFORMANCE=all $(BIN)/python -m pytest -q -m e2e tests/e2e/test_conformance.py
+
 KUBE_ASSETS := tests/kube/real/bin
 
 .PHONY: kube-assets

@@ -196,6 +196,23 @@ def test_v1beta1_defaults() -> None:
 
 
 CONTAINER = ("spec", "template", "spec", "containers", 0)
+POLICY = (*CONTAINER, "imagePullPolicy")
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+def test_v6_claim_templates_may_be_added() -> None:
+    old = admitted(cloneset())
+    assert refusal(put(old, ("spec", "volumeClaimTemplates"), [CLAIM]), old) is None
+
+
+def test_v14_in_place_only_takes_new_images_and_nothing_else() -> None:
+    old = admitted(update(type="InPlaceOnly"))
+    new = put(old, (*CONTAINER, "image"), "nginx:2")
+    assert refusal(new, old) is None
+    assert refusal(put(new, POLICY, "Never"), old) is not None
 
 
 def test_gate_template_no_defaults_leaves_templates_alone() -> None:

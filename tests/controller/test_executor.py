@@ -231,6 +231,18 @@ def test_no_more_writes_at_once_than_allowed() -> None:
     assert names == sorted(names)
 
 
+def test_writes_begin_in_the_order_of_the_plan_whatever_they_take() -> None:
+    """What a plan prints is the order in which pods are turned to, steps and slots or not."""
+    bench = Bench(writes_max=2)
+    bench.toy.latency_s = 0.01
+    steps = (Step(body={"metadata": {"labels": {"x": "1"}}}), Step(body={"status": {}}))
+    bench.run(
+        Create(obj=pod("z")), bench.patch("b", *steps), bench.delete("a"), Create(obj=pod("c"))
+    )
+    names = [r.name or r.body["metadata"]["name"] for r in bench.toy.requests]
+    assert list(dict.fromkeys(names)) == ["z", "b", "a", "c"]
+
+
 def test_events_say_what_was_done_and_quote_the_server() -> None:
     bench = Bench()
     bench.toy.faults = [Fault("create", Forbidden("quota exceeded"))]

@@ -57,6 +57,7 @@ def test_a_round_reads_its_own_writes_however_late_the_watch_is() -> None:
 
 @pytest.mark.parametrize("verb", ["create", "delete", "patch"])
 def test_a_lost_answer_is_followed_by_a_live_read_and_not_repeated(verb: str) -> None:
+    """Instead of the expectations of rows X2 to X6, which wait minutes and may hang (Q4)."""
     stage = Stage()
     stage.fleet("web", 2)
     stage.toy.faults = [lost(verb)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
+from gitkruise.errors import Forbidden
 from gitkruise.model.labels import REVISION_HASH, TEMPLATE_HASH
 from gitkruise.model.plan import Create, Delete, Patch, Plan
 from gitkruise.model.settings import Gates
 from gitkruise.wire.hashes import revision_hash, revision_name
 from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.normal_form import revision_data
+from gitkruise.wire.request import ApiReply, ApiRequest
 from tests.planner.cloneset.build import (
     NEW,
     NEW_NAME,
@@ -280,6 +283,29 @@ def metadata_only(**meta: Any) -> tuple[Lab, Obj, int]:
     lab.patch(web, {"spec": {"template": {"metadata": {meta["kind"]: meta["after"]}}}})
     lab.run(120)
     return lab, made, lab.pods()[0]["status"]["containerStatuses"][0]["restartCount"]
+
+
+def test_x49_a_failing_wave_of_a_slow_start_is_the_last() -> None:
+    """Waves of 1, 2, 4 and 1: the third of eight pods fails, so five are never tried."""
+    lab, room = Lab(), [2]
+
+    def bounded(request: ApiRequest, now: datetime) -> ApiReply:
+        made = request.verb == "create" and request.resource.plural == "pods"
+        if made and len(lab.pods()) >= room[0]:
+            raise Forbidden("quota exceeded")
+        return lab.world.handle(request, now)
+
+    lab.apply(running(replicas=8))
+    lab.simulation.send = bounded
+    first = [line.why.partition(":")[0] for line in lab.run(0).only("CreatePod")][:8]
+    assert first == ["", "", "Refused", *["Skipped"] * 5]
+    assert len(lab.pods()) == 2
+    (owner,) = lab.world.objects(GroupKind("apps.kruise.io", "CloneSet"), SPACE)
+    failed = [c for c in owner["status"]["conditions"] if c["type"] == "FailedScale"]
+    assert [c["status"] for c in failed] == ["True"]
+    room[0] = 8
+    lab.run()
+    assert len(lab.pods()) == 8
 
 
 def test_x60_a_label_alone_is_an_update_without_a_restart() -> None:

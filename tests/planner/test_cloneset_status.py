@@ -77,12 +77,24 @@ ROWS: Final[dict[str, tuple[dict[str, Any], tuple[str | None, float | None]]]] =
         {"text": "1/0/0/0/0/0/1", "replicas": 1, "reason": "CloneSetAvailable"},
         ("CloneSetUpdated", 11),
     ),
+    "S7 scaled in below a partition": (
+        {"text": "10/9/9/8/6/6/8", "replicas": 6, "reason": "CloneSetUpdated"},
+        ("CloneSetUpdated", 11),
+    ),
     "S8 too long while scaling": (
         {"text": S8, "replicas": 6, "reason": "CloneSetUpdated", "age_s": 60},
         ("ProgressDeadlineExceeded", None),
     ),
+    "S9 on the way to a partition": (
+        {"text": "15/14/14/10/10/9/10", "replicas": 20, "reason": "CloneSetUpdated"},
+        ("CloneSetUpdated", 11),
+    ),
     "S10 resumed": (
         {"text": "15/14/14/10/10/9/10", "replicas": 20, "reason": "CloneSetPaused", "age_s": 60},
+        ("CloneSetUpdated", 11),
+    ),
+    "S11 scaled out beyond a partition reached": (
+        {"text": "15/15/15/6/6/6/10", "replicas": 20, "reason": "ProgressPartitionAvailable"},
         ("CloneSetUpdated", 11),
     ),
     "S12 partition reached": (

@@ -63,7 +63,7 @@ BATCHES: Final = {
         ),
         [["c3", "c4"]],
     ),
-    "B4": (UpdateSpec(revision="r", images=images("c1", "c2")), [["c1"], ["c2"]]),
+    "B4, then B5": (UpdateSpec(revision="r", images=images("c1", "c2")), [["c1"], ["c2"]]),
     "B6": (UpdateSpec(revision="r", images=images("c1", "c2", "c4")), [["c1"], ["c2"], ["c4"]]),
     "B7 shared metadata joins": (
         UpdateSpec(
