@@ -181,6 +181,7 @@ class Runner(Generic[S]):
             wishes.append(self._backoff.next(key, now, Retry.REPLAN))
         else:
             self._backoff.forget(key)
+            wishes += [now] * bool(plan.actions)  # what we did ourselves is not waited for
         return min(wishes, default=None)
 
     def _park(self, key: ObjectKey, error: Exception) -> datetime:
