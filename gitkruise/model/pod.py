@@ -168,13 +168,16 @@ class _Pod(_Wire, frozen=True):
     status: _Status | None = None
 
 
-_IN_SERVICE: Final = frozenset({State.NONE, State.NORMAL})
+_IDLE: Final = frozenset({State.NONE, State.NORMAL})
+_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+_set: Final = msgspec.structs.force_setattr
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One observed version of a pod. Instants are aware UTC; "" means absent.
 
-    `state` is the lifecycle label as written (it may hold words we do not know).
+    `state` is the lifecycle label as written (it may hold words we do not know). What every round
+    asks of every pod is worked out once, at the end.
     """
 
     name: str
@@ -205,19 +208,25 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     specified_delete: bool = False  # carries the label, whatever its value
     instance_id: str = ""
     deletion_cost: int = 0
+    active: bool = False  # counts towards replicas: neither finished nor terminating
+    short_revision: str = ""
+    in_grace: bool = False  # a grace period runs, or ended without being written
+    in_service: bool = False  # Running, Ready, and in no in-place update
+    settled: bool = False  # see _settled
+
+    def __post_init__(self) -> None:
+        notes = self.annotations
+        grace = bool(notes.get(wire.INPLACE_GRACE) or notes.get(wire.INPLACE_GRACE_LEGACY))
+        serves = self.ready and self.phase == "Running" and self.in_place is not False
+        _set(self, "active", self.deleting is None and self.phase not in _FINISHED)
+        _set(self, "short_revision", self.revision.rpartition("-")[2])
+        _set(self, "in_grace", grace)
+        _set(self, "in_service", serves)
+        _set(self, "settled", not grace and _settled(self))
 
     @property
     def key(self) -> ObjectKey:
         return ObjectKey("", "Pod", self.namespace, self.name)
-
-    @property
-    def active(self) -> bool:
-        """Counts towards replicas: neither finished nor terminating."""
-        return self.deleting is None and self.phase not in {"Succeeded", "Failed"}
-
-    @property
-    def short_revision(self) -> str:
-        return self.revision.rpartition("-")[2]
 
     def condition(self, type_: str) -> Condition | None:
         for condition in self.conditions:  # asked of every pod in every round: no generator
@@ -233,17 +242,26 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def update_ready(self, now: datetime, *, min_ready_s: int = 0) -> bool:
         """Running, Ready for longer than `min_ready_s`, and in no in-place update."""
-        if not self.ready or self.phase != "Running":
-            return False
-        if min_ready_s > 0 and (
-            self.ready_since is None or self.ready_since + timedelta(seconds=min_ready_s) >= now
-        ):
-            return False
-        return self.in_place is not False
+        if not self.in_service or min_ready_s <= 0:
+            return self.in_service
+        since = self.ready_since
+        return since is not None and since + timedelta(seconds=min_ready_s) < now
 
     def available(self, now: datetime, *, min_ready_s: int = 0) -> bool:
         """Update-ready and in no lifecycle step (OpenKruise's availability)."""
-        return self.state in _IN_SERVICE and self.update_ready(now, min_ready_s=min_ready_s)
+        return self.state in _IDLE and self.update_ready(now, min_ready_s=min_ready_s)
+
+
+def _settled(pod: PodFacts) -> bool:
+    """Nothing to finish: Normal, in service, and no update recorded (or one long since done)."""
+    if pod.state not in _IDLE or wire.TEMPLATE_HASH not in pod.labels:
+        return False
+    for gate in pod.gates:
+        if gate == wire.INPLACE_READY and not pod.in_place_settled:
+            return False
+        if gate == wire.KRUISE_READY and pod.condition(gate) is None:
+            return False
+    return True
 
 
 _decoder: Final = msgspec.json.Decoder(_Pod)

@@ -153,12 +153,6 @@ def _resources(value: Mapping[str, Mapping[str, Mapping[str, str]]]) -> dict[str
     }
 
 
-def has_grace(pod: PodFacts) -> bool:
-    """A grace period runs, or ended without being written."""
-    notes = pod.annotations
-    return bool(notes.get(wire.INPLACE_GRACE) or notes.get(wire.INPLACE_GRACE_LEGACY))
-
-
 def read_grace(pod: PodFacts) -> UpdateSpec | None:
     """The update waiting for the end of its grace period. Raises BrokenStateError."""
     text = pod.annotations.get(wire.INPLACE_GRACE) or pod.annotations.get(wire.INPLACE_GRACE_LEGACY)

@@ -7,14 +7,13 @@ from datetime import datetime, timedelta
 
 from gitkruise.model import labels as wire
 from gitkruise.model.plan import Hold
-from gitkruise.model.pod import PodFacts, State
+from gitkruise.model.pod import PodFacts
 from gitkruise.planner.batches import batch_done, next_batch
 from gitkruise.planner.cloneset.pods import PodChange, patch_of
 from gitkruise.planner.cloneset.round import Findings, Round
 from gitkruise.planner.inplace import UpdateSpec
 from gitkruise.planner.inplace_state import (
     InPlaceState,
-    has_grace,
     read_grace,
     read_state,
     state_text,
@@ -22,8 +21,6 @@ from gitkruise.planner.inplace_state import (
 from gitkruise.planner.lifecycle import awaited, enter, next_state
 from gitkruise.planner.readiness import in_place_condition, kruise_condition
 from gitkruise.wire.times import format_duration
-
-_QUIET = frozenset({State.NORMAL, State.NONE})
 
 
 def plan_refresh(this: Round, skip: set[str]) -> Findings:
@@ -35,7 +32,7 @@ def plan_refresh(this: Round, skip: set[str]) -> Findings:
     """
     out = Findings()
     for pod in this.fleet.pods:
-        if pod.name in skip or _settled(pod):
+        if pod.settled or pod.name in skip:
             continue
         change = PodChange()
         try:
@@ -47,18 +44,6 @@ def plan_refresh(this: Round, skip: set[str]) -> Findings:
         if change:
             out.act(pod, patch_of(pod, change, this.now))
     return out
-
-
-def _settled(pod: PodFacts) -> bool:
-    """Nothing to finish: Normal, in service, and no update recorded (or one long since done)."""
-    if pod.state not in _QUIET or wire.TEMPLATE_HASH not in pod.labels:
-        return False
-    for gate in pod.gates:
-        if gate == wire.INPLACE_READY and not pod.in_place_settled:
-            return False
-        if gate == wire.KRUISE_READY and pod.condition(gate) is None:
-            return False
-    return not has_grace(pod)
 
 
 def _refresh(this: Round, pod: PodFacts, change: PodChange, out: Findings) -> None:

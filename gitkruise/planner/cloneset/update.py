@@ -17,7 +17,7 @@ from gitkruise.planner.cloneset.pods import PodChange, patch_of
 from gitkruise.planner.cloneset.round import Findings, Round
 from gitkruise.planner.cloneset.scale import count
 from gitkruise.planner.inplace import Impossible, UpdateSpec, in_place_spec
-from gitkruise.planner.inplace_state import InPlaceState, grace_text, has_grace, state_text
+from gitkruise.planner.inplace_state import InPlaceState, grace_text, state_text
 from gitkruise.planner.lifecycle import enter, hooked
 from gitkruise.planner.order import update_order
 from gitkruise.planner.readiness import in_place_condition
@@ -76,7 +76,7 @@ def _candidate(pod: PodFacts, out: Findings) -> bool:
     if pod.state == State.PREPARING_DELETE:
         out.hold(pod, Hold.HOOK, "being deleted")
         return False
-    if pod.state != State.UPDATED and has_grace(pod):
+    if pod.state != State.UPDATED and pod.in_grace:
         out.hold(pod, Hold.GRACE)
         return False
     return True
