@@ -23,9 +23,12 @@ def same(left: Any, right: Any) -> bool:
     stack = [(left, right)]
     while stack:
         a, b = stack.pop()
-        if a is b or (a.__class__ is str and a == b):
+        if a is b:
             continue
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
+        if a.__class__ is str or b.__class__ is str:
+            if a != b:
+                return False
+        elif isinstance(a, dict | Mapping) and isinstance(b, dict | Mapping):
             if len(a) != len(b) or any(key not in b for key in a):
                 return False
             stack += [(value, b[key]) for key, value in a.items()]
@@ -44,7 +47,9 @@ def check_depth(value: Any) -> None:
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
         for item in level:
-            if isinstance(item, Mapping):
+            if item.__class__ is str:
+                continue
+            if isinstance(item, dict | Mapping):
                 inner += item.values()
             elif isinstance(item, list | tuple):
                 inner += item

@@ -28,7 +28,7 @@ def strategic_patch(obj: Obj, patch: Any, node: Node) -> Obj:
     Raises BadRequest for a patch that is no object, an unknown directive, an element without its
     merge key, or an order list that contradicts the patch.
     """
-    if not isinstance(patch, Mapping):
+    if not isinstance(patch, dict | Mapping):
         raise BadRequest("a strategic merge patch is an object")
     check_depth(patch)
     return _map(obj, patch, node)
@@ -42,6 +42,11 @@ def _map(original: Obj, patch: Obj, node: Node | None) -> Obj:
         return {}
     if directive is not None:
         raise BadRequest(f"unknown patch type: {directive!r} in map")
+    if not any(key[:1] == "$" for key in patch):
+        out = dict(original)
+        for key, value in patch.items():
+            _entry(out, key, value, node)
+        return out
     out = _retained(dict(original), patch)
     names = (key.removeprefix(SET_ORDER) for key in patch if key.startswith(SET_ORDER))
     ordered = [name for name in names if patch.get(name, ()) is not None]
@@ -60,9 +65,12 @@ def _entry(out: dict[str, Any], key: str, value: Any, node: Node | None) -> None
     if value is None:
         out.pop(key, None)
         return
+    if value.__class__ is str:
+        out[key] = value
+        return
     old = out.get(key)
     child = node.child(key) if node else None
-    if isinstance(value, Mapping) and isinstance(old, Mapping):
+    if isinstance(value, dict | Mapping) and isinstance(old, dict | Mapping):
         replace = child is not None and "replace" in child.merge_strategy
         out[key] = _plain(value) if replace else _map(old, value, child)
     elif isinstance(value, list | tuple) and isinstance(old, list | tuple):
@@ -166,11 +174,30 @@ def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None) -> A
     if not node.merge_key:
         raise BadRequest("cannot merge lists without merge key")
     identity = _Identity(node.merge_key)
+    if (quick := _in_place(original, patch, node)) is not None:
+        return quick
     kept, plain, replaced = _specials(original, patch, identity)
     if replaced:
         return _plain(plain)
     merged = _merged_elements(kept, plain, identity, node.items)
     return _in_order(merged, plain, kept, identity)
+
+
+def _in_place(original: Sequence[Any], patch: Sequence[Any], node: Node) -> list[Any] | None:
+    """The usual case at once: plain elements for present ones, named by text, in their order."""
+    key = node.merge_key
+    names = [item.get(key) for item in original if item.__class__ is dict]
+    places = {name: at for at, name in enumerate(names) if name.__class__ is str}
+    if len(places) != len(original):
+        return None
+    out, last = list(original), -1
+    for item in patch:
+        at = places.get(item.get(key), -1) if item.__class__ is dict and PATCH not in item else -1
+        if at <= last:
+            return None
+        out[at] = _map(original[at], item, node.items)
+        last = at
+    return out
 
 
 def _specials(

@@ -71,6 +71,9 @@ class Call:
         return convert(obj, self.kind.storage_version) if self.kind.crd else obj
 
 
+_PLAIN: Final = Options(manager="unknown")
+
+
 def flag(params: Mapping[str, str], name: str) -> bool:
     """A boolean query parameter as Go reads it. Raises BadRequest."""
     text = params.get(name, "")
@@ -85,6 +88,8 @@ def read_options(request: ApiRequest) -> Options:
     """The options of a create, update or patch. Raises InvalidObject as the server does (422)."""
     what, params = _OPTIONS[request.verb], request.params
     applying = request.content_type == APPLY_PATCH
+    if not params and not applying:
+        return _PLAIN
     validation = params.get("fieldValidation", "")
     if validation not in _VALIDATIONS:
         words = ", ".join(f'"{word}"' for word in _VALIDATIONS)

@@ -105,6 +105,8 @@ def _status(kind: Kind, old: Obj, new: Obj) -> Obj:
         if "status" in new:
             out["status"] = new["status"]
         return {**out, "metadata": _locked(old["metadata"], new["metadata"])}
+    if new["metadata"] is old["metadata"]:
+        return _taking(new, old, "spec")
     meta = dict(new["metadata"])
     for name in ("ownerReferences", *(("labels",) if kind.group == "apps" else ())):
         meta.pop(name, None)

@@ -25,12 +25,16 @@ def lean_change(call: Call, old: Obj, new: Obj) -> Obj:
     A new spec is admitted as ever, unless only images are new: no rule of a pod concerns them.
     Raises Forbidden, and InvalidObject when the new metadata or spec break a rule.
     """
-    carried = metadata.carried(old["metadata"], new["metadata"])
-    # An empty list or map in metadata is none, as in Go's encoding; a zero is one.
-    meta = {name: value for name, value in carried.items() if value or value.__class__ is int}
-    new = on_update(call.kind, call.subresource, old, {**new, "metadata": meta})
+    if new["metadata"] is not old["metadata"]:
+        carried = metadata.carried(old["metadata"], new["metadata"])
+        # An empty list or map in metadata is none, as in Go's encoding; a zero is one.
+        meta = {name: value for name, value in carried.items() if value or value.__class__ is int}
+        new = {**new, "metadata": meta}
+    new = on_update(call.kind, call.subresource, old, new)
     if new.get("spec") is not old["spec"] and not _only_images(old["spec"], new["spec"]):
         new = admitted(call, UPDATE, new, old)
+    if new["metadata"] is old["metadata"]:
+        return new
     if problems := metadata.check_update(old["metadata"], new["metadata"]):
         raise refusals.invalid(call.kind, call.name, problems)
     return new

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from gitkruise.errors import BadRequest, Problem
@@ -196,9 +197,12 @@ _CHECKS: Final[Mapping[str, Callable[[Any], Iterator[Problem]]]] = {
 }
 
 
+_HEAD: Final = ("apiVersion", "kind", "metadata")
+
+
 def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
     """`obj` with apiVersion and kind filled in. Raises BadRequest when it is something else."""
-    if not isinstance(obj, Mapping):
+    if not isinstance(obj, dict | Mapping):
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {kind.kind}):"
             " an object was expected"
@@ -210,8 +214,10 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
             " missing"
         )
     _check_words(kind, version, name)
-    if not isinstance(obj.get("metadata", {}), Mapping | None):
+    if not isinstance(obj.get("metadata", {}), dict | Mapping | None):
         raise BadRequest("metadata must be an object")
+    if version and name and obj.get("metadata") and tuple(islice(obj, 3)) == _HEAD:
+        return obj
     rest = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata")}
     return {
         "apiVersion": kind.api_version,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gitkruise.errors import WatchExpired
-from gitkruise.model.pod import PodFacts, pod_facts
+from gitkruise.model.pod import POD, PodFacts, pod_facts
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 
 if TYPE_CHECKING:
@@ -144,14 +144,14 @@ class State:
 
     def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
         """Facts of the pods owned by `uid`, in name order; read once per observed version."""
-        return [self._pod_facts(pod) for pod in self.owned(uid, GroupKind("", "Pod"), namespace)]
-
-    def _pod_facts(self, pod: Obj) -> PodFacts:
-        uid = pod["metadata"]["uid"]
-        known = self._facts.get(uid)
-        if known is None or known[0] is not pod:
-            known = self._facts[uid] = (pod, pod_facts(pod))
-        return known[1]
+        facts, found = self._facts, []
+        for pod in self.owned(uid, POD, namespace):
+            name = pod["metadata"]["uid"]
+            known = facts.get(name)
+            if known is None or known[0] is not pod:
+                known = facts[name] = (pod, pod_facts(pod))
+            found.append(known[1])
+        return found
 
     def commit(self, kind: Kind, key: ObjectKey, after: Obj | None) -> Obj:
         """Store `after` (or delete the object when None) under the next version; what was stored.

@@ -89,7 +89,9 @@ def _in_namespace(call: Call, obj: Obj) -> Obj:
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    return {**obj, "metadata": {**meta, "namespace": wanted}} if wanted else obj
+    if given == wanted:
+        return obj
+    return {**obj, "metadata": {**meta, "namespace": wanted}}
 
 
 def _check_namespace(call: Call, name: str) -> None:
@@ -162,10 +164,10 @@ def accepted(call: Call) -> tuple[str, ...]:
 def patched(call: Call, old: Obj, lay: Callable[[Call, Obj], Any]) -> Obj:
     """`old` with the request's patch laid over it; still of its kind."""
     new = lay(call, old)
-    if not isinstance(new, Mapping):
+    if not isinstance(new, dict | Mapping):
         raise refusals.rejected_patch("Invalid value: the patched object is not an object")
     meta = new.get("metadata")
-    if meta is not None and not isinstance(meta, Mapping):
+    if meta is not None and not isinstance(meta, dict | Mapping):
         raise refusals.rejected_patch("Invalid value: metadata is not an object")
     for name in ("apiVersion", "kind"):
         if new.get(name) != old[name]:

@@ -101,6 +101,8 @@ def _same_content(old: Obj, new: Obj) -> bool:
         return False
     aside = ("managedFields", "resourceVersion")
     before, after = old["metadata"], new["metadata"]
+    if before is after:
+        return True
     names = (before.keys() | after.keys()).difference(aside)
     return all(before.get(name) == after.get(name) for name in names)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 from gitkruise.model.cloneset import CLONESET, CloneSetFacts, cloneset_facts
@@ -39,7 +40,7 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
     if raw is None:
         return None
     owner = cloneset_facts(raw)
-    pods = tuple(sorted(view.pods_of(owner.uid, owner.namespace), key=lambda p: p.name))
+    pods = tuple(sorted(view.pods_of(owner.uid, owner.namespace), key=attrgetter("name")))
     claims = tuple(view.owned(owner.uid, CLAIM, owner.namespace))
     ours, others = _revisions(view, owner, pods)
     taken = _taken_ids(view, owner, pods, claims)
