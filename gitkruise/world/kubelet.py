@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import ApiError, NotFound, WatchExpired
@@ -225,6 +226,9 @@ class Kubelet:
     def _report(self, world: World, run: PodRun, turn: Turn) -> None:
         pod = turn.pod
         gone = run.ending and not any(c.up for c in run.runtime.containers.values())
+        made_from = (pod, run.runtime, bool(run.timers))
+        if not gone and run.judged is not None and all(map(is_, run.judged, made_from)):
+            return self._tell(world, pod, turn)  # nothing that a status is made from
         if not gone or (pod.get("status") or {}).get("phase") not in ENDED:
             known = _as_known(pod, run)
             status = pod_status(known, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
@@ -233,13 +237,16 @@ class Kubelet:
             elif status != pod.get("status") and not (run.timers and only_seen(pod, status)):
                 pod = self._write(world, pod, status, turn.now)
                 run.written, run.untold = pod["metadata"]["resourceVersion"], None
-        if self.events:
-            for event in turn.events:
-                event_log.record(
-                    world, pod, event, turn.now, component="kubelet", host=pod["spec"]["nodeName"]
-                )
+        run.judged = (pod, run.runtime, bool(run.timers))
+        self._tell(world, pod, turn)
         if gone:
             self._remove(world, run, turn.now)
+
+    def _tell(self, world: World, pod: Obj, turn: Turn) -> None:
+        if self.events:
+            host = pod["spec"]["nodeName"]
+            for event in turn.events:
+                event_log.record(world, pod, event, turn.now, component="kubelet", host=host)
 
     def _write(self, world: World, pod: Obj, status: Obj, now: datetime) -> Obj:
         meta = pod["metadata"]

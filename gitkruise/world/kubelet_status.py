@@ -282,6 +282,9 @@ def _condition(
     generation: int | None,
 ) -> Obj:
     status, reason, message = verdict
+    told = (status, reason, message, generation or None)
+    if old is not None and told == _told(old) and old.keys() <= _NAMES:
+        return old
     moved = old["lastTransitionTime"] if old and old.get("status") == status else None
     return {
         "type": type_,
@@ -290,6 +293,16 @@ def _condition(
         "lastTransitionTime": moved or format_time(now),
         **_texts(reason=reason, message=message),
     }
+
+
+_NAMES: Final = frozenset(
+    {"type", "observedGeneration", "status", "lastTransitionTime", "reason", "message"}
+)
+
+
+def _told(old: Obj) -> tuple[Any, ...]:
+    get = old.get
+    return get("status"), get("reason", ""), get("message", ""), get("observedGeneration")
 
 
 def _initialized(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, str, str]:

@@ -7,8 +7,11 @@ fields. Locks, what a subresource may touch, and the rules of metadata hold as e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from gitkruise.admission.request import UPDATE
-from gitkruise.wire.names import Obj
+from gitkruise.wire.names import Obj, controller_of
 from gitkruise.world import metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.call import Call
@@ -19,6 +22,37 @@ def is_lean(call: Call) -> bool:
     return call.state.lean and call.kind.group_kind == POD
 
 
+def lean_new(call: Call, obj: Obj) -> Obj | None:
+    """A new pod made as its sibling before it; None when its controller has sent no such spec yet.
+
+    The same spec from the same controller is admitted alike. Raises InvalidObject when the
+    metadata break a rule.
+    """
+    owner = controller_of(obj)
+    sent, made = call.state.molds.get(owner["uid"] if owner else "", (None, None))
+    if sent is None or made is None or _body(sent) != _body(obj):
+        return None
+    meta = _without_empty(metadata.born(call.state, call.kind, obj["metadata"], call.now))
+    if problems := metadata.check_new(call.kind, meta):
+        raise refusals.invalid(call.kind, meta["name"], problems)
+    return {**made, "metadata": meta}
+
+
+def remember(call: Call, sent: Obj, made: Obj) -> None:
+    """Keep a pod that was admitted as the mold of its siblings."""
+    if owner := controller_of(sent):
+        call.state.molds[owner["uid"]] = (sent, made)
+
+
+def _body(obj: Obj) -> Obj:
+    return {name: value for name, value in obj.items() if name != "metadata"}
+
+
+def _without_empty(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """An empty list or map in metadata is none, as in Go's encoding; a zero is one."""
+    return {name: value for name, value in meta.items() if value or value.__class__ is int}
+
+
 def lean_change(call: Call, old: Obj, new: Obj) -> Obj:
     """`new` in place of `old` (a pod), not yet numbered.
 
@@ -26,9 +60,7 @@ def lean_change(call: Call, old: Obj, new: Obj) -> Obj:
     Raises Forbidden, and InvalidObject when the new metadata or spec break a rule.
     """
     if new["metadata"] is not old["metadata"]:
-        carried = metadata.carried(old["metadata"], new["metadata"])
-        # An empty list or map in metadata is none, as in Go's encoding; a zero is one.
-        meta = {name: value for name, value in carried.items() if value or value.__class__ is int}
+        meta = _without_empty(metadata.carried(old["metadata"], new["metadata"]))
         new = {**new, "metadata": meta}
     new = on_update(call.kind, call.subresource, old, new)
     if new.get("spec") is not old["spec"] and not _only_images(old["spec"], new["spec"]):

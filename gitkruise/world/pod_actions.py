@@ -41,14 +41,24 @@ def pod_actions(pod: Obj, runtime: PodRuntime) -> PodActions:
     host = bool(pod["spec"].get("hostNetwork"))
     if sandbox is None or not sandbox.ready or (not sandbox.ip and not host):
         return _new_sandbox(pod, runtime)
+    if not initial(pod):
+        return _regular_actions(pod, runtime, {}, ())
     init = _InitWalk(pod, runtime)
     if init.failed:
         return PodActions(kill_pod=True)
     if not init.done:
         return PodActions(kill=init.kill, start_init=init.starts)
-    kill, start, kept = dict(init.kill), [], False
+    return _regular_actions(pod, runtime, init.kill, init.starts)
+
+
+def _regular_actions(
+    pod: Obj, runtime: PodRuntime, init_kill: Mapping[str, str], init_starts: tuple[str, ...]
+) -> PodActions:
+    """What to do about the regular containers, beside what is done about the others."""
+    kill, start, kept = dict(init_kill), [], False
+    policy = policy_of(pod)
     for spec in regular(pod):
-        message, again = _judge(spec, runtime.containers.get(spec["name"]), policy_of(pod))
+        message, again = _judge(spec, runtime.containers.get(spec["name"]), policy)
         if message is not None:
             kill[spec["name"]] = message
         if again:
@@ -56,7 +66,7 @@ def pod_actions(pod: Obj, runtime: PodRuntime) -> PodActions:
         kept = kept or (message is None and not again and _up(runtime, spec["name"]))
     if not kept and not start:
         return PodActions(kill_pod=True) if _anything(runtime) else PodActions()
-    return PodActions(kill=kill, start_init=init.starts, start=tuple(start))
+    return PodActions(kill=kill, start_init=init_starts, start=tuple(start))
 
 
 def _new_sandbox(pod: Obj, runtime: PodRuntime) -> PodActions:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gitkruise.model.labels import REVISION_HASH
-from gitkruise.model.plan import Applied, Create, Delete, Outcome, Patch, Plan, Refused, Stale
+from gitkruise.model.plan import Applied, Create, Delete, Held, Outcome, Patch, Plan, Refused, Stale
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import HELD, IN_PLACE, Line, Trace
 from gitkruise.model.workload import Workload
@@ -82,7 +82,7 @@ class Simulation:
         self._dirty: dict[ObjectKey, None] = {}
         self._wakes: dict[ObjectKey, datetime] = {}
         self._failures: dict[ObjectKey, int] = {}
-        self._held: dict[ObjectKey, dict[str, str]] = {}
+        self._held: dict[ObjectKey, dict[str, Held]] = {}
         self._lines: list[Line] = []
         for kind in self._workloads:
             self.wake(key for key in map(_key_in(kind), world.objects(kind)))
@@ -135,20 +135,18 @@ class Simulation:
         records = self.world.records_since(self._seen)
         self._seen = self.world.version
         for record in records:
-            if record.key.group_kind in self._workloads and not (
-                record.key == acted and _only_counts(record)
-            ):
+            kind = record.kind.group_kind
+            if kind in self._workloads and not (record.key == acted and _only_counts(record)):
                 self._dirty[record.key] = None
-            if record.key.group_kind == _PODS:
+            if kind == _PODS:
                 self._lines += _pod_lines(record, self.now)
             self._dirty.update(dict.fromkeys(self._owners(record)))
 
     def _owners(self, record: Record) -> Iterable[ObjectKey]:
+        before, after = _references(record.before), _references(record.after)
         refs = {
             (ref["apiVersion"], ref["kind"], ref["name"])
-            for obj in (record.before, record.after)
-            if obj is not None
-            for ref in obj["metadata"].get("ownerReferences") or ()
+            for ref in (before if before is after else (*before, *after))
         }
         for api_version, kind, name in sorted(refs):
             owner = GroupKind(split_api_version(api_version)[0], kind)
@@ -188,16 +186,16 @@ class Simulation:
             what, name = _words(outcome)
             why = "" if isinstance(outcome, Applied) else _trouble(outcome)
             self._lines.append(Line(at=self.now, what=what, object=name, why=why, workload=who))
-        held = {h.pod: f"{h.why} {h.detail}".strip() for h in plan.held}
-        known = self._held.get(key, {})
-        for pod, why in held.items():
-            if known.get(pod) != why:
+        held, known = {h.pod: h for h in plan.held}, self._held.get(key, {})
+        for pod, hold in held.items():
+            if known.get(pod) != hold:
+                why = _why(hold)
                 self._lines.append(Line(at=self.now, what=HELD, object=pod, why=why, workload=who))
         self._held[key] = held
 
     def held(self, key: ObjectKey) -> dict[str, str]:
         """Pods of `key` that its last round left alone, and why."""
-        return dict(self._held.get(key, {}))
+        return {pod: _why(hold) for pod, hold in self._held.get(key, {}).items()}
 
 
 def run_until(
@@ -236,6 +234,10 @@ def _key_in(kind: GroupKind) -> Any:
     return key
 
 
+def _why(hold: Held) -> str:
+    return f"{hold.why} {hold.detail}".strip()
+
+
 def _words(outcome: Outcome) -> tuple[str, str]:
     match outcome.action:
         case Create(obj=obj):
@@ -253,9 +255,9 @@ def _trouble(outcome: Outcome) -> str:
 
 def _pod_lines(record: Record, now: datetime) -> list[Line]:
     """Pods that are gone, moved to another revision in place, or whose Ready condition moved."""
-    owner = _owner_text(record)
 
     def line(what: str, why: str = "") -> Line:
+        owner = _owner_text(record)
         return Line(at=now, what=what, object=record.key.name, why=why, workload=owner)
 
     if record.after is None:
@@ -270,6 +272,10 @@ def _pod_lines(record: Record, now: datetime) -> list[Line]:
     return lines
 
 
+def _references(obj: Obj | None) -> Sequence[Obj]:
+    return (obj["metadata"].get("ownerReferences") if obj else None) or ()
+
+
 def _owner_text(record: Record) -> str:
     obj = record.after or record.before
     ref = controller_of(obj) if obj else None
@@ -282,5 +288,7 @@ def _revision(pod: Obj | None) -> str:
 
 
 def _is_ready(pod: Obj | None) -> bool:
-    conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
-    return any(c["type"] == "Ready" and c.get("status") == "True" for c in conditions)
+    for condition in ((pod or {}).get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            return bool(condition.get("status") == "True")
+    return False

@@ -50,6 +50,7 @@ class PodRun:
     lacks: bool = False
     written: str = ""  # resourceVersion of our last write
     untold: Obj | None = None  # its condition ContainersReady, when only we know it so far
+    judged: tuple[Obj, PodRuntime, bool] | None = None  # what the last status was made from
     ending: bool = False
 
     def cancel(self, name: str, *stages: str) -> None:

@@ -94,6 +94,7 @@ class State:
         self.admit = admit
         self.seed = seed
         self.lean = False  # see World.fork
+        self.molds: dict[str, tuple[Obj, Obj]] = {}  # by controller's uid: pod sent, pod admitted
         self.version = 0
         self.journal = Journal()
         self._buckets: dict[GroupKind, dict[str, Bucket]] = {}

@@ -19,7 +19,7 @@ from gitkruise.world import managed, metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import on_create, on_update
-from gitkruise.world.lean import is_lean, lean_change
+from gitkruise.world.lean import is_lean, lean_change, lean_new, remember
 from gitkruise.world.narrowing import rewritten, touched
 
 _GO_TYPES: Final = {"integer": "int32", "boolean": "bool", "number": "float64", "string": "string"}
@@ -32,7 +32,10 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     `listed` is managedFields when an apply already knows them. Raises BadRequest, Forbidden and
     InvalidObject; nothing is stored.
     """
-    kind = call.kind
+    kind, sent = call.kind, obj
+    lean = is_lean(call) and listed is None
+    if lean and (made := lean_new(call, sent)) is not None:
+        return made
     obj = cleaned(call, obj, {})
     meta = metadata.born(call.state, kind, obj["metadata"], call.now)
     obj = with_part_defaults(kind, on_create(kind, {**obj, "metadata": meta}), {})
@@ -48,6 +51,8 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     problems += _schema_problems(kind, made, checked)
     if problems:
         raise refusals.invalid(kind, made["metadata"]["name"], problems)
+    if lean:
+        remember(call, sent, made)
     return made
 
 
