@@ -185,9 +185,9 @@ def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None) -> A
 
 def _in_place(original: Sequence[Any], patch: Sequence[Any], node: Node) -> list[Any] | None:
     """The usual case at once: plain elements for present ones, named by text, in their order."""
-    key = node.merge_key
+    key = node.merge_key or ""
     names: list[Any] = [item.get(key) for item in original if item.__class__ is dict]
-    places = {name: at for at, name in enumerate(names) if name.__class__ is str}
+    places: dict[Any, int] = {name: at for at, name in enumerate(names) if name.__class__ is str}
     if len(places) != len(original):
         return None
     out, last = list(original), -1

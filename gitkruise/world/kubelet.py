@@ -228,7 +228,8 @@ class Kubelet:
         gone = run.ending and not any(c.up for c in run.runtime.containers.values())
         made_from = (pod, run.runtime, bool(run.timers))
         if not gone and run.judged is not None and all(map(is_, run.judged, made_from)):
-            return self._tell(world, pod, turn)  # nothing that a status is made from
+            self._tell(world, pod, turn)  # nothing changed that a status is made from
+            return
         if not gone or (pod.get("status") or {}).get("phase") not in ENDED:
             known = _as_known(pod, run)
             status = pod_status(known, run.runtime, turn.now, host_ip=self._host_ip(world, pod))

@@ -16,6 +16,18 @@ from gitkruise.wire.selectors import label_selector
 _COMPARE: Final = {"Gt": gt, "Lt": lt}
 
 
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What a pod takes of a node: exact amounts, and host ports."""
+
+    amounts: Mapping[str, Fraction]
+    ports: set[tuple[str, int]]
+
+
+def wants_of(pod: Obj) -> Wants:
+    return Wants(requests(pod), host_ports(pod))
+
+
 @dataclass(slots=True)
 class NodeLoad:
     """One node and what is taken of it. Amounts are exact; ports are (protocol, number)."""
@@ -48,9 +60,9 @@ class NodeLoad:
             self._share = max(shares, default=Fraction(0))
         return self._share, self.pods
 
-    def refusal(self, pod: Obj) -> str:
-        """Why `pod` does not fit here, in the scheduler's words, or ""."""
-        return self._unwanted(pod) or self._full(pod)
+    def refusal(self, pod: Obj, wants: Wants) -> str:
+        """Why `pod`, which `wants` so much, does not fit here, in the scheduler's words, or ""."""
+        return self._unwanted(pod) or self._full(wants)
 
     def _unwanted(self, pod: Obj) -> str:
         if (self.node.get("spec") or {}).get("unschedulable") and not _tolerates_cordon(pod):
@@ -61,12 +73,12 @@ class NodeLoad:
             return "node(s) didn't match Pod's node affinity/selector"
         return ""
 
-    def _full(self, pod: Obj) -> str:
-        if host_ports(pod) & self.ports:
+    def _full(self, wants: Wants) -> str:
+        if not self.ports.isdisjoint(wants.ports):
             return "node(s) didn't have free ports for the requested pod ports"
-        if self.pods + 1 > self.room.get("pods", Fraction(110)):
+        if self.pods >= self.room.get("pods", 110):
             return "Too many pods"
-        for name, amount in requests(pod).items():
+        for name, amount in wants.amounts.items():
             if amount and self.taken.get(name, Fraction(0)) + amount > self.room.get(name, 0):
                 return f"Insufficient {name}"
         return ""

@@ -16,7 +16,7 @@ from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiRequest
 from gitkruise.wire.times import format_time
 from gitkruise.world import events as event_log
-from gitkruise.world.node_load import NodeLoad, node_load
+from gitkruise.world.node_load import NodeLoad, node_load, wants_of
 from gitkruise.world.writes import NODES, PODS
 
 if TYPE_CHECKING:
@@ -205,8 +205,9 @@ class Scheduler:
             return
         refusals: Counter[str] = Counter()
         fitting = []
+        wants = wants_of(pod)
         for name, load in self._loads.items():
-            if why := load.refusal(pod):
+            if why := load.refusal(pod, wants):
                 refusals[why] += 1
             else:
                 fitting.append((load.share, name))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gitkruise.model.labels import REVISION_HASH
@@ -148,10 +149,10 @@ class Simulation:
             (ref["apiVersion"], ref["kind"], ref["name"])
             for ref in (before if before is after else (*before, *after))
         }
-        for api_version, kind, name in sorted(refs):
-            owner = GroupKind(split_api_version(api_version)[0], kind)
-            if owner in self._workloads:
-                yield ObjectKey(owner.group, kind, record.key.namespace, name)
+        for reference in sorted(refs):
+            owner = _owner(reference, record.key.namespace)
+            if owner.group_kind in self._workloads:
+                yield owner
 
     def _round(self, key: ObjectKey) -> None:
         """Observe, decide and act once for one object."""
@@ -270,6 +271,13 @@ def _pod_lines(record: Record, now: datetime) -> list[Line]:
     if before != after:
         lines.append(line("ready" if after else "unready"))
     return lines
+
+
+@lru_cache(maxsize=1024)
+def _owner(reference: tuple[str, str, str], namespace: str) -> ObjectKey:
+    """Key of (apiVersion, kind, name): the same few owners are asked for at every change."""
+    api_version, kind, name = reference
+    return ObjectKey(split_api_version(api_version)[0], kind, namespace, name)
 
 
 def _references(obj: Obj | None) -> Sequence[Obj]:

@@ -97,12 +97,13 @@ class State:
         self.molds: dict[str, tuple[Obj, Obj]] = {}  # by controller's uid: pod sent, pod admitted
         self.version = 0
         self.journal = Journal()
-        self._buckets: dict[GroupKind, dict[str, Bucket]] = {}
+        self._buckets: dict[tuple[str, str], dict[str, Bucket]] = {}  # by (group, kind)
         self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, ObjectKey]]] = {}
-        self._facts: dict[str, tuple[Obj, PodFacts]] = {}  # by uid
+        self._facts: dict[tuple[str, str], dict[str, PodFacts]] = {}  # by owner and namespace
 
     def get(self, key: ObjectKey) -> Obj | None:
-        bucket = self._buckets.get(key.group_kind, {}).get(key.namespace)
+        spaces = self._buckets.get(key[:2])
+        bucket = spaces.get(key.namespace) if spaces else None
         return bucket.objects.get(key.name) if bucket else None
 
     def objects(self, group_kind: GroupKind, namespace: str = "") -> list[Obj]:
@@ -122,7 +123,8 @@ class State:
 
     def group_kinds(self) -> list[GroupKind]:
         """Kinds of which at least one object exists, in name order."""
-        return sorted(gk for gk, spaces in self._buckets.items() if any(spaces.values()))
+        found = (gk for gk, spaces in self._buckets.items() if any(spaces.values()))
+        return sorted(GroupKind(*group_kind) for group_kind in found)
 
     def namespaces_of(self, group_kind: GroupKind) -> list[str]:
         return sorted(ns for ns, b in self._buckets.get(group_kind, {}).items() if b.objects)
@@ -145,14 +147,14 @@ class State:
 
     def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
         """Facts of the pods owned by `uid`, in name order; read once per observed version."""
-        facts, found = self._facts, []
-        for pod in self.owned(uid, POD, namespace):
-            name = pod["metadata"]["uid"]
-            known = facts.get(name)
-            if known is None or known[0] is not pod:
-                known = facts[name] = (pod, pod_facts(pod))
-            found.append(known[1])
-        return found
+        names = self._owned.get(uid, {}).get((POD, namespace))
+        if not names:
+            return []
+        facts = self._facts.setdefault((uid, namespace), {})
+        if missing := names.keys() - facts.keys():
+            objects = self._buckets[POD][namespace].objects
+            facts.update({name: pod_facts(objects[name]) for name in missing})
+        return [facts[name] for name in sorted(names)]
 
     def commit(self, kind: Kind, key: ObjectKey, after: Obj | None) -> Obj:
         """Store `after` (or delete the object when None) under the next version; what was stored.
@@ -203,7 +205,7 @@ class State:
             uid: {place: dict(names) for place, names in places.items()}
             for uid, places in self._owned.items()
         }
-        twin._facts = dict(self._facts)
+        twin._facts = {place: dict(facts) for place, facts in self._facts.items()}
         twin.version, twin.lean = self.version, lean
         twin.journal = Journal(base=self.version, limit=self.journal.limit)
         return twin
@@ -212,12 +214,19 @@ class State:
         spaces = self._buckets.setdefault(key.group_kind, {})
         bucket = spaces.setdefault(key.namespace, Bucket())
         bucket.put(key.name, after)
+        self._forget(key, before)
         self._reindex(key, _owner_uids(before), _owner_uids(after))
 
     def _remove(self, key: ObjectKey, before: Obj) -> None:
         self._buckets[key.group_kind][key.namespace].drop(key.name)
-        self._facts.pop(before["metadata"]["uid"], None)
+        self._forget(key, before)
         self._reindex(key, _owner_uids(before), ())
+
+    def _forget(self, key: ObjectKey, before: Obj | None) -> None:
+        """Facts of a pod are read anew when somebody asks."""
+        if key.kind == "Pod":
+            for uid in _owner_uids(before):
+                self._facts.get((uid, key.namespace), {}).pop(key.name, None)
 
     def _reindex(self, key: ObjectKey, before: Sequence[str], after: Sequence[str]) -> None:
         if before == after:
