@@ -71,9 +71,10 @@ class Kind:
     def ref(self) -> ResourceRef:
         return ResourceRef(self.group, self.version, self.plural)
 
-    @property
-    def group_kind(self) -> GroupKind:
-        return GroupKind(self.group, self.kind)
+    group_kind: GroupKind = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group_kind", GroupKind(self.group, self.kind))
 
     @property
     def api_version(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from gitkruise.wire.names import Obj
 from gitkruise.world.containers import (
@@ -33,6 +34,9 @@ class PodActions:
     start: tuple[str, ...] = ()
     kill_pod: bool = False
     attempt: int | None = None
+
+
+_NOTHING: Final = PodActions()
 
 
 def pod_actions(pod: Obj, runtime: PodRuntime) -> PodActions:
@@ -66,6 +70,8 @@ def _regular_actions(
         kept = kept or (message is None and not again and _up(runtime, spec["name"]))
     if not kept and not start:
         return PodActions(kill_pod=True) if _anything(runtime) else PodActions()
+    if not (kill or start or init_starts):
+        return _NOTHING
     return PodActions(kill=kill, start_init=init_starts, start=tuple(start))
 
 

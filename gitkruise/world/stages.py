@@ -334,6 +334,8 @@ STAGES: Final[Mapping[str, Callable[[PodRun, Turn, str], None]]] = MappingProxyT
 def ring(run: PodRun, turn: Turn) -> None:
     """Play every stage whose timer is due, earliest first."""
     for _ in range(1000):
+        if not run.timers:
+            return
         due = min(
             ((at, who) for who, at in run.timers.items() if at <= turn.now),
             default=None,

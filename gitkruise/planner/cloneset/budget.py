@@ -125,6 +125,11 @@ def choose_updates(
     return chosen, held
 
 
+def refusal(quota: UpdateQuota) -> Hold | None:
+    """Why no pod at all may be updated now, up or down; None when one may."""
+    return _refusal(0, quota.down, quota, up=False)
+
+
 def _refusal(chosen: int, down: int, quota: UpdateQuota, *, up: bool) -> Hold | None:
     if quota.unavailable <= 0:
         return Hold.SURGE

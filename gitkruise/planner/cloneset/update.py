@@ -12,7 +12,7 @@ from gitkruise.model.plan import Event, Hold
 from gitkruise.model.pod import PodFacts, State
 from gitkruise.model.revision import Revision
 from gitkruise.planner.batches import needs_unready, next_batch
-from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates
+from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates, refusal
 from gitkruise.planner.cloneset.pods import PodChange, patch_of
 from gitkruise.planner.cloneset.round import Findings, Round
 from gitkruise.planner.cloneset.scale import count
@@ -43,7 +43,6 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
             out.hold(pod, blocked or Hold.PARTITION)
         return out
     target = this.history.update if forward else this.history.current
-    ordered = update_order(waiting, fleet.pods, this.owner.update)
     down = [p for p in fleet.pods if p.name not in fleet.available]
     quota = UpdateQuota(
         pods=abs(numbers.update),
@@ -52,6 +51,11 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
         down=len(down),
         target_down=sum(p.on_revision(target.name) for p in down),
     )
+    if len(waiting) <= quota.pods and (stop := refusal(quota)):
+        for pod in waiting:  # in whatever order
+            out.hold(pod, stop)
+        return out
+    ordered = update_order(waiting, fleet.pods, this.owner.update)
     chosen, held = choose_updates(ordered, fleet.available, quota)
     for pod, why in held:
         out.hold(pod, why)
