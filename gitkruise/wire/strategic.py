@@ -185,19 +185,24 @@ def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None) -> A
 
 def _in_place(original: Sequence[Any], patch: Sequence[Any], node: Node) -> list[Any] | None:
     """The usual case at once: plain elements for present ones, named by text, in their order."""
-    key = node.merge_key or ""
-    names: list[Any] = [item.get(key) for item in original if item.__class__ is dict]
-    places: dict[Any, int] = {name: at for at, name in enumerate(names) if name.__class__ is str}
+    names = [_text_name(item, node.merge_key) for item in original]
+    places = {name: at for at, name in enumerate(names) if name is not None}
     if len(places) != len(original):
         return None
     out, last = list(original), -1
     for item in patch:
-        at = places.get(item.get(key), -1) if item.__class__ is dict and PATCH not in item else -1
-        if at <= last:
+        name = _text_name(item, node.merge_key)
+        at = places.get(name, -1) if name is not None else -1
+        if at <= last or PATCH in item:
             return None
         out[at] = _map(original[at], item, node.items)
         last = at
     return out
+
+
+def _text_name(item: Any, key: str) -> str | None:
+    name = item.get(key) if item.__class__ is dict else None
+    return name if name.__class__ is str else None
 
 
 def _specials(

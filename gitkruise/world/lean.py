@@ -12,6 +12,7 @@ from typing import Any
 
 from gitkruise.admission.request import UPDATE
 from gitkruise.wire.names import Obj, controller_of
+from gitkruise.wire.patches import same
 from gitkruise.world import metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.call import Call
@@ -30,7 +31,7 @@ def lean_new(call: Call, obj: Obj) -> Obj | None:
     """
     owner = controller_of(obj)
     sent, made = call.state.molds.get(owner["uid"] if owner else "", (None, None))
-    if sent is None or made is None or _body(sent) != _body(obj):
+    if sent is None or made is None or not same(_body(sent), _body(obj)):
         return None
     meta = _without_empty(metadata.born(call.state, call.kind, obj["metadata"], call.now))
     if problems := metadata.check_new(call.kind, meta):

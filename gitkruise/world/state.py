@@ -188,7 +188,7 @@ class State:
 
     def load(self, items: Iterable[tuple[ObjectKey, Obj]], version: int) -> None:
         """Replace everything by `items` as of `version`; the journal starts empty there."""
-        self._buckets, self._owned, self._facts = {}, {}, {}
+        self._buckets, self._owned, self._facts, self.molds = {}, {}, {}, {}
         for key, obj in items:
             self._place(key, None, obj)
         self.version = version
@@ -225,8 +225,11 @@ class State:
     def _forget(self, key: ObjectKey, before: Obj | None) -> None:
         """Facts of a pod are read anew when somebody asks."""
         if key.kind == "Pod":
-            for uid in _owner_uids(before):
-                self._facts.get((uid, key.namespace), {}).pop(key.name, None)
+            for place in ((uid, key.namespace) for uid in _owner_uids(before)):
+                if facts := self._facts.get(place):
+                    facts.pop(key.name, None)
+                    if not facts:
+                        del self._facts[place]
 
     def _reindex(self, key: ObjectKey, before: Sequence[str], after: Sequence[str]) -> None:
         if before == after:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -327,6 +328,20 @@ pods = st.fixed_dictionaries(
 @given(pods, pods)
 def test_law_strategic_diff_leads_from_before_to_after(before: Any, after: Any) -> None:
     assert same(strategic_patch(before, strategic_diff(before, after, SPEC), SPEC), after)
+
+
+def read_only(pod: Any) -> Any:
+    """The same pod; its containers are no plain dicts, which takes the long way."""
+    shut = [MappingProxyType(one) for one in pod["spec"]["containers"]]
+    return {**pod, "spec": {**pod["spec"], "containers": shut}}
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=4), st.lists(st.sampled_from("abcd"), max_size=4))
+def test_law_elements_in_place_are_merged_as_the_long_way_does(old: Any, new: Any) -> None:
+    before = {"spec": {"containers": [{"name": name, "image": "x:1"} for name in old]}}
+    patch = {"spec": {"containers": [{"name": name, "image": "x:2"} for name in new]}}
+    after = strategic_patch(before, patch, node())
+    assert same(after, strategic_patch(read_only(before), patch, node()))
 
 
 @given(st.lists(texts, unique=True), st.lists(texts, unique=True))
