@@ -23,7 +23,6 @@ from gitkruise.model.plan import (
     Applied,
     Create,
     Delete,
-    Event,
     Outcome,
     Patch,
     Plan,
@@ -31,6 +30,7 @@ from gitkruise.model.plan import (
     Skipped,
     Stale,
     Step,
+    told,
 )
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import Obj, ObjectKey, key_of, split_api_version
@@ -85,7 +85,7 @@ class Executor:
                 isinstance(o.action, Create) and not isinstance(o, Applied) for o in done
             )
         results = [outcomes[at] for at in range(len(plan.actions))]
-        for event in (*plan.events, *filter(None, map(_event_of, results))):
+        for event in (*plan.events, *filter(None, map(told, results))):
             self._recorder.record(subject, event, component)
         status = plan.status_after(results)
         if status is not None:
@@ -242,15 +242,3 @@ def _guarded(step: Step, uid: str, version: str) -> Any:
     """The step's patch, valid only for this very object in this very version."""
     meta = {**(step.body.get("metadata") or {}), "uid": uid, "resourceVersion": version}
     return put(step.body, ("metadata",), meta)
-
-
-def _event_of(outcome: Outcome) -> Event | None:
-    """What is recorded: success, or refusal with the server's words. Stale rounds say nothing."""
-    match outcome:
-        case Applied(action=action):
-            return action.done
-        case Refused(action=action, error=error) if action.failed is not None:
-            told = action.failed
-            return Event(told.type, told.reason, f"{told.message}{error}")
-        case _:
-            return None

@@ -163,3 +163,15 @@ class Skipped:
 
 
 Outcome: TypeAlias = Applied | Refused | Stale | Skipped
+
+
+def told(outcome: Outcome) -> Event | None:
+    """What is recorded: success, or refusal with the server's words. Stale rounds say nothing."""
+    match outcome:
+        case Applied(action=action):
+            return action.done
+        case Refused(action=action, error=error) if action.failed is not None:
+            failed = action.failed
+            return Event(failed.type, failed.reason, f"{failed.message}{error}")
+        case _:
+            return None

@@ -19,13 +19,13 @@ from gitkruise.model.plan import (
     Applied,
     Create,
     Delete,
-    Event,
     Outcome,
     Patch,
     Plan,
     Refused,
     Skipped,
     Stale,
+    told,
 )
 from gitkruise.model.workload import Workload
 from gitkruise.wire.names import Obj, ObjectKey
@@ -177,19 +177,8 @@ def _record(
     subject = world.get(key)
     if subject is None:
         return
-    for event in [*plan.events, *filter(None, map(_event_of, outcomes))]:
+    for event in [*plan.events, *filter(None, map(told, outcomes))]:
         try:
             event_log.record(world, subject, event, now, component=user)
         except ApiError:  # events are best effort, as everywhere in Kubernetes
             continue
-
-
-def _event_of(outcome: Outcome) -> Event | None:
-    match outcome:
-        case Applied():
-            return outcome.action.done
-        case Refused():
-            failed = outcome.action.failed
-            return failed and Event(failed.type, failed.reason, f"{failed.message}{outcome.error}")
-        case Stale() | Skipped():
-            return None

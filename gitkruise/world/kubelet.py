@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gitkruise.errors import ApiError, NotFound, WatchExpired
 from gitkruise.model.view import View
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.wire.request import ApiRequest
 from gitkruise.world import events as event_log
 from gitkruise.world.containers import Sandbox, every, initial, is_sidecar, runtime_of
 from gitkruise.world.environment import missing_volume
@@ -28,12 +28,12 @@ from gitkruise.world.kubelet_status import ENDED, in_transit, only_seen, pod_sta
 from gitkruise.world.pod_actions import PodActions, pod_actions
 from gitkruise.world.profiles import GENERAL, Profile
 from gitkruise.world.stages import WARNING, PodRun, Turn, begin, kill, ring
+from gitkruise.world.writes import PODS, pod_status_request
 
 if TYPE_CHECKING:
     from gitkruise.world.cluster import World
 
 POD: Final = GroupKind("", "Pod")
-PODS: Final = ResourceRef("", "v1", "pods")
 USER: Final = "system:node"
 CONFIG_RETRY_S, ERROR_RETRY_S = 10.0, 10.0
 ADDRESSES: Final = 2**16 - 2  # of 10.244.0.0/16
@@ -250,16 +250,7 @@ class Kubelet:
                 event_log.record(world, pod, event, turn.now, component="kubelet", host=host)
 
     def _write(self, world: World, pod: Obj, status: Obj, now: datetime) -> Obj:
-        meta = pod["metadata"]
-        request = ApiRequest(
-            verb="update",
-            resource=PODS,
-            namespace=meta["namespace"],
-            name=meta["name"],
-            subresource="status",
-            body={**pod, "status": status},
-        )
-        return world.handle(request, now, user=USER).body
+        return world.handle(pod_status_request(pod, status), now, user=USER).body
 
     def _remove(self, world: World, run: PodRun, now: datetime) -> None:
         body: Any = {

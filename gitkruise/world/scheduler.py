@@ -17,7 +17,7 @@ from gitkruise.wire.request import ApiRequest
 from gitkruise.wire.times import format_time
 from gitkruise.world import events as event_log
 from gitkruise.world.node_load import NodeLoad, node_load, wants_of
-from gitkruise.world.writes import NODES, PODS
+from gitkruise.world.writes import NODES, PODS, pod_status_request
 
 if TYPE_CHECKING:
     from gitkruise.world.cluster import World
@@ -255,18 +255,9 @@ class Scheduler:
         if before.get("status") == "False":
             condition["lastTransitionTime"] = before["lastTransitionTime"]
         conditions = [*(c for c in old if c["type"] != "PodScheduled"), condition]
-        meta = pod["metadata"]
         status = {**(pod.get("status") or {}), "conditions": conditions}
-        request = ApiRequest(
-            verb="update",
-            resource=PODS,
-            namespace=meta["namespace"],
-            name=meta["name"],
-            subresource="status",
-            body={**pod, "status": status},
-        )
         try:
-            world.handle(request, now, user="system:kube-scheduler")
+            world.handle(pod_status_request(pod, status), now, user="system:kube-scheduler")
             if self.events:
                 event = Event("Warning", "FailedScheduling", message)
                 event_log.record(world, pod, event, now, component=NAME)

@@ -24,6 +24,18 @@ def resource_of(catalog: Catalog, key: ObjectKey, version: str) -> ResourceRef:
     return kind.ref
 
 
+def pod_status_request(pod: Obj, status: Obj) -> ApiRequest:
+    """Replace the status of `pod`, in the version that was seen."""
+    return ApiRequest(
+        verb="update",
+        resource=PODS,
+        namespace=pod["metadata"]["namespace"],
+        name=pod["metadata"]["name"],
+        subresource="status",
+        body={**pod, "status": status},
+    )
+
+
 def create_request(catalog: Catalog, obj: Obj) -> ApiRequest:
     """Create `obj` where its apiVersion and namespace say. Raises NotFound for an unknown kind."""
     group, version = split_api_version(obj["apiVersion"])
