@@ -12,6 +12,7 @@ from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
 from gitkruise.gitops.desired import desired_of, duplicates
 from gitkruise.gitops.in_place_only import REFUSAL, in_place_problems
+from gitkruise.gitops.order import impossible
 from gitkruise.gitops.slips import is_sure
 from gitkruise.gitops.veil import veil
 from gitkruise.model.change import Desired
@@ -86,7 +87,9 @@ def check_documents(
     judged = list(fresh.values())
     objects = [one.desired for one in judged if one.desired is not None]
     findings = [finding for one in judged for finding in one.findings]
-    return objects, [*findings, *duplicates(objects)]
+    findings += duplicates(objects)
+    whole = all(finding.severity != "error" for finding in findings)
+    return objects, [*findings, *(impossible(objects) if whole else ())]
 
 
 def _checked(document: Document, catalog: Catalog, namespace: str, gates: Gates) -> Checked:

@@ -7,9 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.documents import parse_file
 from gitkruise.gitops.soundness import sound
+from gitkruise.gitops.waits import impossible_waits
 from gitkruise.kube.data import read_json
 from gitkruise.model.config import (
     API_VERSION,
@@ -78,9 +81,13 @@ def make_config(documents: list[Document], directory: Path) -> Config:
             raise UsageProblem(_twice(document, f"{kind} {namespace}/{name}"))
         if kind in _CLASSES:
             spec = decode_spec(_absolute(document, directory))
-            found[kind][f"{namespace}/{name}"] = _CLASSES[kind](namespace, name, spec)
+            made = _CLASSES[kind](namespace, name, spec)
+            if isinstance(made, Unit):
+                made = msgspec.structs.replace(made, origin=document)
+            found[kind][f"{namespace}/{name}"] = made
     config = Config(found["GitSource"], found["Unit"], found["Sink"])
     unresolved = list(_unresolved(config))
+    unresolved = unresolved or list(impossible_waits(config))
     if unresolved:
         raise UsageProblem(*unresolved)
     return config
@@ -224,6 +231,9 @@ def _not_yet(document: Document, kind: str) -> Iterator[Finding]:
 def _unresolved(config: Config) -> Iterator[Finding]:
     for unit in config.units.values():
         yield from _missing(unit, "sourceRef", unit.spec.source_ref, config.sources)
+        for index, other in enumerate(unit.spec.depends_on):
+            ref = Reference(other.name, other.namespace)
+            yield from _missing(unit, f"dependsOn[{index}]", ref, config.units)
         if unit.spec.sink_ref:
             yield from _missing(unit, "sinkRef", unit.spec.sink_ref, config.sinks)
     for sink in config.sinks.values():

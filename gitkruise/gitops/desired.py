@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from gitkruise.errors import Finding
+from gitkruise.gitops import order
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
+from gitkruise.planner.sync import dependencies
 from gitkruise.planner.sync.marks import digest_of
 from gitkruise.planner.sync.stages import stage_of, wave_of
 from gitkruise.wire.catalog import Catalog, Kind
@@ -53,6 +55,11 @@ def desired_of(
     except ValueError:
         findings.append(_bad_wave(document))
         wave = 0
+    try:
+        awaited = dependencies.depends_on(clean)
+    except ValueError as error:
+        findings.append(order.unreadable(document, str(error)))
+        awaited = ()
     if findings:
         return None, findings
     key = ObjectKey(group, obj["kind"], where, obj["metadata"]["name"])
@@ -66,6 +73,7 @@ def desired_of(
         wave=wave,
         stage=stage_of(GroupKind(group, obj["kind"])),
         secret=key.group_kind == GroupKind("", "Secret"),
+        depends_on=awaited,
     ), []
 
 

@@ -26,6 +26,7 @@ class Intake:
     `touched` is the newest commit that changed the unit's files, `causal` the newest that changed
     what they ask for; `overtaken` are commits between the last one read and this one that changed
     the files and are never applied on their own. `by_cluster`: the cluster may change its mind.
+    `awaits`: nothing is wrong, but these units are to be ready first.
     """
 
     commit: Commit
@@ -35,6 +36,7 @@ class Intake:
     findings: tuple[Finding, ...] = ()
     overtaken: tuple[Commit, ...] = ()
     by_cluster: bool = False
+    awaits: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

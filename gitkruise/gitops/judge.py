@@ -10,6 +10,7 @@ from typing import Protocol
 from gitkruise.errors import Finding, Reported
 from gitkruise.gitops.apply import Sent, ensure_namespace
 from gitkruise.gitops.claims import Claims
+from gitkruise.gitops.gate import Gate, Standings
 from gitkruise.gitops.intake import Intake, Reader
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.observe import Observation
@@ -31,6 +32,7 @@ class Surroundings:
     gates: Gates
     engine: str
     claims: Claims = field(default_factory=Claims)
+    standings: Standings = field(default_factory=Standings)
 
 
 class Trial(Protocol):
@@ -53,6 +55,7 @@ class Judge:
     def __init__(self, reader: Reader, around: Surroundings, trial: Trial) -> None:
         self._reader, self._around, self._trial = reader, around, trial
         self._unit = reader.unit
+        self.gate = Gate(reader.unit, around.standings)
 
     async def read(
         self, commit: str, before: Intake | None, looked: str, applied: Commit | None
@@ -67,6 +70,9 @@ class Judge:
             return intake
         if not intake.desired.objects and self._had_objects(commit, before, applied):
             return replace(intake, desired=None, findings=(*intake.findings, _EMPTIED))
+        awaits = self.gate.waits_for()
+        if awaits and self._trial.changed(intake.desired)[0]:
+            return replace(intake, desired=None, awaits=awaits)
         findings = await self._preflight(intake.desired, intake.causal.id)
         if not findings:
             return intake

@@ -239,7 +239,7 @@ def unit_state(
     if trouble is not None:
         if trouble.code.startswith("GK41"):
             state = State.UNKNOWN
-        elif not trouble.code.startswith("GK3"):
+        elif state is not State.REJECTED and not trouble.code.startswith("GK3"):
             state = State.STUCK
         return state, f"{trouble.code}: {trouble.message}"
     if state is State.DONE:

@@ -15,7 +15,7 @@ from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.config import Unit
 from gitkruise.model.document import Commit
 from gitkruise.model.record import RolloutStep, UnitRecord
-from gitkruise.model.states import State
+from gitkruise.model.states import State, worst
 from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.steps import begin_step, observe_step
@@ -23,6 +23,8 @@ from gitkruise.planner.sync.summary import summarize
 from gitkruise.wire.names import Obj, ObjectKey
 
 REWRITTEN: Final = "GK3204"
+# What gives way to the news that the newest commit waits for other units.
+_PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
 Sink = Callable[[UnitRecord], None]
 
 
@@ -46,6 +48,7 @@ class Reporter:
         self._problems: tuple[Finding, ...] = ()
         self._source_problem: Finding | None = None
         self._rejected: Intake | None = None
+        self._awaits = ""  # units that are to be ready before the newest commit is taken
         self.record = UnitRecord(
             unit=unit.id,
             cluster=cluster,
@@ -71,7 +74,7 @@ class Reporter:
         """A commit was read and found good; it is being applied from now on."""
         self._rejected, self._problems = None, intake.findings
         overtaken = tuple((commit, intake.commit.id) for commit in intake.overtaken)
-        if before is not None and self.record.state in {State.ROLLING, State.WAITING}:
+        if before is not None and self._unfinished():
             unfinished = before.causal
             if unfinished.id != intake.causal.id:
                 overtaken = (*overtaken, (unfinished, intake.commit.id))
@@ -91,6 +94,12 @@ class Reporter:
             State.REJECTED,
             f"{errors[0].code}: {errors[0].message}",
         )
+
+    def awaits(self, units: str) -> None:
+        """The newest commit is taken when these are ready; "" when nobody is waited for."""
+        self._awaits = units
+        if units and not self.record.objects and not self._rejected:
+            self._change(self.record, State.WAITING, f"waits for {units}")
 
     def problem(self, findings: tuple[Finding, ...]) -> None:
         """Something went wrong in a round; shown until a round goes well."""
@@ -150,6 +159,8 @@ class Reporter:
         objects = object_records(intake.desired, seen, frozenset(c.key for c in drift))
         troubles = (*refused, *blocked, *self._sourceless(), *self._problems)
         state, message = unit_state(objects, plan, self._rejection(), troubles)
+        if self._awaits and state in _PATIENT:
+            state, message = State.WAITING, f"waits for {self._awaits}"
         done = plan is not None and not (plan.apply or plan.waiting)
         self._follow_steps(intake, seen)
         record = replace(
@@ -165,6 +176,13 @@ class Reporter:
         )
         suspended = "" if plan is not None else "suspended: "
         self._change(record, state, suspended + message)
+
+    def _unfinished(self) -> bool:
+        """Whether what was taken last is still on its way."""
+        state = self.record.state
+        if state is State.WAITING and self.record.objects:
+            state = worst(o.state for o in self.record.objects)  # it may have waited for others
+        return state in {State.ROLLING, State.WAITING}
 
     # Inside ---------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from gitkruise.gitops.judge import Judge, Surroundings
 from gitkruise.gitops.observe import Observation, Observer
 from gitkruise.gitops.refusals import AGAIN, Refusals
 from gitkruise.gitops.reporter import Reporter
+from gitkruise.gitops.verdicts import Verdicts
 from gitkruise.kube.limits import pause_s
 from gitkruise.kube.store import Change as StoreChange
 from gitkruise.model.change import Desired, DesiredSet, PruneRules, SyncPlan, SyncSnapshot
@@ -48,6 +49,7 @@ class UnitSync:
         self.intake: Intake | None = None  # the last commit that could be taken
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
         self._pending, self._looked = "", ""
+        self._parked = ""  # a commit that waits until other units are ready
         self._wake = asyncio.Event()
         self._inventory: set[ObjectKey] = set()
         self._inventory_complete = False
@@ -55,6 +57,7 @@ class UnitSync:
         self._refusals, self._healing = Refusals(), Healing()
         patience = duration(unit.spec.health.no_progress_timeout)
         self._observer = Observer(around.live.store, around.engine, patience)
+        self._verdicts = Verdicts(unit)
         self._memo: Memo = {}
         self._watched: frozenset[ObjectKey] = frozenset()
         self._owners: frozenset[str] = frozenset()
@@ -63,12 +66,15 @@ class UnitSync:
         self._unasked = False  # a commit could not be judged in this round
         self._times: list[datetime] = []  # when this round wants to be followed by another
         around.claims.listen(self._wake.set)
+        self._judge.gate.listen(self._wake.set)
+        reporter.listen(around.standings.hear)
 
     # From outside ---------------------------------------------------------------------------
 
     def offer(self, commit: str) -> None:
         """Look at `commit` in the next round; an older one not looked at yet is passed over."""
-        self._pending = commit
+        self._pending, self._parked = commit, ""
+        self._around.standings.busy(self.unit.id, with_news=True)
         self._wake.set()
 
     @property
@@ -160,6 +166,8 @@ class UnitSync:
             except (Reported, ApiError) as error:
                 self._times.append(self._failed(error))
                 self._unasked = True
+        news = bool(self._pending or self._parked)
+        self._around.standings.busy(self.unit.id, with_news=news)
         if self.intake is None or self.intake.desired is None:
             return self._next_look(None)
         for _ in range(STAGES_MAX):
@@ -173,23 +181,30 @@ class UnitSync:
     def _look(self, intake: Intake) -> tuple[Observation, SyncPlan | None]:
         """What is live, what to do about it (nothing while suspended), and both reported."""
         assert intake.desired is not None
-        seen = self._observe(intake.desired)
+        now = self._around.clock.now()
+        seen, bad = self._verdicts.weigh(self._observe(intake.desired), intake.desired, now)
         plan = None if self.unit.spec.suspended else self._plan(intake.desired, seen)
         silent = self._around.live.problem()
-        troubles = (*self._refusals.findings, *([silent] if silent else []))
+        troubles = (*bad, *self._refusals.findings, *([silent] if silent else []))
         if plan is not None and plan.quiet and not self._unasked:
             self._reporter.well()
         self._reporter.observed(intake, seen, plan, troubles)
         return seen, plan
 
     def _pick_up(self) -> None:
-        """Look again at a commit that the cluster refused some time ago."""
+        """Look again at a commit that waited for others, or was refused some time ago."""
+        if self._parked and not self._pending:
+            awaits = self._judge.gate.waits_for()
+            self._reporter.awaits(awaits)
+            if not awaits:
+                self._pending, self._parked = self._parked, ""
         if self._again is not None and self._around.clock.now() >= self._again[1]:
             self._pending, self._again = self._pending or self._again[0], None
 
     def _next_look(self, seen: Observation | None) -> datetime | None:
         times = [*self._times, self._refusals.wake_at(self._around.clock.now())]
         times.append(self._again[1] if self._again else None)
+        times.append(self._verdicts.wake_at(self._around.clock.now()))
         if seen is not None:
             times.append(self._observer.wake_at(seen.rollouts))
         return min((t for t in times if t), default=None)
@@ -313,9 +328,13 @@ class UnitSync:
                 self._again = (commit, self._around.clock.now() + AGAIN)
             if intake.desired is None and self.intake is None:
                 await self._go_back(commit)
+            self._reporter.awaits(intake.awaits)
         except (Reported, ApiError):
             self._pending = self._pending or commit
             raise
+        if intake.awaits:
+            self._parked = commit
+            return
         self._looked = commit
         if intake.desired is not None:
             self._take(intake)

@@ -25,6 +25,7 @@ class Desired:
     wave: int = 0
     stage: int = 3
     secret: bool = False
+    depends_on: tuple[ObjectKey, ...] = ()  # applied and ready before this one is sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

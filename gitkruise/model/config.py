@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from gitkruise.model.document import Document
 from gitkruise.wire.names import Obj
 from gitkruise.wire.times import parse_duration
 
@@ -108,11 +109,22 @@ class Drift(_Strict, frozen=True):
     ignore: tuple[DriftIgnore, ...] = ()
 
 
+class HealthExpr(_Strict, frozen=True):
+    """How objects of one kind do, in CEL over their fields; asked in the order of Flux."""
+
+    kind: str
+    current: str
+    api_version: str = ""
+    in_progress: str = ""
+    failed: str = ""
+    held: str = ""
+
+
 class Health(_Strict, frozen=True):
     timeout: str = "10m"
     no_progress_timeout: str = "5m"
     fail_fast: bool = True
-    exprs: tuple[dict[str, Any], ...] = ()
+    exprs: tuple[HealthExpr, ...] = ()
 
 
 class Workloads(_Strict, frozen=True):
@@ -177,6 +189,7 @@ class Unit(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     spec: UnitSpec
+    origin: Document | None = None  # where it is written
 
     @property
     def id(self) -> str:
@@ -232,14 +245,10 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("render", "substitute"): None,
         ("render", "decryption"): None,
         ("serviceAccountName",): "",
-        ("dependsOn",): [],
         ("apply", "replace"): "never",
         ("prune", "timeout"): "5m",
         ("prune", "deletionPolicy"): "MirrorPrune",
         ("drift", "ignore"): [],
-        ("health", "timeout"): "10m",
-        ("health", "failFast"): True,
-        ("health", "exprs"): [],
         ("workloads", "onPlanChange"): "warn",
         ("approval",): "never",
         ("onFailure",): "hold",

@@ -39,9 +39,31 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7003 missing", "url: ., ", "", "GK7003", ":4:7", "url"),
     ("GK7003 no name", "{name: out, namespace: shop}", "{}", "GK7003", ":8:11", "name"),
     ("GK7005 duration", "interval: 5s", "interval: fast", "GK7005", ":4:47", "fast"),
-    ("GK7006 later", "sinkRef:", "dependsOn: [{name: db}]\n  sinkRef:", "GK7006", ":16:3", "guard"),
+    ("GK7006 later", "sinkRef:", "approval: always\n  sinkRef:", "GK7006", ":16:3", "guard"),
+    ("GK7007 unit", "sinkRef:", "dependsOn: [{name: db}]\n  sinkRef:", "GK7007", "", "shop/db"),
+    (
+        "GK7030 itself", "sinkRef:", "dependsOn: [{name: web}]\n  sinkRef:", "GK7030",
+        ":16:14", "shop/web → shop/web",
+    ),
+    (
+        "GK7031 no CEL", "sinkRef:", "dependsOn: [{name: web, ready: 'phase in'}]\n  sinkRef:",
+        "GK7031", ":16:34", "Syntax error",
+    ),
+    (
+        "GK7031 no answer", "sinkRef:", "dependsOn: [{name: web, ready: phase}]\n  sinkRef:",
+        "GK7031", ":16:34", "not true or false",
+    ),
     ("GK7007 source", "Ref: {name: src}\n  s", "Ref: {name: x}\n  s", "GK7007", "", "shop/x"),
     ("GK7007 sink", "sinkRef: {name: out}", "sinkRef: {name: none}", "GK7007", "", "shop/out"),
+    (
+        "GK7031 health", "drift:", 'health: {exprs: [{kind: A, current: "status. =="}]}\n  drift:',
+        "GK7031", ":17:39", "Syntax error",
+    ),
+    (
+        "GK7031 no function", "drift:",
+        'health: {exprs: [{kind: A, current: "ok(status)"}]}\n  drift:',
+        "GK7031", ":17:39", "'ok'",
+    ),
     ("GK1 yaml", "spec: {git", "spec: git: {", "GK1", ":9:", ""),
 ]  # fmt: skip
 

@@ -35,6 +35,10 @@ _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "argocd.argoproj.io/skip-reconcile": ("true",),
     "configmanagement.gke.io/managed": ("disabled",),
 }
+_HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
+    "gitkruise.io/health": ("Ignore",),
+    "argocd.argoproj.io/ignore-healthcheck": ("true",),
+}
 _PROTECTION_LABEL: Final = "policy.kruise.io/delete-protection"
 
 
@@ -74,6 +78,12 @@ def untouched(obj: Obj) -> bool:
     if not notes:
         return False
     return any(notes.get(name) in values for name, values in _UNTOUCHED.items())
+
+
+def health_ignored(obj: Obj) -> bool:
+    """Whether nobody is to wait for this object to be well."""
+    notes = obj["metadata"].get("annotations")
+    return bool(notes) and any(notes.get(n) in values for n, values in _HEALTH_IGNORED.items())
 
 
 def kept(obj: Obj) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from gitkruise.model.change import (
 from gitkruise.planner.sync.differ import owned_differences
 from gitkruise.planner.sync.marks import DIGEST, UNIT, annotation, untouched
 from gitkruise.planner.sync.prune import choose_prunes
-from gitkruise.planner.sync.stages import FOUNDATION
+from gitkruise.planner.sync.stages import place_of
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import Obj, ObjectKey
 
@@ -33,9 +33,11 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
 
     Foundations (namespaces, CRDs) come first, then user waves, inside a wave the stages of
     their kinds. A stage starts when the one before is applied; a wave starts when every object
-    of the waves before is ready, and a held rollout is ready. What drifted is put back at once,
-    for it had its turn. Deletes come last, after everything applied is ready. `memo` is a place
-    to remember comparisons of objects that did not change; it has no other effect.
+    of the waves before is ready, and a held rollout is ready. Inside a wave an object that names
+    others it depends on waits until they are applied and ready, and holds nobody up. What drifted
+    is put back at once, for it had its turn. Deletes come last, after everything applied is ready.
+    `memo` is a place to remember comparisons of objects that did not change; it has no other
+    effect.
     """
     memo = {} if memo is None else memo
     drift = tuple(c for d in s.desired.objects if (c := _drift_of(d, s, catalog, memo)))
@@ -81,22 +83,40 @@ def _left_alone(d: Desired, live: Live | None) -> bool:
 
 
 def _order(d: Desired) -> tuple[int, int, int]:
-    return (0, 0, 0) if d.stage == FOUNDATION else (1, d.wave, d.stage)
+    return (*place_of(d), d.stage)
 
 
 def _wave(wave: Sequence[Desired], s: SyncSnapshot) -> tuple[Sequence[Desired], list[Waiting]]:
     """(objects to apply now, what the wave waits for); both are empty when it is ready."""
     stages = [list(group) for _, group in groupby(wave, lambda d: d.stage)]
+    wanted = s.desired.by_key() if any(d.depends_on for d in wave) else {}
+    held: list[Waiting] = []
     for index, stage in enumerate(stages):
         behind = [d for later in stages[index + 1 :] for d in later]
-        now = [d for d in stage if outdated(d, s)]
+        due = [d for d in stage if outdated(d, s)]
+        hindered = {d.key: why for d in due if (why := _hindrance(d, s, wanted))}
+        held += [Waiting(key=key, why=why) for key, why in hindered.items()]
+        now = [d for d in due if d.key not in hindered]
         if now:
-            return now, _behind(behind, s)
+            return now, [*held, *_behind(behind, s)]
         refused = [d for d in stage if s.refused.get(d.key) == d.digest]
         if refused:
             waiting = [Waiting(key=d.key, why="the cluster refused it") for d in refused]
-            return (), [*waiting, *_behind(behind, s)]
-    return (), list(_unready(wave, s))
+            return (), [*held, *waiting, *_behind(behind, s)]
+    late = {waiting.key for waiting in held}
+    return (), [*held, *_unready((d for d in wave if d.key not in late), s)]
+
+
+def _hindrance(d: Desired, s: SyncSnapshot, wanted: Mapping[ObjectKey, Desired]) -> str:
+    """Which of the objects that `d` depends on is not there or not ready; "" when all are."""
+    for key in d.depends_on:
+        other, live = wanted[key], s.live.get(key)
+        if _left_alone(other, live):
+            continue
+        if live is None or outdated(other, s) or not live.ready:
+            why = live.why if live is not None and live.why else "not there yet"
+            return f"waits for {key}: {why}"
+    return ""
 
 
 def _unready(objects: Iterable[Desired], s: SyncSnapshot) -> Iterator[Waiting]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gitkruise.model.change import Desired
 from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.paths import get
 
@@ -63,3 +64,8 @@ def wave_of(obj: Obj) -> int:
     annotations = get(obj, "metadata", "annotations", default={})
     text = next((annotations[name] for name in WAVE_ANNOTATIONS if name in annotations), "0")
     return int(text)
+
+
+def place_of(d: Desired) -> tuple[int, int]:
+    """Foundations come before every wave; a place begins when all before it are ready."""
+    return (0, 0) if d.stage == FOUNDATION else (1, d.wave)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gitkruise.model.change import Desired, DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.document import Commit, Document
+from gitkruise.planner.sync.dependencies import depends_on
 from gitkruise.planner.sync.marks import UNIT, digest_of, marked
 from gitkruise.planner.sync.stages import stage_of, wave_of
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
@@ -39,6 +40,7 @@ def desired(obj: Obj) -> Desired:
         document=Document(obj=obj, file="app.yaml", line=1),
         wave=wave_of(obj),
         stage=stage_of(GroupKind(group, obj["kind"])),
+        depends_on=depends_on(obj),
     )
 
 

@@ -30,6 +30,10 @@ def noted(obj: Obj, name: str, value: str) -> Obj:
 
 
 EARLY, LATE = wave(-1, thing("early")), wave(2, thing("late"))
+AFTER_WEB = noted(
+    thing("after"), "gitkruise.io/depends-on", "apps.kruise.io/namespaces/shop/CloneSet/web"
+)
+WEB_BEFORE = {**WEB, "spec": {"replicas": 1}}
 ROWS: list[tuple[str, SyncSnapshot, list[str], list[str]]] = [
     # what it shows, snapshot, names applied now, names that wait
     ("foundations first", snapshot(ALL, []), ["shop"], ["cfg", "web", "road"]),
@@ -65,6 +69,24 @@ ROWS: list[tuple[str, SyncSnapshot, list[str], list[str]]] = [
         snapshot([MAP, wave(-1, thing("early"), "argocd.argoproj.io/sync-wave")], []),
         ["early"],
         ["cfg"],
+    ),
+    (
+        "an object waits for one that it names, and holds nobody up",
+        snapshot([AFTER_WEB, MAP, WEB], [applied(MAP), applied(WEB, ready=False, why="1 of 2")]),
+        [],
+        ["after", "web"],
+    ),
+    (
+        "for one that is out of date, too",
+        snapshot([AFTER_WEB, MAP, WEB], [applied(MAP), applied(WEB_BEFORE)]),
+        ["web"],
+        ["after"],
+    ),
+    (
+        "held is ready for it",
+        snapshot([AFTER_WEB, WEB], [applied(WEB, why="held by partition")]),
+        ["after"],
+        [],
     ),
     ("all as asked", snapshot([MAP, WEB], [applied(MAP), applied(WEB)]), [], []),
     ("other content", snapshot([thing("cfg", data={"a": "2"})], [applied(MAP)]), ["cfg"], []),

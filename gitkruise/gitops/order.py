@@ -1,0 +1,69 @@
+"""Objects that are to wait for others: who they name is there, and nobody waits in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gitkruise.errors import Finding
+from gitkruise.model.change import Desired
+from gitkruise.model.document import Document
+from gitkruise.planner.sync.dependencies import DEPENDS_ON, FORM, cycle, strangers, too_early
+from gitkruise.wire.paths import get
+
+
+def unreadable(document: Document, text: str) -> Finding:
+    """The finding for an id in a depends-on annotation that is none."""
+    return Finding(
+        code="GK2011",
+        message=f'"{text}" does not name an object to wait for',
+        places=(document.place(_annotation(document)),),
+        notes=(("next", f"write {FORM}; several are joined by commas"),),
+    )
+
+
+def impossible(objects: Sequence[Desired]) -> Iterator[Finding]:
+    """What can never come about in the order that the unit's objects ask for."""
+    for d, key in strangers(objects):
+        yield Finding(
+            code="GK2012",
+            message=f"{d.key} waits for {key}, which is not in this unit",
+            places=(d.document.place(_annotation(d.document)),),
+            notes=(
+                ("why", "an object can only wait for what the same unit applies"),
+                ("next", "correct the id, or let the unit depend on the other by dependsOn"),
+            ),
+            object=str(d.key),
+        )
+    for d, other in too_early(objects):
+        yield Finding(
+            code="GK2013",
+            message=f"{d.key} waits for {other.key}, whose turn is later",
+            places=(
+                d.document.place(_annotation(d.document), label=_turn(d)),
+                other.document.place(("kind",), key=True, label=_turn(other)),
+            ),
+            notes=(("next", "give both one wave, or the awaited object an earlier one"),),
+            object=str(d.key),
+        )
+    by_key = {d.key: d for d in objects}
+    circle = cycle({d.key: d.depends_on for d in objects})
+    if circle:
+        yield Finding(
+            code="GK2014",
+            message=f"objects wait for each other: {' → '.join(map(str, circle))}",
+            places=tuple(
+                by_key[key].document.place(_annotation(by_key[key].document)) for key in circle[:-1]
+            ),
+            notes=(("next", "take one of the dependencies out"),),
+            object=str(circle[0]),
+        )
+
+
+def _turn(d: Desired) -> str:
+    return f"wave {d.wave}" if d.stage else "before every wave"
+
+
+def _annotation(document: Document) -> tuple[str, ...]:
+    notes = get(document.obj, "metadata", "annotations", default={})
+    name = next((n for n in DEPENDS_ON if n in notes), DEPENDS_ON[0])
+    return ("metadata", "annotations", name)

@@ -1,0 +1,127 @@
+"""How live objects do in the unit's own words: expressions, what is ignored, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from gitkruise.errors import Finding
+from gitkruise.gitops.expressions import BadExpression, holds
+from gitkruise.gitops.observe import READY, Observation
+from gitkruise.gitops.waits import WORDS, bad_expression
+from gitkruise.model.change import Desired, DesiredSet, Live
+from gitkruise.model.config import HealthExpr, Unit, duration
+from gitkruise.model.states import State
+from gitkruise.planner.sync.marks import health_ignored
+from gitkruise.wire.names import Obj, ObjectKey
+
+_STATES: Final[Mapping[str, State]] = {
+    "inProgress": State.ROLLING,
+    "failed": State.STUCK,
+    "held": State.HELD,
+    "current": State.DONE,
+}
+_ON_ITS_WAY: Final = frozenset({State.ROLLING, State.WAITING})
+Judgement = tuple[State, str]
+
+
+class Verdicts:
+    """The unit's `health` block, held against what is observed, round by round."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit, spec = unit, unit.spec.health
+        self._rules = tuple(enumerate(spec.exprs))
+        self._limit, self._limit_text = duration(spec.timeout), spec.timeout
+        self._fail_fast = spec.fail_fast
+        self._judged: dict[ObjectKey, tuple[Obj, Judgement, Finding | None]] = {}
+        self._asked: DesiredSet | None = None
+        self._unready_since: datetime | None = None
+
+    def weigh(
+        self, seen: Observation, desired: DesiredSet, now: datetime
+    ) -> tuple[Observation, tuple[Finding, ...]]:
+        """(the observation as the unit wants it judged, what is wrong with its expressions).
+
+        The clock of `health.timeout` runs from when something is first not ready until all is,
+        and starts anew with other contents of git.
+        """
+        live, states = dict(seen.live), dict(seen.states)
+        findings: list[Finding] = []
+        for d in desired.objects:
+            found = live.get(d.key)
+            told = self._own_words(d, found.obj) if found is not None else None
+            if found is not None and told is not None:
+                (states[d.key], finding) = told
+                live[d.key] = _with(found, *states[d.key])
+                findings += [finding] if finding is not None else []
+        late = self._late(desired, states, now)
+        for d in desired.objects:
+            state, why = states[d.key]
+            found = live.get(d.key)
+            if found is not None and (new := self._in_time(state, late=late)) is not state:
+                why = f"not ready within {self._limit_text}: {why}" if late else why
+                states[d.key], live[d.key] = (new, why), _with(found, new, why)
+        return replace(seen, live=live, states=states), tuple(findings)
+
+    def wake_at(self, now: datetime) -> datetime | None:
+        """When the unit's time to become ready is over."""
+        due = self._unready_since + self._limit if self._unready_since is not None else None
+        return due if due is not None and due > now else None
+
+    def _late(
+        self, desired: DesiredSet, states: Mapping[ObjectKey, Judgement], now: datetime
+    ) -> bool:
+        """Whether the unit has not been ready for longer than it may."""
+        if all(states[d.key][0] in READY for d in desired.objects):
+            self._unready_since = None
+        elif self._asked is not desired or self._unready_since is None:
+            self._unready_since = now
+        self._asked = desired
+        since = self._unready_since
+        return since is not None and now - since >= self._limit
+
+    def _in_time(self, state: State, *, late: bool) -> State:
+        if state in _ON_ITS_WAY and late:
+            return State.STUCK
+        if state is State.STUCK and not late and not self._fail_fast:
+            return State.ROLLING
+        return state
+
+    def _own_words(self, d: Desired, obj: Obj) -> tuple[Judgement, Finding | None] | None:
+        """What the unit itself says of an object; None when it leaves that to us."""
+        if health_ignored(d.obj):
+            return (State.DONE, ""), None
+        known = self._judged.get(d.key)
+        if known is not None and known[0] is obj:
+            return known[1:]
+        for index, rule in self._rules:
+            if _concerns(rule, d):
+                told = self._by_rule(index, rule, obj)
+                self._judged[d.key] = (obj, *told)
+                return told
+        return None
+
+    def _by_rule(self, index: int, rule: HealthExpr, obj: Obj) -> tuple[Judgement, Finding | None]:
+        variables = {"metadata": {}, "spec": {}, "status": {}, "data": {}, **obj}
+        for attribute, word in WORDS.items():
+            text = getattr(rule, attribute)
+            try:
+                if text and holds(text, variables):
+                    state = _STATES[word]
+                    return (state, "" if state is State.DONE else f"{word}: {text}"), None
+            except BadExpression as error:
+                path = ("health", "exprs", index, word)
+                finding = bad_expression(self._unit, path, str(error))
+                return (State.REJECTED, f"{finding.code}: {finding.message}"), finding
+        return (State.ROLLING, f"not yet true: {rule.current}"), None
+
+
+def _concerns(rule: HealthExpr, d: Desired) -> bool:
+    group = rule.api_version.rpartition("/")[0]
+    return rule.kind == d.key.kind and (not rule.api_version or group == d.key.group)
+
+
+def _with(live: Live, state: State, why: str) -> Live:
+    return replace(live, ready=state in READY, failed=state is State.STUCK, why=why)

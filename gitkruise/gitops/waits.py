@@ -1,0 +1,80 @@
+"""What units wait for, checked when the configuration is loaded: circles and bad expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gitkruise.errors import Finding, Place
+from gitkruise.gitops.expressions import BadExpression, holds
+from gitkruise.gitops.gate import SAMPLE
+from gitkruise.model.config import Config, Reference, Unit, resolve_reference
+from gitkruise.planner.sync.dependencies import cycle
+
+# Fields of a health rule and their names; asked in this order, the first that is true decides.
+WORDS: Final = {
+    "in_progress": "inProgress", "failed": "failed", "held": "held", "current": "current",
+}  # fmt: skip
+_BARE: Final[Mapping[str, Any]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
+
+
+def impossible_waits(config: Config) -> Iterator[Finding]:
+    """Units that wait for each other, and `ready` expressions that have no answer."""
+    for unit in config.units.values():
+        for index, other in enumerate(unit.spec.depends_on):
+            path: tuple[str | int, ...] = ("dependsOn", index, "ready")
+            yield from _unanswerable(unit, path, other.ready, SAMPLE)
+        for index, rule in enumerate(unit.spec.health.exprs):
+            for word in WORDS:
+                text = getattr(rule, word)
+                path = ("health", "exprs", index, WORDS[word])
+                yield from _unanswerable(unit, path, text, _BARE)
+    edges = {
+        name: [
+            resolve_reference(Reference(other.name, other.namespace), unit.namespace)
+            for other in unit.spec.depends_on
+        ]
+        for name, unit in config.units.items()
+    }
+    circle = cycle(edges)
+    if circle:
+        yield Finding(
+            code="GK7030",
+            message=f"units wait for each other: {' → '.join(circle)}",
+            places=tuple(
+                place for name in circle[:-1] for place in places(config.units[name], "dependsOn")
+            ),
+            notes=(
+                ("why", "each would wait until the other is ready, for ever"),
+                ("next", "take one of the dependencies out"),
+            ),
+        )
+
+
+def _unanswerable(
+    unit: Unit, path: tuple[str | int, ...], text: str, variables: Mapping[str, Any]
+) -> Iterator[Finding]:
+    try:
+        if text:
+            holds(text, variables)
+    except BadExpression as error:
+        yield bad_expression(unit, path, str(error))
+
+
+def bad_expression(unit: Unit, path: tuple[str | int, ...], why: str) -> Finding:
+    """The finding for an expression of the unit that cannot be read or has no answer."""
+    dotted = ".".join(str(part) for part in path)
+    return Finding(
+        code="GK7031",
+        message=f"Unit {unit.id}: spec.{dotted}: {why}",
+        places=places(unit, *path),
+        notes=(
+            ("why", "an expression is written in CEL and is true or false"),
+            ("next", "correct it; docs/configuration.md says which names it may use"),
+        ),
+    )
+
+
+def places(unit: Unit, *path: str | int) -> tuple[Place, ...]:
+    """Where a field of the unit's spec is written."""
+    return (unit.origin.place(("spec", *path)),) if unit.origin is not None else ()
