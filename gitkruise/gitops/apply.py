@@ -20,6 +20,7 @@ from gitkruise.errors import (
     StatusDetails,
 )
 from gitkruise.gitops.check import parse_field
+from gitkruise.gitops.replacing import cannot_change, immutable, replaceable
 from gitkruise.gitops.veil import veil
 from gitkruise.gitops.webhookless import dialect_of
 from gitkruise.kube.transport import Transport
@@ -49,6 +50,7 @@ class Sent:
     reply: Obj | None = None
     finding: Finding | None = None
     retry: bool = False  # the same request may go through later
+    replace: bool = False  # it cannot change, and is to be deleted and made again
 
 
 class Applier:
@@ -122,7 +124,10 @@ class Applier:
                 return await self._attempt(d, _with_params(request, forced))
             return Sent(desired=d, finding=_conflict(d, error))
         except ApiError as error:
-            told = refusal(d, error)
+            fixed = immutable(error)
+            if fixed and replaceable(d, self._unit):
+                return Sent(desired=d, replace=True)
+            told = cannot_change(d, error) if fixed else refusal(d, error)
             told = veil(told, d.obj) if d.secret else told
             return Sent(desired=d, finding=told, retry=error.retry is not Retry.NEVER)
         return Sent(desired=d, reply=reply.body)

@@ -253,4 +253,4 @@ def _fresh(plan: SyncPlan | None) -> int:
     if plan is None:
         return 0
     drifted = {change.key for change in plan.drift}
-    return sum(d.key not in drifted for d in plan.apply)
+    return sum(d.key not in drifted for d in plan.apply) + len(plan.replace)

@@ -161,7 +161,7 @@ class Reporter:
         state, message = unit_state(objects, plan, self._rejection(), troubles)
         if self._awaits and state in _PATIENT:
             state, message = State.WAITING, f"waits for {self._awaits}"
-        done = plan is not None and not (plan.apply or plan.waiting)
+        done = plan is not None and not (plan.apply or plan.replace or plan.waiting)
         self._follow_steps(intake, seen)
         record = replace(
             self.record,

@@ -54,6 +54,7 @@ class UnitSync:
         self._inventory: set[ObjectKey] = set()
         self._inventory_complete = False
         self._settled: dict[ObjectKey, frozenset[tuple[str | int, ...]]] = {}
+        self._replacing: set[ObjectKey] = set()
         self._refusals, self._healing = Refusals(), Healing()
         patience = duration(unit.spec.health.no_progress_timeout)
         self._observer = Observer(around.live.store, around.engine, patience)
@@ -237,6 +238,7 @@ class UnitSync:
             settled=self._settled,
             refused=self._refusals.standing(now),
             resting=self._healing.resting(now),
+            replacing=frozenset(self._replacing),
             claimed=self._around.claims.others(self.unit.id, self._watched),
         )
 
@@ -251,6 +253,8 @@ class UnitSync:
     async def _act(self, plan: SyncPlan, seen: Observation) -> bool:
         """Carry out a plan; whether it is worth planning again at once."""
         intake, live = self._need_intake(), self._around.live
+        for key in plan.replace:
+            await delete(live.transport, key, seen.live[key].obj, live.catalog, "Foreground")
         if plan.apply:
             assert intake.desired is not None
             await self._learn_kinds(intake.desired, plan.apply)
@@ -290,6 +294,8 @@ class UnitSync:
             d = item.desired
             if item.reply is not None:
                 self._accept(d, item.reply, seen)
+            elif item.replace:
+                self._replacing.add(d.key)
             elif item.finding is not None and item.retry:
                 passing.append(item.finding)
             elif item.finding is not None:
@@ -304,6 +310,7 @@ class UnitSync:
         before = seen.live.get(desired.key)
         live.store.note_write(reply)
         self._inventory.add(desired.key)
+        self._replacing.discard(desired.key)
         self._refusals.forget(desired.key)
         kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
         node = kind.schema if kind else None
@@ -357,6 +364,7 @@ class UnitSync:
             self._before = self.intake.desired.by_key()
         self.intake, self._again = intake, None
         self._refusals.clear()
+        self._replacing.clear()
         keys = {d.key for d in intake.desired.objects}
         self._settled = {k: v for k, v in self._settled.items() if k in keys}
         self._memo = {k: v for k, v in self._memo.items() if k in keys}

@@ -118,6 +118,7 @@ class SyncSnapshot:
     settled: Mapping[ObjectKey, frozenset[tuple[str | int, ...]]] = field(default_factory=dict)
     refused: Mapping[ObjectKey, str] = field(default_factory=dict)  # digest the server refused
     resting: frozenset[ObjectKey] = frozenset()  # corrected lately, not to be corrected now
+    replacing: frozenset[ObjectKey] = frozenset()  # cannot change; to be deleted and made again
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
 
 
@@ -134,6 +135,7 @@ class SyncPlan:
     """What a sync round does: apply these now, prune those, and why the rest waits."""
 
     apply: tuple[Desired, ...] = ()
+    replace: tuple[ObjectKey, ...] = ()  # deleted now, and applied when they are gone
     prune: tuple[ObjectKey, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     drift: tuple[Change, ...] = ()
@@ -141,4 +143,4 @@ class SyncPlan:
 
     @property
     def quiet(self) -> bool:
-        return not (self.apply or self.prune)
+        return not (self.apply or self.replace or self.prune)

@@ -245,7 +245,6 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("render", "substitute"): None,
         ("render", "decryption"): None,
         ("serviceAccountName",): "",
-        ("apply", "replace"): "never",
         ("prune", "timeout"): "5m",
         ("prune", "deletionPolicy"): "MirrorPrune",
         ("drift", "ignore"): [],

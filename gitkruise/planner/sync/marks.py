@@ -35,6 +35,10 @@ _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "argocd.argoproj.io/skip-reconcile": ("true",),
     "configmanagement.gke.io/managed": ("disabled",),
 }
+_REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
+    "gitkruise.io/replace": ("Enabled",),
+    "kustomize.toolkit.fluxcd.io/force": ("Enabled", "enabled"),
+}
 _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
     "gitkruise.io/health": ("Ignore",),
     "argocd.argoproj.io/ignore-healthcheck": ("true",),
@@ -84,6 +88,14 @@ def health_ignored(obj: Obj) -> bool:
     """Whether nobody is to wait for this object to be well."""
     notes = obj["metadata"].get("annotations")
     return bool(notes) and any(notes.get(n) in values for n, values in _HEALTH_IGNORED.items())
+
+
+def replace_asked(obj: Obj) -> bool:
+    """Whether the object may be deleted and made again when it cannot change."""
+    notes = obj["metadata"].get("annotations") or {}
+    if any(notes.get(name) in values for name, values in _REPLACED.items()):
+        return True
+    return "Replace=true" in notes.get(_ARGO_OPTIONS, "").replace(" ", "").split(",")
 
 
 def kept(obj: Obj) -> str:

@@ -52,8 +52,10 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
         later = order[len(order) - rest :]
         now, waiting = _wave(wave, s)
         if now or waiting:
+            fixed = {d.key for d in now if d.key in s.replacing and d.key in s.live}
             return SyncPlan(
-                apply=(*heal, *now),
+                apply=(*heal, *(d for d in now if d.key not in fixed)),
+                replace=tuple(sorted(fixed)),
                 waiting=(*waiting, *_behind(later, s)),
                 drift=drift,
                 blocked=conflicts,
@@ -94,17 +96,24 @@ def _wave(wave: Sequence[Desired], s: SyncSnapshot) -> tuple[Sequence[Desired], 
     for index, stage in enumerate(stages):
         behind = [d for later in stages[index + 1 :] for d in later]
         due = [d for d in stage if outdated(d, s)]
+        leaving = [d for d in due if _leaving(s.live.get(d.key))]
         hindered = {d.key: why for d in due if (why := _hindrance(d, s, wanted))}
         held += [Waiting(key=key, why=why) for key, why in hindered.items()]
-        now = [d for d in due if d.key not in hindered]
+        now = [d for d in due if d.key not in hindered and d not in leaving]
         if now:
             return now, [*held, *_behind(behind, s)]
         refused = [d for d in stage if s.refused.get(d.key) == d.digest]
-        if refused:
+        if refused or leaving:
             waiting = [Waiting(key=d.key, why="the cluster refused it") for d in refused]
+            waiting += [Waiting(key=d.key, why="until the old one is gone") for d in leaving]
             return (), [*held, *waiting, *_behind(behind, s)]
     late = {waiting.key for waiting in held}
     return (), [*held, *_unready((d for d in wave if d.key not in late), s)]
+
+
+def _leaving(live: Live | None) -> bool:
+    """Whether it is being deleted: what is written to it now goes with it."""
+    return live is not None and bool(live.obj["metadata"].get("deletionTimestamp"))
 
 
 def _hindrance(d: Desired, s: SyncSnapshot, wanted: Mapping[ObjectKey, Desired]) -> str:

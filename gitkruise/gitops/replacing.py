@@ -1,0 +1,67 @@
+"""Fields that cannot change on a live object: told apart from other refusals, and what to do."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gitkruise.errors import ApiError, Finding, InvalidObject
+from gitkruise.gitops.check import parse_field
+from gitkruise.model.change import Desired
+from gitkruise.model.config import Unit
+from gitkruise.planner.sync.marks import replace_asked
+from gitkruise.wire.names import GroupKind
+
+# Kubernetes has several sentences for one rule; all of them speak of a change, never of a value.
+_IMMUTABLE: Final = re.compile(
+    r"\bimmutable\b|may not change once set|updates to \w+ spec for fields other than"
+    r"|updates may not change fields other than"
+)
+# Deleting one of these deletes what it holds: a change of a line in git never asks for that.
+_NEVER: Final = frozenset(
+    {
+        GroupKind("", "Namespace"),
+        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        GroupKind("", "PersistentVolume"),
+        GroupKind("", "PersistentVolumeClaim"),
+    }
+)
+
+
+def immutable(error: ApiError) -> bool:
+    """Whether every cause of a refusal is a field that cannot change: a new object would pass."""
+    causes = error.details.causes
+    return (
+        isinstance(error, InvalidObject)
+        and bool(causes)
+        and all(_IMMUTABLE.search(cause.message) for cause in causes)
+    )
+
+
+def replaceable(d: Desired, unit: Unit) -> bool:
+    """Whether the object is to be deleted and made again rather than stay as it is."""
+    wished = unit.spec.apply.replace == "onImmutable" or replace_asked(d.obj)
+    return wished and d.key.group_kind not in _NEVER
+
+
+def cannot_change(d: Desired, error: ApiError) -> Finding:
+    """The finding for a change that only a new object could bring."""
+    fields = list(dict.fromkeys(c.field for c in error.details.causes))
+    never = d.key.group_kind in _NEVER
+    return Finding(
+        code="GK2203",
+        message=f"{', '.join(fields[:5])} of {d.key} cannot change after creation",
+        places=(d.document.place(parse_field(fields[0])),),
+        notes=(
+            ("why", error.details.causes[0].message[:300]),
+            ("unchanged", f"the live {d.key}"),
+            (
+                "next",
+                "put the old value back, or make a second object and move what this one holds"
+                if never
+                else "put the old value back, or let it be deleted and made again: "
+                "gitkruise.io/replace: Enabled on the object, or apply.replace: onImmutable",
+            ),
+        ),
+        object=str(d.key),
+    )
