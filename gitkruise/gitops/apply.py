@@ -27,6 +27,7 @@ from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Desired
 from gitkruise.model.config import Unit
 from gitkruise.model.settings import Gates
+from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.planner.sync.marks import COMMIT, DIGEST, MANAGER, PATH, annotation, marked
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -34,6 +35,7 @@ from gitkruise.wire.paths import get
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest
 
 _NAMESPACE: Final = GroupKind("", "Namespace")
+_SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
 _CONFLICTING: Final = re.compile(r'conflict with "([^"]+)"')
 # Tools whose fields git may take over without asking: people moved on to git from them.
 _KNOWN_TOOLS: Final = (
@@ -60,10 +62,17 @@ class Applier:
     """
 
     def __init__(
-        self, transport: Transport, unit: Unit, label: str, commit: str, *, gates: Gates = Gates()
+        self,
+        transport: Transport,
+        unit: Unit,
+        label: str,
+        commit: str,
+        *,
+        gates: Gates = Gates(),
+        autoscaled: frozenset[ObjectKey] = frozenset(),
     ) -> None:
         self._transport, self._unit, self._label, self._commit = transport, unit, label, commit
-        self._gates = gates
+        self._gates, self._autoscaled = gates, autoscaled
         self._slots = asyncio.Semaphore(unit.spec.apply.concurrency)
 
     async def send(
@@ -89,12 +98,13 @@ class Applier:
         dialect = dialect_of(d, catalog)
         if dialect is None:
             return Sent(desired=d, finding=_not_served(d, catalog), retry=True)
+        asked = sized_as(d, live) if live is not None and d.key in self._autoscaled else d
         request = ApiRequest(
             verb="patch",
             resource=dialect.kind.ref,
             namespace=d.key.namespace,
             name=d.key.name,
-            body=dialect.outgoing(self._body(d, live), live, self._gates),
+            body=dialect.outgoing(self._body(asked, live), live, self._gates),
             content_type=APPLY_PATCH,
             params={
                 "fieldManager": MANAGER,
@@ -119,6 +129,9 @@ class Applier:
         try:
             reply = await self._transport.send(request)
         except ApplyConflict as error:
+            if d.key in self._autoscaled and all(c.field == _SIZE for c in error.details.causes):
+                why = Finding(code="GK4102", message=f"{d.key}: its size changed meanwhile")
+                return Sent(desired=d, finding=why, retry=True)
             if self._may_take(error):
                 forced = {**request.params, "force": "true"}
                 return await self._attempt(d, _with_params(request, forced))
@@ -133,12 +146,15 @@ class Applier:
         return Sent(desired=d, reply=reply.body)
 
     def _may_take(self, error: ApplyConflict) -> bool:
-        managers = _managers(error.details)
-        return (
-            self._unit.spec.apply.conflicts == "owned"
-            and bool(managers)
-            and all(m.startswith(_KNOWN_TOOLS) for m in managers)
-        )
+        if self._unit.spec.apply.conflicts != "owned":
+            return False
+        owners = [(_CONFLICTING.search(c.message), c.field) for c in error.details.causes]
+        return bool(owners) and all(found and _ours(found[1], field) for found, field in owners)
+
+
+def _ours(manager: str, field: str) -> bool:
+    """Whether git may take a field from `manager`; a size that no autoscaler sets now it may."""
+    return manager.startswith(_KNOWN_TOOLS) or (field, manager) == (_SIZE, _SIZER)
 
 
 def _with_params(request: ApiRequest, params: dict[str, str]) -> ApiRequest:

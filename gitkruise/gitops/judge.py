@@ -20,6 +20,7 @@ from gitkruise.model.change import Desired, DesiredSet
 from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.document import Commit
 from gitkruise.model.settings import Gates
+from gitkruise.planner.sync.autoscale import scalable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,8 @@ class Judge:
         kinds = {d.key.group_kind: d.version for d in desired.objects}
         if any(live.catalog.stored(kind) is None for kind in kinds):
             await live.discover()
+        if any(scalable(d) for d in desired.objects):
+            kinds = {**await live.autoscalers(), **kinds}
         informers = live.want(kinds)
         spaces = {d.key.namespace for d in desired.objects if d.key.group_kind == CLONESET}
         informers += live.want_workloads(spaces)

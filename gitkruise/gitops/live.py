@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gitkruise.errors import ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
+from gitkruise.gitops.autoscaling import Autoscaled
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.discovery import listed, served_catalog
@@ -17,6 +18,7 @@ from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Feed
 from gitkruise.model.pod import POD
 from gitkruise.planner.revisions import REVISION
+from gitkruise.planner.sync.autoscale import AUTOSCALERS
 from gitkruise.planner.sync.marks import UNIT
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -44,6 +46,8 @@ class LiveView:
         self.store = Store(keep_managed_fields=False)
         self.catalog: Catalog = load_catalog()
         self._clock = clock
+        self.autoscaled = Autoscaled(self.store)
+        self._unseen: set[GroupKind] = set()  # autoscalers that we may not list
         self._informers: dict[tuple[GroupKind, str], Informer] = {}
         self._new: asyncio.Queue[Informer] = asyncio.Queue()
 
@@ -69,7 +73,36 @@ class LiveView:
             for gk, version in sorted(kinds.items())
         ]
         served = [k if k and k.verbs else self.catalog.stored(gk) for gk, k in spoken]
-        return [self._follow(_feed(kind, selector=UNIT)) for kind in served if kind is not None]
+        return [
+            self._follow(_feed(k, selector="" if k.group_kind in AUTOSCALERS else UNIT))
+            for k in served
+            if k is not None
+        ]
+
+    async def autoscalers(self) -> dict[GroupKind, str]:
+        """Kinds of autoscalers to follow, other people's among them, where we may list them.
+
+        They are followed whole: whose they are does not matter to the workload. Raises ApiError.
+        """
+        found: dict[GroupKind, str] = {}
+        for kind in AUTOSCALERS:
+            served = self.catalog.stored(kind)
+            if served is None or kind in self._unseen:
+                continue
+            if (kind, "") not in self._informers and not await self._may_list(served):
+                self._unseen.add(kind)
+                continue
+            found[kind] = ""
+        return found
+
+    async def _may_list(self, kind: Kind) -> bool:
+        request = ApiRequest(verb="list", resource=kind.ref, params={"limit": "1"})
+        try:
+            await self.transport.send(request)
+        except (Forbidden, NotFound, MethodNotAllowed) as error:
+            log.info("sizes set by %s are not known: %s", kind.ref.plural, error)
+            return False
+        return True
 
     def want_workloads(self, namespaces: Iterable[str]) -> list[Informer]:
         """Follow the pods and revisions of `namespaces`."""

@@ -22,11 +22,11 @@ from gitkruise.kube.limits import pause_s
 from gitkruise.kube.store import Change as StoreChange
 from gitkruise.model.change import Desired, DesiredSet, PruneRules, SyncPlan, SyncSnapshot
 from gitkruise.model.config import Unit, duration
-from gitkruise.planner.sync.differ import owned_differences
+from gitkruise.planner.sync.autoscale import REPLICAS
+from gitkruise.planner.sync.differ import kept_differences
 from gitkruise.planner.sync.marks import unit_label
 from gitkruise.planner.sync.plan import Memo, outdated, plan_sync
 from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.paths import get
 
 __all__ = ["Surroundings", "UnitSync"]
 
@@ -222,6 +222,7 @@ class UnitSync:
 
     def _snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
         spec, now = self.unit.spec, self._around.clock.now()
+        sized = self._around.live.autoscaled.targets()
         return SyncSnapshot(
             desired=desired,
             unit_label=self.label,
@@ -238,6 +239,7 @@ class UnitSync:
             settled=self._settled,
             refused=self._refusals.standing(now),
             resting=self._healing.resting(now),
+            autoscaled=sized,
             replacing=frozenset(self._replacing),
             claimed=self._around.claims.others(self.unit.id, self._watched),
         )
@@ -283,7 +285,9 @@ class UnitSync:
         self, objects: Sequence[Desired], seen: Observation, commit: str, *, dry_run: bool = False
     ) -> list[Sent]:
         around = self._around
-        applier = Applier(around.live.transport, self.unit, self.label, commit, gates=around.gates)
+        sized = around.live.autoscaled.targets()
+        where = (around.live.transport, self.unit, self.label, commit)
+        applier = Applier(*where, gates=around.gates, autoscaled=sized)
         live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
         return await applier.send(objects, live, around.live.catalog, dry_run=dry_run)
 
@@ -314,14 +318,13 @@ class UnitSync:
         self._refusals.forget(desired.key)
         kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
         node = kind.schema if kind else None
-        kept = owned_differences(desired.obj, reply, node)
-        if before is not None and _same_version(before.obj, reply):
-            kept += owned_differences(desired.obj, before.obj, node)  # applying changed nothing
-        self._settled[desired.key] = frozenset(change.path for change in kept)
+        live_before = before.obj if before is not None else None
+        kept = kept_differences(desired.obj, live_before, reply, node)
+        sized = desired.key in live.autoscaled.targets()
+        self._settled[desired.key] = kept - {REPLICAS} if sized else kept
         was = self._before.get(desired.key)
-        self._reporter.applied(
-            self._need_intake(), desired, before.obj if before else None, was.obj if was else None
-        )
+        intake = self._need_intake()
+        self._reporter.applied(intake, desired, live_before, was.obj if was else None)
 
     # Commits --------------------------------------------------------------------------------
 
@@ -393,8 +396,3 @@ class UnitSync:
         self._inventory |= set(found)
         self._inventory_complete = True
         self._wake.set()
-
-
-def _same_version(before: Obj, after: Obj) -> bool:
-    where = ("metadata", "resourceVersion")
-    return bool(get(before, *where) == get(after, *where))

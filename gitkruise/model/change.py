@@ -118,6 +118,7 @@ class SyncSnapshot:
     settled: Mapping[ObjectKey, frozenset[tuple[str | int, ...]]] = field(default_factory=dict)
     refused: Mapping[ObjectKey, str] = field(default_factory=dict)  # digest the server refused
     resting: frozenset[ObjectKey] = frozenset()  # corrected lately, not to be corrected now
+    autoscaled: frozenset[ObjectKey] = frozenset()  # somebody else says how many pods they have
     replacing: frozenset[ObjectKey] = frozenset()  # cannot change; to be deleted and made again
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
 

@@ -39,6 +39,23 @@ def owned_differences(desired: Obj, live: Obj, node: Node | None) -> tuple[Field
     return tuple(change for change in found if change.path != ("apiVersion",))
 
 
+def kept_differences(
+    desired: Obj, before: Obj | None, reply: Obj, node: Node | None
+) -> frozenset[Path]:
+    """Paths on which the server differs from `desired` after it was applied: its normal form.
+
+    `before` is the object as it was; where applying changed nothing its own differences count.
+    """
+    kept = owned_differences(desired, reply, node)
+    if before is not None and _version(before) == _version(reply):
+        kept += owned_differences(desired, before, node)
+    return frozenset(change.path for change in kept)
+
+
+def _version(obj: Obj) -> Any:
+    return obj["metadata"].get("resourceVersion")
+
+
 def all_differences(before: Obj, after: Obj, node: Node | None) -> tuple[FieldChange, ...]:
     """Every field that differs between two versions of git, additions and removals included."""
     forward = {c.path: c for c in _compare(after, before, node, ())}

@@ -17,6 +17,7 @@ from gitkruise.model.change import (
     SyncSnapshot,
     Waiting,
 )
+from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.differ import owned_differences
 from gitkruise.planner.sync.marks import DIGEST, UNIT, annotation, untouched
 from gitkruise.planner.sync.prune import choose_prunes
@@ -151,6 +152,7 @@ def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Chan
         found = owned_differences(d.obj, live.obj, kind.schema if kind else None)
         memo[d.key] = (d, live.obj, found)
     settled = s.settled.get(d.key, frozenset())
+    settled = settled | {REPLICAS} if found and d.key in s.autoscaled else settled
     fields = tuple(change for change in found if change.path not in settled) if found else ()
     if not fields:
         return None
