@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from gitkruise.errors import (
     ApiError,
@@ -82,17 +82,32 @@ class Applier:
         catalog: Catalog,
         *,
         dry_run: bool = False,
+        overtaken: Callable[[], bool] = lambda: False,
     ) -> list[Sent]:
         """Apply `objects`, up to the unit's concurrency at once; one Sent each, in order.
 
+        What has not gone out when `overtaken` becomes true is not sent: its Sent says nothing.
         Raises ClusterFailed when the cluster does not answer at all.
         """
         async with asyncio.TaskGroup() as tasks:
             sent = [
-                tasks.create_task(self._one(d, live.get(d.key), catalog, dry_run=dry_run))
+                tasks.create_task(
+                    self._in_turn(
+                        self._one(d, live.get(d.key), catalog, dry_run=dry_run), d, overtaken
+                    )
+                )
                 for d in objects
             ]
         return [task.result() for task in sent]
+
+    async def _in_turn(
+        self, work: Coroutine[Any, Any, Sent], d: Desired, overtaken: Callable[[], bool]
+    ) -> Sent:
+        async with self._slots:
+            if not overtaken():
+                return await work
+        work.close()
+        return Sent(desired=d)
 
     async def _one(self, d: Desired, live: Obj | None, catalog: Catalog, *, dry_run: bool) -> Sent:
         dialect = dialect_of(d, catalog)
@@ -112,8 +127,7 @@ class Applier:
                 **({"dryRun": "All"} if dry_run else {}),
             },
         )
-        async with self._slots:
-            sent = await self._attempt(d, request)
+        sent = await self._attempt(d, request)
         return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
 
     def _body(self, d: Desired, live: Obj | None) -> Obj:

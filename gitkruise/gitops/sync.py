@@ -285,11 +285,12 @@ class UnitSync:
         self, objects: Sequence[Desired], seen: Observation, commit: str, *, dry_run: bool = False
     ) -> list[Sent]:
         around = self._around
-        sized = around.live.autoscaled.targets()
         where = (around.live.transport, self.unit, self.label, commit)
+        sized = around.live.autoscaled.targets()
         applier = Applier(*where, gates=around.gates, autoscaled=sized)
         live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
-        return await applier.send(objects, live, around.live.catalog, dry_run=dry_run)
+        kinds, stop = around.live.catalog, lambda: bool(self._pending and not dry_run)
+        return await applier.send(objects, live, kinds, dry_run=dry_run, overtaken=stop)
 
     def _absorb(self, sent: Sequence[Sent], seen: Observation) -> bool:
         """Remember replies and refusals; whether everything went through."""

@@ -168,6 +168,10 @@ def test_drift_modes(staged: MakeStage, mode: str, value: str, state: str) -> No
 
 POLICIES: list[tuple[str, str, bool]] = [
     ("owned", "kubectl-edit", True),
+    ("owned", "kubectl-client-side-apply", True),
+    ("owned", "helm", True),
+    ("owned", "kustomize-controller", True),
+    ("owned", "argocd-controller", True),
     ("owned", "some-operator", False),
     ("force", "some-operator", True),
     ("fail", "kubectl-edit", False),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gitkruise.errors import ApiError
 from gitkruise.model.states import State
+from gitkruise.wire.request import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.stage import NOTES, STATUS, UNIT, MakeStage, config_map, documents, web
 
@@ -74,6 +76,32 @@ def test_a_commit_during_a_rollout_overtakes_it_and_that_is_told(staged: MakeSta
     messages = run_git(stage.origin.bare, "log", "--format=%B", STATUS)
     assert messages.count("was overtaken by") == 1
     assert messages.count("Gitkruise-Superseded") == 1
+
+
+def test_a_newer_commit_overtakes_between_two_writes(staged: MakeStage) -> None:
+    stage = staged(apply={"concurrency": 1})
+    maps = [config_map(f"m{number:02}", x="1") for number in range(30)]
+    newer = [config_map(f"m{number:02}", x="2") for number in range(30)]
+
+    def push_meanwhile(request: ApiRequest) -> ApiError | None:
+        if request.name == "m04" and "dryRun" not in request.params:
+            commit = stage.origin.commit({"app.yaml": documents(*newer)}, "newer")
+            stage.repository.fetch("refs/heads/main")
+            stage.unit.offer(commit)
+            stage.wire.refuse = lambda _: None
+        return None
+
+    async def script() -> None:
+        stage.wire.refuse = push_meanwhile
+        async with stage.running():
+            await stage.push(*maps, message="first")
+            await stage.rest()
+            assert stage.wire.writes()[:6] == [f"patch m{n:02}" for n in (0, 1, 2, 3, 4, 0)]
+            assert len(stage.wire.writes()) == 5 + 30
+            assert stage.state == "Done"
+            assert stage.get("ConfigMap", "m29")["data"] == {"x": "2"}
+
+    stage.play(script)
 
 
 def test_commits_pushed_together_are_told_though_only_the_last_is_applied(
