@@ -11,6 +11,7 @@ from gitkruise.gitops import order
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.planner.sync import dependencies
+from gitkruise.planner.sync.hooks import JOB, hook_of
 from gitkruise.planner.sync.marks import digest_of
 from gitkruise.planner.sync.stages import stage_of, wave_of
 from gitkruise.wire.catalog import Catalog, Kind
@@ -29,7 +30,7 @@ _SERVER_FIELDS: Final = (
     ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"),
 )
 _OURS: Final = "gitkruise.io/"
-_FORGED: Final = frozenset({"unit-ref", "commit", "path", "digest", "rollout"})
+_FORGED: Final = frozenset({"unit-ref", "commit", "path", "digest", "rollout", "plan"})
 
 
 def desired_of(
@@ -60,8 +61,17 @@ def desired_of(
     except ValueError as error:
         findings.append(order.unreadable(document, str(error)))
         awaited = ()
+    try:
+        hook = hook_of(clean)
+    except ValueError as error:
+        findings.append(order.no_hook(document, str(error)))
+        hook = ""
+    if hook and GroupKind(group, obj["kind"]) != JOB:
+        findings.append(order.no_hook(document, f"a {obj['kind']}"))
     if findings:
         return None, findings
+    if hook:  # a finished Job is the memory that it ran; it goes when it is to run again
+        clean = drop(clean, ("spec", "ttlSecondsAfterFinished"))
     key = ObjectKey(group, obj["kind"], where, obj["metadata"]["name"])
     return Desired(
         key=key,
@@ -73,6 +83,7 @@ def desired_of(
         wave=wave,
         stage=stage_of(GroupKind(group, obj["kind"])),
         secret=key.group_kind == GroupKind("", "Secret"),
+        hook=hook,
         depends_on=awaited,
     ), []
 

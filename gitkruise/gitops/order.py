@@ -8,6 +8,7 @@ from gitkruise.errors import Finding
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.planner.sync.dependencies import DEPENDS_ON, FORM, cycle, strangers, too_early
+from gitkruise.planner.sync.hooks import ARGO_HOOK, FAILURE, HOOK, POST, PRE
 from gitkruise.wire.paths import get
 
 
@@ -18,6 +19,21 @@ def unreadable(document: Document, text: str) -> Finding:
         message=f'"{text}" does not name an object to wait for',
         places=(document.place(_annotation(document)),),
         notes=(("next", f"write {FORM}; several are joined by commas"),),
+    )
+
+
+def no_hook(document: Document, what: str) -> Finding:
+    """The finding for a hook of an unknown word or kind."""
+    notes = get(document.obj, "metadata", "annotations", default={})
+    name = next(n for n in (HOOK, ARGO_HOOK) if n in notes)
+    return Finding(
+        code="GK2015",
+        message=f"{what} is no hook that this version runs",
+        places=(document.place(("metadata", "annotations", name)),),
+        notes=(
+            ("why", "what is meant to run around a change must not be applied as a part of it"),
+            ("next", f"make it a Job with {HOOK}: {PRE}, {POST} or {FAILURE}"),
+        ),
     )
 
 

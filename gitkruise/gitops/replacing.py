@@ -40,7 +40,7 @@ def immutable(error: ApiError) -> bool:
 
 def replaceable(d: Desired, unit: Unit) -> bool:
     """Whether the object is to be deleted and made again rather than stay as it is."""
-    wished = unit.spec.apply.replace == "onImmutable" or replace_asked(d.obj)
+    wished = unit.spec.apply.replace == "onImmutable" or replace_asked(d.obj) or bool(d.hook)
     return wished and d.key.group_kind not in _NEVER
 
 

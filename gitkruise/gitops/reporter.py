@@ -95,6 +95,11 @@ class Reporter:
             f"{errors[0].code}: {errors[0].message}",
         )
 
+    def finished(self, intake: Intake | None) -> bool:
+        """Whether all of this content was applied and well at some time, in an earlier run too."""
+        applied = self.record.applied
+        return intake is not None and applied is not None and applied.id == intake.causal.id
+
     def awaits(self, units: str) -> None:
         """The newest commit is taken when these are ready; "" when nobody is waited for."""
         self._awaits = units

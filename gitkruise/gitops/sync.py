@@ -58,7 +58,7 @@ class UnitSync:
         self._refusals, self._healing = Refusals(), Healing()
         patience = duration(unit.spec.health.no_progress_timeout)
         self._observer = Observer(around.live.store, around.engine, patience)
-        self._verdicts = Verdicts(unit)
+        self._verdicts = Verdicts(unit, self.label)
         self._memo: Memo = {}
         self._watched: frozenset[ObjectKey] = frozenset()
         self._owners: frozenset[str] = frozenset()
@@ -239,6 +239,7 @@ class UnitSync:
             settled=self._settled,
             refused=self._refusals.standing(now),
             resting=self._healing.resting(now),
+            finished=self._reporter.finished(self.intake),
             autoscaled=sized,
             replacing=frozenset(self._replacing),
             claimed=self._around.claims.others(self.unit.id, self._watched),

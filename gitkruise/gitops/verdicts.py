@@ -14,6 +14,7 @@ from gitkruise.gitops.waits import WORDS, bad_expression
 from gitkruise.model.change import Desired, DesiredSet, Live
 from gitkruise.model.config import HealthExpr, Unit, duration
 from gitkruise.model.states import State
+from gitkruise.planner.sync.hooks import Run, plan_mark, run_of
 from gitkruise.planner.sync.marks import health_ignored
 from gitkruise.wire.names import Obj, ObjectKey
 
@@ -30,8 +31,9 @@ Judgement = tuple[State, str]
 class Verdicts:
     """The unit's `health` block, held against what is observed, round by round."""
 
-    def __init__(self, unit: Unit) -> None:
-        self._unit, spec = unit, unit.spec.health
+    def __init__(self, unit: Unit, label: str) -> None:
+        self._unit, self._label, spec = unit, label, unit.spec.health
+        self._mark = ""  # of what git asks for now, where it has hooks
         self._rules = tuple(enumerate(spec.exprs))
         self._limit, self._limit_text = duration(spec.timeout), spec.timeout
         self._fail_fast = spec.fail_fast
@@ -49,8 +51,16 @@ class Verdicts:
         """
         live, states = dict(seen.live), dict(seen.states)
         findings: list[Finding] = []
+        if desired is not self._asked and any(d.hook for d in desired.objects):
+            self._mark = plan_mark(desired)
+        mark, label = self._mark, self._label
         for d in desired.objects:
             found = live.get(d.key)
+            if d.hook:
+                states[d.key] = hook_judgement(found, mark, label)
+                if found is not None:
+                    live[d.key] = _with(found, *states[d.key])
+                continue
             told = self._own_words(d, found.obj) if found is not None else None
             if found is not None and told is not None:
                 (states[d.key], finding) = told
@@ -116,6 +126,16 @@ class Verdicts:
                 finding = bad_expression(self._unit, path, str(error))
                 return (State.REJECTED, f"{finding.code}: {finding.message}"), finding
         return (State.ROLLING, f"not yet true: {rule.current}"), None
+
+
+def hook_judgement(found: Live | None, mark: str, label: str) -> Judgement:
+    """How a hook does; one that had no occasion to run, or ran for another plan, is no worry."""
+    run = run_of(found, mark, label)
+    if run is Run.FAILED:
+        return State.STUCK, "the hook failed"
+    if run in {Run.RUNNING, Run.LEAVING}:
+        return State.ROLLING, "the hook runs" if run is Run.RUNNING else "the hook is cleared away"
+    return State.DONE, ""
 
 
 def _concerns(rule: HealthExpr, d: Desired) -> bool:

@@ -25,6 +25,8 @@ class Desired:
     wave: int = 0
     stage: int = 3
     secret: bool = False
+    hook: str = ""  # when it runs, if it is a Job around the change and no part of it
+    plan: str = ""  # for what a hook is sent
     depends_on: tuple[ObjectKey, ...] = ()  # applied and ready before this one is sent
 
 
@@ -118,6 +120,7 @@ class SyncSnapshot:
     settled: Mapping[ObjectKey, frozenset[tuple[str | int, ...]]] = field(default_factory=dict)
     refused: Mapping[ObjectKey, str] = field(default_factory=dict)  # digest the server refused
     resting: frozenset[ObjectKey] = frozenset()  # corrected lately, not to be corrected now
+    finished: bool = False  # all of this content was applied and well before: no hook is due
     autoscaled: frozenset[ObjectKey] = frozenset()  # somebody else says how many pods they have
     replacing: frozenset[ObjectKey] = frozenset()  # cannot change; to be deleted and made again
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too

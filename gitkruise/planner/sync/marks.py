@@ -17,7 +17,8 @@ COMMIT: Final = "gitkruise.io/commit"
 PATH: Final = "gitkruise.io/path"
 DIGEST: Final = "gitkruise.io/digest"
 ROLLOUT: Final = "gitkruise.io/rollout"
-OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT})
+PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
+OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN})
 
 MANAGER: Final = "gitkruise"
 STATUS_MANAGER: Final = "gitkruise-status"
@@ -64,6 +65,7 @@ def marked(desired: Desired, *, unit: str, label: str, commit: str, path: str) -
         COMMIT: commit,
         PATH: path,
         DIGEST: desired.digest,
+        **({PLAN: desired.plan} if desired.plan else {}),
     }
     labels = {**get(desired.obj, "metadata", "labels", default={}), UNIT: label}
     with_labels: Obj = put(desired.obj, ("metadata", "labels"), labels)

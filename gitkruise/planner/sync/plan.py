@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
 
@@ -19,9 +20,10 @@ from gitkruise.model.change import (
 )
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.differ import owned_differences
+from gitkruise.planner.sync.hooks import FAILURE, POST, PRE, Step, failing, hooks_step, plan_mark
 from gitkruise.planner.sync.marks import DIGEST, UNIT, annotation, untouched
 from gitkruise.planner.sync.prune import choose_prunes
-from gitkruise.planner.sync.stages import place_of
+from gitkruise.planner.sync.stages import FIRST, place_of
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import Obj, ObjectKey
 
@@ -36,7 +38,9 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
     their kinds. A stage starts when the one before is applied; a wave starts when every object
     of the waves before is ready, and a held rollout is ready. Inside a wave an object that names
     others it depends on waits until they are applied and ready, and holds nobody up. What drifted
-    is put back at once, for it had its turn. Deletes come last, after everything applied is ready.
+    is put back at once, for it had its turn. Hooks run once for each content of git: before the
+    waves, when all of them are ready, and beside them when something fails. Deletes come last,
+    after everything applied is ready.
     `memo` is a place to remember comparisons of objects that did not change; it has no other
     effect.
     """
@@ -45,26 +49,54 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
     drifted = {change.key for change in drift} - s.resting if s.correct_drift else set()
     heal = tuple(d for d in s.desired.objects if d.key in drifted)
     conflicts = tuple(_shared(s))
-    order = sorted(s.desired.objects, key=_order)
-    rest = len(order)
-    for _, group in groupby(order, lambda d: _order(d)[:2]):
-        wave = list(group)
-        rest -= len(wave)
-        later = order[len(order) - rest :]
-        now, waiting = _wave(wave, s)
-        if now or waiting:
-            fixed = {d.key for d in now if d.key in s.replacing and d.key in s.live}
-            return SyncPlan(
-                apply=(*heal, *(d for d in now if d.key not in fixed)),
-                replace=tuple(sorted(fixed)),
-                waiting=(*waiting, *_behind(later, s)),
-                drift=drift,
-                blocked=conflicts,
-            )
-    if heal or conflicts:
-        return SyncPlan(apply=heal, drift=drift, blocked=conflicts)
+    step = next(filter(None, _steps(s)), Step())
+    if step or heal or conflicts:
+        return SyncPlan(
+            apply=(*heal, *step.apply),
+            replace=step.replace,
+            waiting=step.waiting,
+            drift=drift,
+            blocked=conflicts,
+        )
     prunes, blocked = choose_prunes(s)
     return SyncPlan(prune=prunes, blocked=blocked, drift=drift)
+
+
+def _steps(s: SyncSnapshot) -> Iterator[Step]:
+    """What has its turn one after the other; what is still to do in the first of them is done."""
+    order = sorted((d for d in s.desired.objects if not d.hook), key=_order)
+    hooked = len(order) < len(s.desired.objects) and not s.finished
+    mark = plan_mark(s.desired) if hooked else ""
+    before = hooks_step(PRE, s, mark) if mark else Step()
+    later = hooks_step(FAILURE, s, mark) if mark and failing(s.desired.objects, s, mark) else Step()
+    behind = len(order)
+    for place, group in groupby(order, lambda d: _order(d)[:2]):
+        if place != FIRST and before:
+            break
+        wave = list(group)
+        behind -= len(wave)
+        now, waiting = _wave(wave, s)
+        fixed = {d.key for d in now if d.key in s.replacing and d.key in s.live}
+        if now or waiting:
+            yield Step(
+                apply=(*later.apply, *(d for d in now if d.key not in fixed)),
+                replace=(*later.replace, *sorted(fixed)),
+                waiting=(*waiting, *_behind(order[len(order) - behind :], s)),
+            )
+    if before:
+        yield replace(
+            before,
+            apply=(*later.apply, *before.apply),
+            replace=(*later.replace, *before.replace),
+            waiting=(*before.waiting, *_behind(order[len(order) - behind :], s)),
+        )
+    if mark:
+        after = hooks_step(POST, s, mark)
+        yield replace(
+            after,
+            apply=(*later.apply, *after.apply),
+            replace=(*later.replace, *after.replace),
+        )
 
 
 def outdated(d: Desired, s: SyncSnapshot) -> bool:
@@ -142,7 +174,9 @@ def _behind(objects: Iterable[Desired], s: SyncSnapshot) -> list[Waiting]:
 
 def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Change | None:
     live = s.live.get(d.key)
-    if live is None or _left_alone(d, live) or d.key in s.claimed or not _applied(d, live, s):
+    if live is None or d.hook or d.key in s.claimed or not _applied(d, live, s):
+        return None
+    if _left_alone(d, live):
         return None
     before = memo.get(d.key)
     if before is not None and before[0] is d and before[1] is live.obj:

@@ -51,6 +51,7 @@ _STAGES: Final = {
         GroupKind("apiregistration.k8s.io", "APIService"),
     },
 }
+FIRST: Final = (0, 0)
 _STAGE_OF: Final = {kind: stage for stage, kinds in _STAGES.items() for kind in kinds}
 
 
@@ -68,4 +69,4 @@ def wave_of(obj: Obj) -> int:
 
 def place_of(d: Desired) -> tuple[int, int]:
     """Foundations come before every wave; a place begins when all before it are ready."""
-    return (0, 0) if d.stage == FOUNDATION else (1, d.wave)
+    return FIRST if d.stage == FOUNDATION else (1, d.wave)

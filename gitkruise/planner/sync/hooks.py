@@ -1,0 +1,116 @@
+"""Jobs that run around a change: before it, after it, or when it fails; once for each plan."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from gitkruise.model.change import Desired, DesiredSet, Live, SyncSnapshot, Waiting
+from gitkruise.planner.sync.marks import PLAN, UNIT, annotation
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.paths import get
+
+PRE, POST, FAILURE = "pre-apply", "post-apply", "on-failure"
+HOOK, ARGO_HOOK = "gitkruise.io/hook", "argocd.argoproj.io/hook"
+JOB: Final = GroupKind("batch", "Job")
+_WORDS: Final[Mapping[tuple[str, str], str]] = {
+    (HOOK, PRE): PRE,
+    (HOOK, POST): POST,
+    (HOOK, FAILURE): FAILURE,
+    (ARGO_HOOK, "PreSync"): PRE,
+    (ARGO_HOOK, "Sync"): "",
+    (ARGO_HOOK, "PostSync"): POST,
+    (ARGO_HOOK, "SyncFail"): FAILURE,
+}
+
+
+class Run(StrEnum):
+    """Where a hook stands for one plan."""
+
+    DUE = "due"  # it is not there
+    OLD = "old"  # it ran for another plan
+    LEAVING = "leaving"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is to be done for the hooks of one moment; empty when all of them have run well."""
+
+    apply: tuple[Desired, ...] = ()
+    replace: tuple[ObjectKey, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.apply or self.replace or self.waiting)
+
+
+def hook_of(obj: Obj) -> str:
+    """When the object is to run; "" when it is none. Raises ValueError for an unknown word."""
+    notes = get(obj, "metadata", "annotations", default={})
+    name = next((n for n in (HOOK, ARGO_HOOK) if n in notes), "")
+    if not name:
+        return ""
+    try:
+        return _WORDS[name, notes[name]]
+    except KeyError:
+        raise ValueError(f"{name}: {notes[name]}") from None
+
+
+def plan_mark(desired: DesiredSet) -> str:
+    """Names what git asks for as a whole: a hook that has run for it does not run again."""
+    lines = sorted(f"{d.key.group}/{d.key} {d.digest}" for d in desired.objects)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def run_of(live: Live | None, mark: str, label: str) -> Run:
+    """How the hook does for the plan called `mark`; a Job is over by its own conditions."""
+    if live is None:
+        return Run.DUE
+    if live.obj["metadata"].get("deletionTimestamp"):
+        return Run.LEAVING
+    if annotation(live.obj, PLAN) != mark or get(live.obj, "metadata", "labels", UNIT) != label:
+        return Run.OLD
+    conditions = get(live.obj, "status", "conditions", default=())
+    over = {c.get("type") for c in conditions if c.get("status") == "True"}
+    return Run.DONE if "Complete" in over else Run.FAILED if "Failed" in over else Run.RUNNING
+
+
+def hooks_step(when: str, s: SyncSnapshot, mark: str) -> Step:
+    """What the hooks of one moment need. One that failed waits for other contents of git."""
+    mine = [d for d in s.desired.objects if d.hook == when and d.key not in s.claimed]
+    runs = {d.key: run_of(s.live.get(d.key), mark, s.unit_label) for d in mine}
+    refused = {d.key for d in mine if s.refused.get(d.key) == d.digest}
+    due = [d for d in mine if runs[d.key] is Run.DUE and d.key not in refused]
+    return Step(
+        apply=tuple(replace(d, plan=mark) for d in due),
+        replace=tuple(key for key, run in runs.items() if run is Run.OLD),
+        waiting=tuple(
+            Waiting(key=key, why="the cluster refused it" if key in refused else _WHY[run])
+            for key, run in runs.items()
+            if run in _WHY or key in refused
+        ),
+    )
+
+
+def failing(objects: Iterable[Desired], s: SyncSnapshot, mark: str) -> bool:
+    """Whether something that is not itself there for failures has failed."""
+    for d in objects:
+        live = s.live.get(d.key)
+        if d.hook in {PRE, POST} and run_of(live, mark, s.unit_label) is Run.FAILED:
+            return True
+        if not d.hook and live is not None and live.failed:
+            return True
+    return False
+
+
+_WHY: Final[Mapping[Run, str]] = {
+    Run.LEAVING: "until the old one is gone",
+    Run.RUNNING: "the hook runs",
+    Run.FAILED: "the hook failed",
+}
