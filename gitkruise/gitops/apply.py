@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gitkruise.errors import (
+    AlreadyExists,
     ApiError,
     ApplyConflict,
     ClusterFailed,
@@ -28,11 +29,19 @@ from gitkruise.model.change import Desired
 from gitkruise.model.config import Unit
 from gitkruise.model.settings import Gates
 from gitkruise.planner.sync.autoscale import sized_as
-from gitkruise.planner.sync.marks import COMMIT, DIGEST, MANAGER, PATH, annotation, marked
+from gitkruise.planner.sync.marks import (
+    COMMIT,
+    DIGEST,
+    MANAGER,
+    PATH,
+    annotation,
+    create_only,
+    marked,
+)
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.paths import get
-from gitkruise.wire.request import APPLY_PATCH, ApiRequest
+from gitkruise.wire.request import APPLY_PATCH, JSON, ApiRequest
 
 _NAMESPACE: Final = GroupKind("", "Namespace")
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
@@ -52,6 +61,7 @@ class Sent:
     reply: Obj | None = None
     finding: Finding | None = None
     retry: bool = False  # the same request may go through later
+    present: bool = False  # it was to be made only if there is none, and there is one
     replace: bool = False  # it cannot change, and is to be deleted and made again
 
 
@@ -127,6 +137,9 @@ class Applier:
                 **({"dryRun": "All"} if dry_run else {}),
             },
         )
+        if create_only(d.obj):
+            params = {k: v for k, v in request.params.items() if k != "force"}
+            request = replace(request, verb="create", name="", content_type=JSON, params=params)
         sent = await self._attempt(d, request)
         return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
 
@@ -148,16 +161,21 @@ class Applier:
                 return Sent(desired=d, finding=why, retry=True)
             if self._may_take(error):
                 forced = {**request.params, "force": "true"}
-                return await self._attempt(d, _with_params(request, forced))
+                return await self._attempt(d, replace(request, params=forced))
             return Sent(desired=d, finding=_conflict(d, error))
+        except AlreadyExists:
+            return Sent(desired=d, present=True)
         except ApiError as error:
-            fixed = immutable(error)
-            if fixed and replaceable(d, self._unit):
-                return Sent(desired=d, replace=True)
-            told = cannot_change(d, error) if fixed else refusal(d, error)
-            told = veil(told, d.obj) if d.secret else told
-            return Sent(desired=d, finding=told, retry=error.retry is not Retry.NEVER)
+            return self._refused(d, error)
         return Sent(desired=d, reply=reply.body)
+
+    def _refused(self, d: Desired, error: ApiError) -> Sent:
+        fixed = immutable(error)
+        if fixed and replaceable(d, self._unit):
+            return Sent(desired=d, replace=True)
+        told = cannot_change(d, error) if fixed else refusal(d, error)
+        told = veil(told, d.obj) if d.secret else told
+        return Sent(desired=d, finding=told, retry=error.retry is not Retry.NEVER)
 
     def _may_take(self, error: ApplyConflict) -> bool:
         if self._unit.spec.apply.conflicts != "owned":
@@ -169,18 +187,6 @@ class Applier:
 def _ours(manager: str, field: str) -> bool:
     """Whether git may take a field from `manager`; a size that no autoscaler sets now it may."""
     return manager.startswith(_KNOWN_TOOLS) or (field, manager) == (_SIZE, _SIZER)
-
-
-def _with_params(request: ApiRequest, params: dict[str, str]) -> ApiRequest:
-    return ApiRequest(
-        verb=request.verb,
-        resource=request.resource,
-        namespace=request.namespace,
-        name=request.name,
-        body=request.body,
-        content_type=request.content_type,
-        params=params,
-    )
 
 
 def _managers(details: StatusDetails) -> set[str]:

@@ -12,7 +12,7 @@ from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.planner.sync import dependencies
 from gitkruise.planner.sync.hooks import JOB, hook_of
-from gitkruise.planner.sync.marks import digest_of
+from gitkruise.planner.sync.marks import apply_word, digest_of
 from gitkruise.planner.sync.stages import stage_of, wave_of
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
@@ -61,6 +61,10 @@ def desired_of(
     except ValueError as error:
         findings.append(order.unreadable(document, str(error)))
         awaited = ()
+    try:
+        apply_word(clean)
+    except ValueError as error:
+        findings.append(order.no_word(document, str(error)))
     try:
         hook = hook_of(clean)
     except ValueError as error:

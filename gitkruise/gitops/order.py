@@ -1,4 +1,4 @@
-"""Objects that are to wait for others: who they name is there, and nobody waits in a circle."""
+"""What objects say of their turn: words that mean something, and no waiting in a circle."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.planner.sync.dependencies import DEPENDS_ON, FORM, cycle, strangers, too_early
 from gitkruise.planner.sync.hooks import ARGO_HOOK, FAILURE, HOOK, POST, PRE
+from gitkruise.planner.sync.marks import APPLY_WORDS
 from gitkruise.wire.paths import get
 
 
@@ -34,6 +35,18 @@ def no_hook(document: Document, what: str) -> Finding:
             ("why", "what is meant to run around a change must not be applied as a part of it"),
             ("next", f"make it a Job with {HOOK}: {PRE}, {POST} or {FAILURE}"),
         ),
+    )
+
+
+def no_word(document: Document, word: str) -> Finding:
+    """The finding for a way of applying that is none."""
+    notes = get(document.obj, "metadata", "annotations", default={})
+    name = next(n for n in APPLY_WORDS if n in notes)
+    return Finding(
+        code="GK2016",
+        message=f'"{word}" is no way to apply an object',
+        places=(document.place(("metadata", "annotations", name)),),
+        notes=(("next", "use Override, Merge, IfNotPresent or Ignore"),),
     )
 
 

@@ -21,9 +21,14 @@ class _Refusal:
 
 
 class Refusals:
-    """What was refused, why, and until when that is taken for an answer."""
+    """What was refused, why, and until when that is taken for an answer.
+
+    `replacing` are to be deleted and made again; `present` were to be made only if nobody has.
+    """
 
     def __init__(self) -> None:
+        self.replacing: set[ObjectKey] = set()
+        self.present: set[ObjectKey] = set()
         self._told: dict[ObjectKey, _Refusal] = {}
 
     def note(self, key: ObjectKey, digest: str, finding: Finding, now: datetime) -> None:
@@ -31,9 +36,13 @@ class Refusals:
 
     def forget(self, key: ObjectKey) -> None:
         self._told.pop(key, None)
+        self.replacing.discard(key)
+        self.present.discard(key)
 
     def clear(self) -> None:
         self._told.clear()
+        self.replacing.clear()
+        self.present.clear()
 
     def standing(self, now: datetime) -> Mapping[ObjectKey, str]:
         """Digests that are not to be sent at `now`."""

@@ -54,7 +54,6 @@ class UnitSync:
         self._inventory: set[ObjectKey] = set()
         self._inventory_complete = False
         self._settled: dict[ObjectKey, frozenset[tuple[str | int, ...]]] = {}
-        self._replacing: set[ObjectKey] = set()
         self._refusals, self._healing = Refusals(), Healing()
         patience = duration(unit.spec.health.no_progress_timeout)
         self._observer = Observer(around.live.store, around.engine, patience)
@@ -182,11 +181,11 @@ class UnitSync:
     def _look(self, intake: Intake) -> tuple[Observation, SyncPlan | None]:
         """What is live, what to do about it (nothing while suspended), and both reported."""
         assert intake.desired is not None
-        now = self._around.clock.now()
-        seen, bad = self._verdicts.weigh(self._observe(intake.desired), intake.desired, now)
+        now, present = self._around.clock.now(), self._refusals.present
+        found = self._observe(intake.desired)
+        seen, bad = self._verdicts.weigh(found, intake.desired, now, present)
         plan = None if self.unit.spec.suspended else self._plan(intake.desired, seen)
-        silent = self._around.live.problem()
-        troubles = (*bad, *self._refusals.findings, *([silent] if silent else []))
+        troubles = (*bad, *self._refusals.findings, *filter(None, [self._around.live.problem()]))
         if plan is not None and plan.quiet and not self._unasked:
             self._reporter.well()
         self._reporter.observed(intake, seen, plan, troubles)
@@ -241,7 +240,8 @@ class UnitSync:
             resting=self._healing.resting(now),
             finished=self._reporter.finished(self.intake),
             autoscaled=sized,
-            replacing=frozenset(self._replacing),
+            replacing=frozenset(self._refusals.replacing),
+            present=frozenset(self._refusals.present),
             claimed=self._around.claims.others(self.unit.id, self._watched),
         )
 
@@ -301,7 +301,9 @@ class UnitSync:
             if item.reply is not None:
                 self._accept(d, item.reply, seen)
             elif item.replace:
-                self._replacing.add(d.key)
+                self._refusals.replacing.add(d.key)
+            elif item.present:
+                self._refusals.present.add(d.key)
             elif item.finding is not None and item.retry:
                 passing.append(item.finding)
             elif item.finding is not None:
@@ -316,7 +318,6 @@ class UnitSync:
         before = seen.live.get(desired.key)
         live.store.note_write(reply)
         self._inventory.add(desired.key)
-        self._replacing.discard(desired.key)
         self._refusals.forget(desired.key)
         kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
         node = kind.schema if kind else None
@@ -369,7 +370,6 @@ class UnitSync:
             self._before = self.intake.desired.by_key()
         self.intake, self._again = intake, None
         self._refusals.clear()
-        self._replacing.clear()
         keys = {d.key for d in intake.desired.objects}
         self._settled = {k: v for k, v in self._settled.items() if k in keys}
         self._memo = {k: v for k, v in self._memo.items() if k in keys}

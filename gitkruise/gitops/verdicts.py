@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -15,7 +15,7 @@ from gitkruise.model.change import Desired, DesiredSet, Live
 from gitkruise.model.config import HealthExpr, Unit, duration
 from gitkruise.model.states import State
 from gitkruise.planner.sync.hooks import Run, plan_mark, run_of
-from gitkruise.planner.sync.marks import health_ignored
+from gitkruise.planner.sync.marks import health_ignored, untouched
 from gitkruise.wire.names import Obj, ObjectKey
 
 _STATES: Final[Mapping[str, State]] = {
@@ -42,9 +42,15 @@ class Verdicts:
         self._unready_since: datetime | None = None
 
     def weigh(
-        self, seen: Observation, desired: DesiredSet, now: datetime
+        self,
+        seen: Observation,
+        desired: DesiredSet,
+        now: datetime,
+        present: Collection[ObjectKey] = (),
     ) -> tuple[Observation, tuple[Finding, ...]]:
         """(the observation as the unit wants it judged, what is wrong with its expressions).
+
+        `present` are objects that somebody else made, and that are to be left as they are.
 
         The clock of `health.timeout` runs from when something is first not ready until all is,
         and starts anew with other contents of git.
@@ -56,6 +62,8 @@ class Verdicts:
         mark, label = self._mark, self._label
         for d in desired.objects:
             found = live.get(d.key)
+            if found is None and (untouched(d.obj) or d.key in present):
+                states[d.key] = State.DONE, ""
             if d.hook:
                 states[d.key] = hook_judgement(found, mark, label)
                 if found is not None:

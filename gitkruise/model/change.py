@@ -123,6 +123,7 @@ class SyncSnapshot:
     finished: bool = False  # all of this content was applied and well before: no hook is due
     autoscaled: frozenset[ObjectKey] = frozenset()  # somebody else says how many pods they have
     replacing: frozenset[ObjectKey] = frozenset()  # cannot change; to be deleted and made again
+    present: frozenset[ObjectKey] = frozenset()  # somebody else's, to be made only if there is none
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
 
 

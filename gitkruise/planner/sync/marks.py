@@ -44,6 +44,8 @@ _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
     "gitkruise.io/health": ("Ignore",),
     "argocd.argoproj.io/ignore-healthcheck": ("true",),
 }
+APPLY_WORDS: Final = ("gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa")
+_WORDS: Final = frozenset({"override", "merge", "ifnotpresent", "ignore"})
 _PROTECTION_LABEL: Final = "policy.kruise.io/delete-protection"
 
 
@@ -83,7 +85,9 @@ def untouched(obj: Obj) -> bool:
     notes = obj["metadata"].get("annotations")
     if not notes:
         return False
-    return any(notes.get(name) in values for name, values in _UNTOUCHED.items())
+    if any(notes.get(name) in values for name, values in _UNTOUCHED.items()):
+        return True
+    return _word(notes) == "ignore"
 
 
 def health_ignored(obj: Obj) -> bool:
@@ -98,6 +102,28 @@ def replace_asked(obj: Obj) -> bool:
     if any(notes.get(name) in values for name, values in _REPLACED.items()):
         return True
     return "Replace=true" in notes.get(_ARGO_OPTIONS, "").replace(" ", "").split(",")
+
+
+def apply_word(obj: Obj) -> str:
+    """How the object asks to be applied, in small letters; "" when it does not say.
+
+    Override and Merge are one: fields that git does not name are kept (server-side apply), and
+    whose fields git takes is for `apply.conflicts` to say. Raises ValueError for other words.
+    """
+    word = _word(obj["metadata"].get("annotations") or {})
+    if word and word not in _WORDS:
+        raise ValueError(word)
+    return word
+
+
+def create_only(obj: Obj) -> bool:
+    """Whether the object is made where there is none, and never changed."""
+    notes = obj["metadata"].get("annotations")
+    return bool(notes) and _word(notes) == "ifnotpresent"
+
+
+def _word(notes: Mapping[str, str]) -> str:
+    return next((notes[name].lower() for name in APPLY_WORDS if name in notes), "")
 
 
 def kept(obj: Obj) -> str:

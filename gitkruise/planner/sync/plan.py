@@ -21,7 +21,7 @@ from gitkruise.model.change import (
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.differ import owned_differences
 from gitkruise.planner.sync.hooks import FAILURE, POST, PRE, Step, failing, hooks_step, plan_mark
-from gitkruise.planner.sync.marks import DIGEST, UNIT, annotation, untouched
+from gitkruise.planner.sync.marks import DIGEST, UNIT, annotation, create_only, untouched
 from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.planner.sync.stages import FIRST, place_of
 from gitkruise.wire.catalog import Catalog
@@ -103,7 +103,7 @@ def outdated(d: Desired, s: SyncSnapshot) -> bool:
     """Whether git moved past what was applied; never for what is not to be touched, what another
     unit wants too, and what the server refused as it is."""
     live = s.live.get(d.key)
-    if _left_alone(d, live) or s.refused.get(d.key) == d.digest or d.key in s.claimed:
+    if _left_alone(d, live, s) or s.refused.get(d.key) == d.digest or d.key in s.claimed:
         return False
     return live is None or not _applied(d, live, s)
 
@@ -113,8 +113,10 @@ def _applied(d: Desired, live: Live, s: SyncSnapshot) -> bool:
     return label == s.unit_label and annotation(live.obj, DIGEST) == d.digest
 
 
-def _left_alone(d: Desired, live: Live | None) -> bool:
-    return untouched(d.obj) or (live is not None and untouched(live.obj))
+def _left_alone(d: Desired, live: Live | None, s: SyncSnapshot) -> bool:
+    if untouched(d.obj) or d.key in s.present:
+        return True
+    return live is not None and (untouched(live.obj) or create_only(d.obj))
 
 
 def _order(d: Desired) -> tuple[int, int, int]:
@@ -153,7 +155,7 @@ def _hindrance(d: Desired, s: SyncSnapshot, wanted: Mapping[ObjectKey, Desired])
     """Which of the objects that `d` depends on is not there or not ready; "" when all are."""
     for key in d.depends_on:
         other, live = wanted[key], s.live.get(key)
-        if _left_alone(other, live):
+        if _left_alone(other, live, s):
             continue
         if live is None or outdated(other, s) or not live.ready:
             why = live.why if live is not None and live.why else "not there yet"
@@ -164,7 +166,7 @@ def _hindrance(d: Desired, s: SyncSnapshot, wanted: Mapping[ObjectKey, Desired])
 def _unready(objects: Iterable[Desired], s: SyncSnapshot) -> Iterator[Waiting]:
     for d in objects:
         live = s.live.get(d.key)
-        if not _left_alone(d, live) and (live is None or not live.ready):
+        if not _left_alone(d, live, s) and (live is None or not live.ready):
             yield Waiting(key=d.key, why=live.why if live else "not seen yet")
 
 
@@ -176,7 +178,7 @@ def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Chan
     live = s.live.get(d.key)
     if live is None or d.hook or d.key in s.claimed or not _applied(d, live, s):
         return None
-    if _left_alone(d, live):
+    if _left_alone(d, live, s):
         return None
     before = memo.get(d.key)
     if before is not None and before[0] is d and before[1] is live.obj:
