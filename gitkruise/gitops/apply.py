@@ -20,6 +20,7 @@ from gitkruise.errors import (
     Retry,
     StatusDetails,
 )
+from gitkruise.gitops.adoption import adopt
 from gitkruise.gitops.check import parse_field
 from gitkruise.gitops.replacing import cannot_change, immutable, replaceable
 from gitkruise.gitops.veil import veil
@@ -141,6 +142,8 @@ class Applier:
             params = {k: v for k, v in request.params.items() if k != "force"}
             request = replace(request, verb="create", name="", content_type=JSON, params=params)
         sent = await self._attempt(d, request)
+        if sent.reply is not None and live is None and request.verb == "patch" and not dry_run:
+            sent = await self._taken_over(sent, request)
         return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
 
     def _body(self, d: Desired, live: Obj | None) -> Obj:
@@ -151,6 +154,14 @@ class Applier:
         return marked(
             d, unit=self._unit.id, label=self._label, commit=commit or self._commit, path=path
         )
+
+    async def _taken_over(self, sent: Sent, request: ApiRequest) -> Sent:
+        """What an earlier tool applied becomes ours; it keeps nothing that git does not name."""
+        assert sent.reply is not None
+        try:
+            return replace(sent, reply=await adopt(self._transport, request, sent.reply))
+        except ApiError as error:
+            return self._refused(sent.desired, error)
 
     async def _attempt(self, d: Desired, request: ApiRequest) -> Sent:
         try:
