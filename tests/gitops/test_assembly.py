@@ -1,0 +1,66 @@
+"""The assembled program keeps the order that its configuration asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gitkruise.app import RunOptions, controller
+from gitkruise.gitops.config import load_config
+from tests.gitops.stage import MakeStage, config_map, documents
+from tests.gitops.test_health import CRD, becomes, database
+
+CONFIG: Final = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {{name: src, namespace: shop}}
+spec: {{url: {url}, ref: {{branch: main}}}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {{name: app, namespace: shop}}
+spec:
+  sourceRef: {{name: src}}
+  path: app
+  dependsOn: [{{name: db}}]
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {{name: db, namespace: shop}}
+spec:
+  sourceRef: {{name: src}}
+  path: db
+  health:
+    timeout: 2m
+    exprs: [{{kind: Database, current: status.phase == 'Up'}}]
+"""
+
+
+def test_a_unit_waits_for_another_and_for_kinds_that_it_brings(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    file = tmp_path / "gitkruise.yaml"
+    file.write_text(CONFIG.format(url=stage.origin.bare))
+    app = documents({**database(), "metadata": {"name": "second"}}, config_map("later", x="1"))
+    stage.origin.commit({"db/main.yaml": documents(CRD, database()), "app/a.yaml": app}, "first")
+    options = RunOptions(
+        config=load_config(file), cluster="test", state_dir=tmp_path / "state", identity="one"
+    )
+
+    async def script() -> None:
+        async with controller(options, stage.wire, stage.clock) as running:
+            records = running.reporters
+            await stage.rest(20)
+            assert str(records["shop/db"].record.state) == "Rolling"
+            assert str(records["shop/app"].record.state) == "Waiting"
+            assert records["shop/app"].record.message.startswith("waits for shop/db (Rolling, ")
+            await stage.rest(120)
+            assert str(records["shop/db"].record.state) == "Stuck"
+            assert stage.get("ConfigMap", "later") is None
+            becomes(stage, "Up")
+            await stage.rest(20)
+            assert str(records["shop/db"].record.state) == "Done"
+            assert str(records["shop/app"].record.state) == "Done"
+
+    stage.play(script)
