@@ -72,10 +72,12 @@ class Credentials:
     identity: str = field(default="", repr=False)  # an SSH private key
     known_hosts: str = ""
     ca: str = ""  # PEM
+    certificate: str = ""  # PEM, of this client
+    key: str = field(default="", repr=False)  # PEM
 
     @classmethod
     def from_secret(cls, data: Mapping[str, str]) -> Credentials:
-        """From the keys username, password, bearerToken, identity, known_hosts, ca.crt."""
+        """From username, password, bearerToken, identity, known_hosts, ca.crt, tls.crt, tls.key."""
         return cls(
             username=data.get("username", ""),
             password=data.get("password", ""),
@@ -83,6 +85,8 @@ class Credentials:
             identity=data.get("identity", ""),
             known_hosts=data.get("known_hosts", ""),
             ca=data.get("ca.crt", ""),
+            certificate=data.get("tls.crt", ""),
+            key=data.get("tls.key", ""),
         )
 
 
@@ -125,7 +129,7 @@ def private_environment(credentials: Credentials) -> Iterator[dict[str, str]]:
             _write(folder / "password", credentials.password)
             _write(folder / "askpass", _ASKPASS, mode=0o700)
             env["GIT_ASKPASS"] = str(folder / "askpass")
-        if credentials.bearer_token or credentials.ca:
+        if credentials.bearer_token or credentials.ca or credentials.certificate:
             _write(folder / "config", _http_config(credentials, folder))
             env["GIT_CONFIG_GLOBAL"] = str(folder / "config")
         if credentials.known_hosts:
@@ -145,6 +149,10 @@ def _http_config(credentials: Credentials, folder: Path) -> str:
     if credentials.ca:
         _write(folder / "ca.crt", credentials.ca)
         lines.append(f"\tsslCAInfo = {folder / 'ca.crt'}")
+    if credentials.certificate:
+        _write(folder / "tls.crt", credentials.certificate)
+        _write(folder / "tls.key", credentials.key)
+        lines += [f"\tsslCert = {folder / 'tls.crt'}", f"\tsslKey = {folder / 'tls.key'}"]
     return "\n".join(lines) + "\n"
 
 

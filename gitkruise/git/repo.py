@@ -6,8 +6,7 @@ import functools
 import hashlib
 import re
 import shutil
-import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Final
@@ -24,7 +23,7 @@ from gitkruise.git.mirror import (
     no_known_hosts,
 )
 from gitkruise.git.objects import ObjectReader, damaged, write_loose
-from gitkruise.git.process import Credentials, Launch, Result, git_command, private_environment
+from gitkruise.git.process import Credentials, Launch, Result, git_command
 from gitkruise.git.refs import (
     PROTOCOLS,
     Remote,
@@ -35,23 +34,14 @@ from gitkruise.git.refs import (
     parse_url,
     shown,
 )
+from gitkruise.git.remote import HEAD, TAGS, Announced, RefState, RemoteEnd
 from gitkruise.git.tree import TreeEntry, clean_path
-from gitkruise.git.trouble import ref_missing, remote_failure
+from gitkruise.git.trouble import RefMoved, push_refused, ref_missing
 from gitkruise.model.document import Commit
 
 __all__ = ["Credentials", "RefMoved", "Repository"]
 
 _LOCAL_S: Final = 60.0
-_REFS_MAX: Final = 10_000
-_MOVED: Final = re.compile(
-    r"fetch first|non-fast-forward|stale info|cannot lock ref|already exists|"
-    r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}",
-    re.IGNORECASE,
-)
-
-
-class RefMoved(Exception):
-    """The answer of a compare-and-swap. Somebody else was faster; nothing was changed."""
 
 
 class Repository:
@@ -66,10 +56,10 @@ class Repository:
         self.url = hide_password(remote.url)
         self.git_dir = git_dir
         self.local = remote.path is not None
-        self._remote, self._credentials, self._timeout_s = remote, credentials, timeout_s
-        self._failures = 0  # in a row
-        self._lock = threading.Lock()  # one fetch or push of this mirror at a time
         self._launch = _launch(remote)
+        self._far = (
+            None if self.local else RemoteEnd(remote, git_dir, self._launch, credentials, timeout_s)
+        )
         self._reader = ObjectReader(
             functools.partial(self._launch, git_command(git_dir, ["cat-file", "--batch-command"]))
         )
@@ -110,49 +100,100 @@ class Repository:
 
     # -- refs ---------------------------------------------------------------------------------
 
+    def announce(self, names: Collection[str]) -> Announced:
+        """Where refs stand now; asks the remote once. Names are full refs, TAGS and HEAD.
+
+        A ref that is not there, or leads to no commit, is not in the answer.
+        """
+        if self._far is not None:
+            return self._far.announce(names)
+        head = self._own_head() if HEAD in names else ""
+        asked = [name for name in names if name not in {HEAD, TAGS}]
+        asked += [head] if head else []
+        asked += self.refs("refs/tags") if TAGS in names else []
+        states = {name: self._state(name) for name in asked}
+        return Announced({name: state for name, state in states.items() if state}, head)
+
+    def _state(self, name: str) -> RefState | None:
+        commit = self._reader.peel(name)
+        (info,) = self._reader.info([name]) if commit else (None,)
+        return RefState(info.id, commit) if info and commit else None
+
+    def bring(self, wanted: Mapping[str, RefState]) -> dict[str, str]:
+        """Make announced refs present here, by one fetch; the commit each has now.
+
+        That is what git verified; it may be newer than what was announced a moment ago.
+        """
+        if self._far is None:
+            return {name: state.commit for name, state in wanted.items()}
+        self._match_algorithm(wanted.values())
+        missing = {
+            name: _kept(name) for name, state in wanted.items() if not self._here(name, state)
+        }
+        if missing:
+            self._far.fetch(missing)
+        found = {name: self._reader.peel(_kept(name)) for name in missing}
+        for name, commit in found.items():
+            if commit is None:
+                raise damaged(wanted[name].commit, "commit")
+        return {name: found.get(name) or state.commit for name, state in wanted.items()}
+
+    def _here(self, name: str, state: RefState) -> bool:
+        """Whether a commit is here; an annotated tag must be here itself, too."""
+        if state.id == state.commit:
+            return self.has(state.commit)
+        (info,) = self._reader.info([_kept(name)])
+        return info is not None and info.id == state.id
+
+    def bring_commit(self, commit: str) -> bool:
+        """Ask the server for a commit by its id; whether it is here now."""
+        if self._far is not None and not self.has(commit):
+            self._far.fetch({commit: f"refs/gitkruise/commits/{commit}"})
+        return self.has(commit)
+
     def tip(self, ref: str) -> str:
         """Commit id a branch or full ref has now; asks the remote. Raises GK3201."""
-        name = full_ref(ref)
-        if self.local:
-            found = self._reader.peel(name)
-            if found is None:
-                raise ref_missing(self.url, ref, self._local_refs())
-            return found
-        refs = self._list_remote(name)
-        if name not in refs:
-            raise ref_missing(self.url, ref, [])
-        return refs.get(name + "^{}", refs[name])
+        return self._tip(ref)[1].commit
 
-    def default_branch(self) -> str:
-        """The full ref the repository's HEAD names."""
-        if self.local:
-            result = self._run(["symbolic-ref", "--quiet", "HEAD"])
-            name = result.output.decode("utf-8", "replace").strip()
-        else:
-            found = re.search(r"^ref: (\S+)\tHEAD$", self._ls_remote("HEAD"), re.MULTILINE)
-            name = found[1] if found else ""
-        if not is_ref(name):
-            raise ref_missing(self.url, "HEAD", [])
-        return name
+    def _tip(self, ref: str) -> tuple[str, RefState]:
+        name = full_ref(ref)
+        found = self.announce([name]).refs.get(name)
+        if found is None:
+            raise ref_missing(self.url, ref, self._local_refs() if self.local else [])
+        return name, found
 
     def fetch(self, ref: str) -> str:
         """tip(), with the commit and all it needs present here."""
-        announced = self.tip(ref)
-        if self.local or self._has(announced):
-            return announced
-        if len(announced) != (64 if self._algorithm == "sha256" else 40):
-            self._start_mirror_anew("sha256" if len(announced) == 64 else "sha1")
-        name = full_ref(ref)
-        kept = "refs/gitkruise/" + name.removeprefix("refs/")
-        words = [
-            "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
-            "--no-recurse-submodules", "--end-of-options", self._remote.url, f"+{name}:{kept}",
-        ]  # fmt: skip
-        self._talk(words)
-        fetched = self._reader.peel(kept)
-        if fetched is None:
-            raise damaged(announced, "commit")
-        return fetched  # what git verified; it may be newer than what was announced a moment ago
+        name, state = self._tip(ref)
+        return self.bring({name: state})[name]
+
+    def default_branch(self) -> str:
+        """The full ref the repository's HEAD names."""
+        name = self.announce([HEAD]).head if self._far else self._own_head()
+        if not name:
+            raise ref_missing(self.url, HEAD, [])
+        return name
+
+    def _own_head(self) -> str:
+        result = self._run(["symbolic-ref", "--quiet", HEAD])
+        name = result.output.decode("utf-8", "replace").strip()
+        return name if is_ref(name) else ""
+
+    def tag_object(self, ref: str) -> str:
+        """Id of the annotated tag a full ref of a tag holds here; "" where it is none."""
+        (info,) = self._reader.info([ref if self.local else _kept(ref)])
+        return info.id if info is not None and info.kind == "tag" else ""
+
+    def tags(self) -> list[str]:
+        """Full names of the tags known here."""
+        if self.local:
+            return self.refs("refs/tags")
+        kept = self.refs("refs/gitkruise/tags")
+        return ["refs/" + name.removeprefix("refs/gitkruise/") for name in kept]
+
+    def raw(self, name: str, kind: str) -> bytes:
+        """The bytes of a commit or an annotated tag, as signed."""
+        return self._reader.contents(name, kind)
 
     def resolve(self, ref: str) -> str:
         """Commit id of a branch, tag, full ref or commit id that is known here (no network)."""
@@ -161,7 +202,7 @@ class Repository:
         elif not is_ref(ref if ref.startswith("refs/") else f"refs/heads/{ref}"):
             raise ref_missing(self.url, ref, [])
         elif ref.startswith("refs/"):
-            names = [ref] if self.local else ["refs/gitkruise/" + ref.removeprefix("refs/"), ref]
+            names = [ref] if self.local else [_kept(ref), ref]
         else:
             names = [f"refs/heads/{ref}", f"refs/gitkruise/heads/{ref}", f"refs/tags/{ref}"]
         for name in names:
@@ -189,23 +230,15 @@ class Repository:
             before = old or "0" * len(new)
             result = self._run(["update-ref", "--end-of-options", ref, new, before])
             if result.status != 0:
-                raise self._refusal(result.errors, result)
+                raise push_refused(self.url, result.errors, result)
             return
-        words = ["push", "--porcelain", "--no-verify", "--no-signed", "--end-of-options"]
-        self._talk([*words, self._remote.url, f"{new}:{ref}"], self._refusal_of_push)
+        assert self._far is not None
+        self._far.push(new, ref, self._refusal_of_push)
 
     def _refusal_of_push(self, result: Result) -> Exception | None:
         lines = result.output.decode("utf-8", "replace").splitlines()
         refused = next((line for line in lines if line.startswith("!\t")), None)
-        return None if refused is None else self._refusal(refused + result.errors, result)
-
-    def _refusal(self, text: str, result: Result) -> Exception:
-        if _MOVED.search(text):
-            return RefMoved(shown(text))
-        message = f"the push to {self.url} was refused"
-        said = ("git said", shown(" ".join((text or str(result.status)).split())))
-        next_step = ("next", "check the write credentials and the branch rules of the repository")
-        return SourceFailed(Finding(code="GK3106", message=message, notes=(said, next_step)))
+        return None if refused is None else push_refused(self.url, refused + result.errors, result)
 
     def _local_refs(self) -> list[str]:
         words = ["for-each-ref", "--count=1000", "--format=%(refname:short)", "refs/heads"]
@@ -274,6 +307,10 @@ class Repository:
     def sizes(self, blobs: Sequence[str]) -> dict[str, int]:
         """Size in bytes of each blob, known without reading it."""
         infos = self._reader.info(list(blobs))
+        missing = [blob for blob, info in zip(blobs, infos, strict=True) if info is None]
+        if missing and self._far is not None:
+            self._far.fetch_objects(missing)
+            infos = self._reader.info(list(blobs))
         for blob, info in zip(blobs, infos, strict=True):
             if info is None:
                 raise damaged(blob, "blob")
@@ -281,7 +318,13 @@ class Repository:
 
     def read_blob(self, blob: str) -> bytes:
         """A file's bytes. Ask `sizes` first where the size is not known to be small."""
-        return self._reader.contents(blob, "blob")
+        try:
+            return self._reader.contents(blob, "blob")
+        except SourceFailed:
+            if self._far is None:
+                raise
+            self.sizes([blob])  # it may have stayed at the server
+            return self._reader.contents(blob, "blob")
 
     def read_tree(self, tree: str) -> tuple[TreeEntry, ...]:
         return self._reader.tree(tree)
@@ -313,13 +356,19 @@ class Repository:
     def _algorithm(self) -> str:
         return self._run(["rev-parse", "--show-object-format"]).output.decode().strip() or "sha1"
 
+    def _match_algorithm(self, states: Iterable[RefState]) -> None:
+        """Make an empty mirror anew in the object format of what the server announces."""
+        if any(len(s.id) != (64 if self._algorithm == "sha256" else 40) for s in states):
+            self._start_mirror_anew("sha1" if self._algorithm == "sha256" else "sha256")
+
     def _start_mirror_anew(self, algorithm: str) -> None:
         self._reader.start_anew()
         shutil.rmtree(self.git_dir)
         make_mirror(self._launch, self.git_dir, algorithm)
         self.__dict__.pop("_algorithm", None)
 
-    def _has(self, commit: str) -> bool:
+    def has(self, commit: str) -> bool:
+        """Whether a commit is here."""
         (info,) = self._reader.info([commit])
         return info is not None and info.kind == "commit"
 
@@ -328,45 +377,10 @@ class Repository:
         child = self._launch(command)
         return process.collect(child, timeout_s=_LOCAL_S, output_max=process.OUTPUT_MAX)
 
-    def _talk(
-        self, words: Sequence[str], judge: Callable[[Result], Exception | None] | None = None
-    ) -> Result:
-        """Run a command that speaks to the remote; `judge` may know a failure better."""
-        with self._lock, private_environment(self._credentials) as env:
-            command = git_command(
-                self.git_dir,
-                words,
-                protocols=[self._remote.protocol],
-                environment=env,
-                limited=True,
-            )
-            result = process.collect(
-                self._launch(command), timeout_s=self._timeout_s, output_max=process.OUTPUT_MAX
-            )
-            if result.status == 0 and not result.stopped:
-                self._failures = 0
-                return result
-            known = judge(result) if judge else None
-            if known is not None:
-                raise known
-            self._failures += 1
-            raise remote_failure(self.url, result, tries=self._failures, timeout_s=self._timeout_s)
 
-    def _ls_remote(self, ref: str) -> str:
-        words = ["ls-remote", "--quiet", "--symref", "--end-of-options", self._remote.url, ref]
-        if not ref.startswith("refs/"):
-            return self._talk(words).output.decode("utf-8", "replace")
-        return self._talk([*words, ref + "^{}"]).output.decode("utf-8", "replace")
-
-    def _list_remote(self, ref: str) -> dict[str, str]:
-        """Exactly this ref and what it peels to. (git matches patterns at the end of names.)"""
-        lines = self._ls_remote(ref).splitlines()[:_REFS_MAX]
-        pairs = (line.partition("\t") for line in lines)
-        return {
-            name: value
-            for value, _, name in pairs
-            if name in {ref, ref + "^{}"} and is_object_id(value)
-        }
+def _kept(name: str) -> str:
+    """Where a mirror keeps a ref of its remote."""
+    return "refs/gitkruise/" + name.removeprefix("refs/")
 
 
 def _launch(remote: Remote) -> Launch:

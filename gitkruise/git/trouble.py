@@ -32,6 +32,15 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], str, str, str], ...]] = (
      "run git fsck in that repository"),
 )  # fmt: skip
 _TELLING: Final = re.compile(r"(fatal|error|ssh|remote|.*denied|.*failed)\b", re.IGNORECASE)
+_MOVED: Final = re.compile(
+    r"fetch first|non-fast-forward|stale info|cannot lock ref|already exists|"
+    r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}",
+    re.IGNORECASE,
+)
+
+
+class RefMoved(Exception):
+    """The answer of a compare-and-swap. Somebody else was faster; nothing was changed."""
 
 
 def remote_failure(url: str, result: Result, *, tries: int, timeout_s: float) -> SourceFailed:
@@ -66,11 +75,7 @@ def _said(result: Result, timeout_s: float) -> str:
     if result.stopped:
         return f"more than its limit of {result.stopped} allows"
     lines = [line.strip() for line in result.errors.splitlines() if line.strip()]
-    telling = [
-        x
-        for x in lines
-        if re.match(r"(fatal|error|ssh|remote|.*denied|.*failed)\b", x, re.IGNORECASE)
-    ]
+    telling = [line for line in lines if _TELLING.match(line)]
     last = (telling or lines or [f"nothing (exit status {result.status})"])[0]
     return shown(re.sub(r"^(fatal|error): ", "", last))
 
@@ -84,3 +89,13 @@ def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
     notes.append(("unchanged", "nothing is deleted because a ref is missing"))
     message = f"{shown(ref)} is not in {url}"
     return SourceFailed(Finding(code="GK3201", message=message, notes=tuple(notes)))
+
+
+def push_refused(url: str, text: str, result: Result) -> Exception:
+    """RefMoved when somebody was faster, else GK3106. `text` is what git said."""
+    if _MOVED.search(text):
+        return RefMoved(shown(text))
+    message = f"the push to {url} was refused"
+    said = ("git said", shown(" ".join((text or str(result.status)).split())))
+    next_step = ("next", "check the write credentials and the branch rules of the repository")
+    return SourceFailed(Finding(code="GK3106", message=message, notes=(said, next_step)))

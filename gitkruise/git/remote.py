@@ -1,0 +1,150 @@
+"""The far end of a repository: its refs listed, commits and files brought here, refs pushed."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gitkruise.git import process
+from gitkruise.git.process import Credentials, Launch, Result, git_command, private_environment
+from gitkruise.git.refs import Remote, hide_password, is_object_id, is_ref
+from gitkruise.git.trouble import remote_failure
+
+TAGS: Final = "refs/tags/*"
+HEAD: Final = "HEAD"
+_REFS_MAX: Final = 10_000
+_OBJECTS_AT_ONCE: Final = 20_000
+_SYMREF: Final = re.compile(r"ref: (\S+)\tHEAD")
+# Files stay at the server until a unit asks for them; git may meet objects that are not here.
+_FILTERED: Final = ("remote.source.promisor=true", "remote.source.partialCloneFilter=blob:none")
+_FETCH: Final = (
+    "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
+    "--no-recurse-submodules",
+)  # fmt: skip
+
+
+class RefState(NamedTuple):
+    """What a ref holds (a commit, or an annotated tag), and the commit that leads to."""
+
+    id: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """Where refs stand, by full name; and the full name HEAD has, "" if that was not asked."""
+
+    refs: Mapping[str, RefState]
+    head: str = ""
+
+
+class RemoteEnd:
+    """One remote as git speaks to it, one conversation at a time. Raises SourceFailed GK31xx."""
+
+    def __init__(
+        self, remote: Remote, git_dir: Path, launch: Launch, credentials: Credentials,
+        timeout_s: float,
+    ) -> None:  # fmt: skip
+        self.url = hide_password(remote.url)
+        self._remote, self._git_dir, self._launch = remote, git_dir, launch
+        self._credentials, self._timeout_s = credentials, timeout_s
+        self._failures = 0  # in a row
+        self._lock = threading.Lock()
+
+    def announce(self, names: Collection[str]) -> Announced:
+        """Where the named refs are now. Names are full refs, TAGS and HEAD."""
+        words = ["ls-remote", "--quiet", "--symref", *_narrowed(names)]
+        patterns = [pattern for name in sorted(names) for pattern in _patterns(name)]
+        result = self.talk([*words, "--end-of-options", self._remote.url, *patterns])
+        return _announced(result.output.decode("utf-8", "replace"), names)
+
+    def fetch(self, refs: Mapping[str, str]) -> None:
+        """Bring the history of refs (or commit ids), kept here under the names they map to.
+
+        Commits and folders come, files do not where the server can leave them out.
+        """
+        kept = [f"+{name}:{here}" for name, here in sorted(refs.items())]
+        self.talk([*_FETCH, "--end-of-options", "source", *kept], settings=self._partial())
+
+    def fetch_objects(self, ids: Iterable[str]) -> None:
+        """Bring objects by id, such as the files of a commit."""
+        wanted = list(ids)
+        words = ["-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin", "source"]
+        for at in range(0, len(wanted), _OBJECTS_AT_ONCE):
+            data = "".join(f"{name}\n" for name in wanted[at : at + _OBJECTS_AT_ONCE])
+            self.talk(words, settings=self._partial(), data=data.encode())
+
+    def push(self, new: str, ref: str, judge: Callable[[Result], Exception | None]) -> None:
+        """Move `ref` to `new` as a fast-forward; `judge` may know a failure better."""
+        words = ["push", "--porcelain", "--no-verify", "--no-signed", "--end-of-options"]
+        self.talk([*words, self._remote.url, f"{new}:{ref}"], judge=judge)
+
+    def _partial(self) -> tuple[str, ...]:
+        return (f"remote.source.url={self._remote.url}", *_FILTERED)
+
+    def talk(
+        self,
+        words: Sequence[str],
+        *,
+        judge: Callable[[Result], Exception | None] | None = None,
+        settings: Sequence[str] = (),
+        data: bytes = b"",
+    ) -> Result:
+        """Run a command that speaks to the remote."""
+        options = [word for line in settings for word in ("-c", line)]
+        with self._lock, private_environment(self._credentials) as env:
+            command = git_command(
+                self._git_dir,
+                [*options, *words],
+                protocols=[self._remote.protocol],
+                environment=env,
+                limited=True,
+            )
+            result = process.collect(
+                self._launch(command),
+                data,
+                timeout_s=self._timeout_s,
+                output_max=process.OUTPUT_MAX,
+            )
+            if result.status == 0 and not result.stopped:
+                self._failures = 0
+                return result
+            known = judge(result) if judge else None
+            if known is not None:
+                raise known
+            self._failures += 1
+            raise remote_failure(self.url, result, tries=self._failures, timeout_s=self._timeout_s)
+
+
+def _narrowed(names: Collection[str]) -> list[str]:
+    """Options that let a server send branches or tags alone, where all names are such."""
+    kinds = {"--heads": "refs/heads/", "--tags": "refs/tags/"}
+    needed = [o for o, start in kinds.items() if any(name.startswith(start) for name in names)]
+    known = all(name.startswith(tuple(kinds.values())) for name in names)
+    return needed if known else []
+
+
+def _patterns(name: str) -> list[str]:
+    return [name, name + "^{}"] if name.startswith("refs/") and name != TAGS else [name]
+
+
+def _announced(text: str, names: Collection[str]) -> Announced:
+    """Exactly the refs asked for. (git matches patterns at the end of names.)"""
+    lines = text.splitlines()[:_REFS_MAX]
+    found = _SYMREF.fullmatch(lines[0]) if lines and HEAD in names else None
+    pairs = (line.partition("\t") for line in lines)
+    ids = {name: value for value, _, name in pairs if is_object_id(value)}
+    refs = {
+        name: RefState(value, ids.get(name + "^{}", value))
+        for name, value in ids.items()
+        if name in names or (TAGS in names and name.startswith("refs/tags/") and is_ref(name))
+    }
+    refs.pop(HEAD, None)
+    head = found[1] if found and is_ref(found[1]) else ""
+    if head and HEAD in ids:
+        refs[head] = RefState(ids[HEAD], ids[HEAD])
+    return Announced(refs, head)
