@@ -52,10 +52,8 @@ class Range:
 
         Build metadata has no order: of equal versions the last by name is taken.
         """
-        found = [
-            (version, tag) for tag in tags if (version := _version(tag)) and self._has(version)
-        ]
-        return max(found, key=lambda pair: (pair[0].precedence_key, pair[1]))[1] if found else None
+        found = [(version, tag) for tag in tags if (version := _version(tag)) and self._has(version)]
+        return max(found, key=lambda pair: (pair[0].truncate("prerelease"), pair[1]))[1] if found else None
 
     def _has(self, version: semantic_version.Version) -> bool:
         return any(group.has(version) for group in self._groups)
@@ -66,8 +64,23 @@ def _group(text: str) -> _Group:
     words = [_WILDCARD.sub("*", _NAMED.sub(r"\1", word)) for word in plain.split()]
     if not words:
         raise ValueError("a part of it is empty")
-    spec = semantic_version.SimpleSpec(",".join(words))
+    spec = semantic_version.SimpleSpec(",".join(_bounded(word) for word in words))
     return _Group(spec, any("-" in word for word in words))
+
+
+def _bounded(word: str) -> str:
+    """`^1.2.0-0` and `~1.2.0-0` as two bounds: the library takes the release for the upper one."""
+    if not word.startswith(("^", "~")) or "-" not in word:
+        return word
+    low = semantic_version.Version(word[1:])
+    release = low.truncate()
+    if word[0] == "^" and release.major:
+        high = release.next_major()
+    elif word[0] == "~" or release.minor:
+        high = release.next_minor()
+    else:
+        high = release.next_patch()
+    return f">={low},<{high}"
 
 
 def _version(tag: str) -> semantic_version.Version | None:

@@ -26,6 +26,11 @@ TAGS = (
         (">=1.0.0-0 <2.0.0-0", "v1.11.0-rc.1"),
         (">=1.0.0-0", "v2.1.0-rc.2"),
         ("^2.0.0-0", "v2.1.0-rc.2"),
+        ("^1.2.0-0", "v1.11.0-rc.1"),
+        ("^0.9.0-0", "v0.9.0"),
+        ("^0.0.1-0", None),
+        ("~2.0.0-0", "v2.0.0"),
+        ("~2.1.0-0", "v2.1.0-rc.2"),
         ("~1.2", "1.2.3"),
         ("~1.2.0", "1.2.3"),
         ("^1.2.0", "v1.10.0"),
@@ -50,7 +55,7 @@ def test_the_best_version_in_the_range_wins(text: str, best: str | None) -> None
 
 
 def test_of_versions_without_order_the_last_name_is_taken() -> None:
-    assert Range("*").best(["v1.0.0+b", "1.0.0+c", "v1.0.0+a"]) == "v1.0.0+b"
+    assert Range("*").best(["v1.0.0+b", "1.0.0+c", "v1.0.0+a", "v1.0.0-rc.1"]) == "v1.0.0+b"
 
 
 @pytest.mark.parametrize("text", ["", " || 1.0", "latest", ">>1.0", "1.0.0.0", "-1", "1" * 300])
