@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -16,22 +15,26 @@ from gitkruise.controller.controllers import Controllers
 from gitkruise.controller.controllers import Options as ControllerOptions
 from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound, SourceFailed
 from gitkruise.git.manifests import ParseCache
-from gitkruise.git.repo import Credentials, Repository
+from gitkruise.git.repo import Repository
 from gitkruise.git.status_branch import Identity, Notes, StatusBranch
 from gitkruise.gitops.annotate import Annotator
 from gitkruise.gitops.engine import OWN, choose_engine
 from gitkruise.gitops.intake import Reader
 from gitkruise.gitops.live import LiveView
+from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import resumed
-from gitkruise.gitops.source import SourceFollower, ref_of
+from gitkruise.gitops.source import SourceFollower
+from gitkruise.gitops.sources import open_sources, trust_sources
 from gitkruise.gitops.sync import Surroundings, UnitSync
+from gitkruise.gitops.target import ref_of
+from gitkruise.gitops.trust import Trusted
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.lease import LEASES, Lease, LeaseName
 from gitkruise.kube.transport import Transport
-from gitkruise.model.config import Config, GitSource, Reference, Sink, Unit, duration
+from gitkruise.model.config import Config, GitSource, Sink, Unit, duration
 from gitkruise.model.config import resolve_reference as resolve
 from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
@@ -66,7 +69,7 @@ class Running:
 
     live: LiveView
     units: Mapping[str, UnitSync]
-    followers: Mapping[str, SourceFollower]
+    pollings: Mapping[str, Polling]  # by source; sources of one repository share theirs
     outboxes: Mapping[str, Outbox]
     reporters: Mapping[str, Reporter]
     engine: str
@@ -91,7 +94,7 @@ async def controller(
             if running.engine == OWN:
                 jobs.append(tasks.create_task(_drive(options, running.live, transport, clock)))
             jobs += [tasks.create_task(unit.run()) for unit in running.units.values()]
-            jobs += [tasks.create_task(source.run()) for source in running.followers.values()]
+            jobs += [tasks.create_task(polling.run()) for polling in set(running.pollings.values())]
             jobs += [tasks.create_task(outbox.run()) for outbox in running.outboxes.values()]
             try:
                 yield running
@@ -113,12 +116,8 @@ async def _assemble(
     await live.discover()
     wishes: set[str] = {unit.spec.workloads.engine for unit in config.units.values()}
     engine = await choose_engine(transport, wishes or {OWN}, clock.now())
-    repositories = {}
-    for name, source in config.sources.items():
-        secrets = await _credentials(source.spec.secret_ref, source.namespace, transport)
-        repository = await asyncio.to_thread(_open, source, options.state_dir, secrets)
-        stack.callback(repository.close)
-        repositories[name] = repository
+    repositories = await open_sources(config.sources, options.state_dir, transport, stack)
+    trusts = await trust_sources(config.sources, repositories, options.state_dir, transport, clock)
     outboxes, branches = _outboxes(options, repositories, clock)
     around = Surroundings(
         live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
@@ -135,17 +134,21 @@ async def _assemble(
             files = await asyncio.to_thread(branches[sink].files)
             reporter.resume(*resumed(files, unit.id, options.cluster))
         reader = Reader(
-            repository=repositories[source_name], unit=unit, gates=options.gates, cache=cache
+            repository=repositories[source_name],
+            unit=unit,
+            gates=options.gates,
+            cache=cache,
+            trusted=trusts[source_name],
         )
         units[name], reporters[name] = UnitSync(unit, reader, around, reporter), reporter
     followers = {
-        name: _follower(name, source, repositories[name], units, clock)
+        name: _follower(name, source, repositories[name], units, trusts[name])
         for name, source in config.sources.items()
     }
     return Running(
         live=live,
         units=units,
-        followers=followers,
+        pollings=_pollings(followers, clock),
         outboxes=outboxes,
         reporters=reporters,
         engine=engine,
@@ -160,28 +163,6 @@ def _reporter(options: RunOptions, unit: Unit, source: str, clock: Clock) -> Rep
         clock,
         sinks=list(options.listeners),
         drift_shown=unit.spec.drift.mode == "detect",
-    )
-
-
-def _open(source: GitSource, state_dir: Path, credentials: Credentials) -> Repository:
-    return Repository.open(
-        source.spec.url,
-        mirrors=state_dir / "mirrors",
-        credentials=credentials,
-        timeout_s=duration(source.spec.timeout).total_seconds(),
-    )
-
-
-async def _credentials(ref: Reference | None, namespace: str, transport: Transport) -> Credentials:
-    """The Secret a source names, with Flux's key names. Raises ApiError."""
-    if ref is None:
-        return Credentials()
-    request = ApiRequest(
-        verb="get", resource=_SECRETS, namespace=ref.namespace or namespace, name=ref.name
-    )
-    data = (await transport.send(request)).body.get("data") or {}
-    return Credentials.from_secret(
-        {key: base64.b64decode(value).decode() for key, value in data.items()}
     )
 
 
@@ -229,7 +210,7 @@ def _follower(
     source: GitSource,
     repository: Repository,
     units: Mapping[str, UnitSync],
-    clock: Clock,
+    trusted: Trusted,
 ) -> SourceFollower:
     mine = [u for u in units.values() if resolve(u.unit.spec.source_ref, u.unit.namespace) == name]
 
@@ -244,11 +225,20 @@ def _follower(
     return SourceFollower(
         source,
         repository,
-        clock,
         on_commit=on_commit,
         on_problem=on_problem,
         live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
+        trusted=trusted,
     )
+
+
+def _pollings(followers: Mapping[str, SourceFollower], clock: Clock) -> dict[str, Polling]:
+    """One for each repository, under the name of each of its sources."""
+    shared: dict[Repository, list[SourceFollower]] = {}
+    for follower in followers.values():
+        shared.setdefault(follower.repository, []).append(follower)
+    made = {repository: Polling(repository, mine, clock) for repository, mine in shared.items()}
+    return {name: made[follower.repository] for name, follower in followers.items()}
 
 
 async def _drive(options: RunOptions, live: LiveView, transport: Transport, clock: Clock) -> None:

@@ -247,7 +247,7 @@ class Repository:
     def refs(self, pattern: str) -> list[str]:
         """Full names of the refs known here that match `pattern` (as for-each-ref), sorted."""
         assert pattern.startswith("refs/")
-        words = ["for-each-ref", "--count=1000", "--format=%(refname)", pattern]
+        words = ["for-each-ref", "--count=10000", "--format=%(refname)", pattern]
         return self._run(words).output.decode("utf-8", "replace").split("\n")[:-1]
 
     # -- history ------------------------------------------------------------------------------

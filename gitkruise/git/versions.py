@@ -52,8 +52,14 @@ class Range:
 
         Build metadata has no order: of equal versions the last by name is taken.
         """
-        found = [(version, tag) for tag in tags if (version := _version(tag)) and self._has(version)]
-        return max(found, key=lambda pair: (pair[0].truncate("prerelease"), pair[1]))[1] if found else None
+        found = [
+            (version, tag) for tag in tags if (version := _version(tag)) and self._has(version)
+        ]
+        return (
+            max(found, key=lambda pair: (pair[0].truncate("prerelease"), pair[1]))[1]
+            if found
+            else None
+        )
 
     def _has(self, version: semantic_version.Version) -> bool:
         return any(group.has(version) for group in self._groups)

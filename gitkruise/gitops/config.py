@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -135,6 +136,7 @@ def check_document(document: Document) -> Iterator[Finding]:
     if not errors:
         yield from _bad_durations(document, kind)
         yield from _not_yet(document, kind)
+        yield from _impossible(document) if kind == "GitSource" else ()
 
 
 @cache
@@ -212,6 +214,38 @@ def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
                 message=f"spec.{_dotted(path)}: {error}",
                 places=(document.place(("spec", *path)),),
             )
+
+
+def _impossible(document: Document) -> Iterator[Finding]:
+    """Demands on a source that nothing could meet."""
+    spec = document.obj["spec"]
+    semver = get(spec, "ref", "semver", default="")
+    if semver:
+        yield from _bad_range(document, semver)
+    verify = spec.get("verify")
+    if verify is None:
+        return
+    place = document.place(("spec", "verify"), key=True)
+    if not verify.get("secretRef"):
+        notes = (("next", "name the Secret with the trusted keys: verify.secretRef.name"),)
+        message = "verify names no keys to trust"
+        yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
+    name = get(spec, "ref", "name", default="")
+    tagged = semver or get(spec, "ref", "tag", default="") or name.startswith("refs/tags/")
+    if verify["mode"] != "head" and not tagged:
+        notes = (("next", "follow a tag with ref.tag or ref.semver, or use mode: head"),)
+        message = f"verify.mode {verify['mode']} wants a tag, and this source follows none"
+        yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
+
+
+def _bad_range(document: Document, text: str) -> Iterator[Finding]:
+    from gitkruise.git.versions import Range  # noqa: PLC0415  seldom needed
+
+    try:
+        Range(text)
+    except UsageProblem as error:
+        place = document.place(("spec", "ref", "semver"))
+        yield replace(error.findings[0], places=(place,))
 
 
 def _not_yet(document: Document, kind: str) -> Iterator[Finding]:

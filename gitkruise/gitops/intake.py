@@ -9,6 +9,7 @@ from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 from gitkruise.git.manifests import Manifests, ParseCache, read_desired
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.check import Memo, check_documents
+from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.model.change import DesiredSet
 from gitkruise.model.config import Unit
 from gitkruise.model.document import Commit
@@ -48,6 +49,7 @@ class Reader:
     gates: Gates
     cache: ParseCache
     memo: Memo = field(default_factory=dict)
+    trusted: Trusted = anything
 
     def read(self, commit: str, catalog: Catalog, before: Intake | None, looked: str) -> Intake:
         """Read, render and check the unit's path at `commit`. Raises SourceFailed.
@@ -55,6 +57,9 @@ class Reader:
         `before` is what is live, `looked` the newest commit that was read, taken or not.
         """
         info = self.repository.commit(commit)
+        flaw = self.trusted(commit)
+        if flaw is not None:
+            return Intake(commit=info, touched=info, causal=info, desired=None, findings=(flaw,))
         old, path = before.commit.id if before else "", self.unit.spec.path
         try:
             manifests = read_desired(

@@ -22,7 +22,7 @@ from gitkruise.planner.sync.steps import begin_step, observe_step
 from gitkruise.planner.sync.summary import summarize
 from gitkruise.wire.names import Obj, ObjectKey
 
-REWRITTEN: Final = "GK3204"
+REFUSED: Final = ("GK3204", "GK33")  # history that was rewritten, signatures that are not good
 # What gives way to the news that the newest commit waits for other units.
 _PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
 Sink = Callable[[UnitRecord], None]
@@ -125,12 +125,12 @@ class Reporter:
         self._problems = tuple(f for f in self._problems if f.severity != "error")
 
     def source_problem(self, finding: Finding | None) -> None:
-        """The repository cannot be read or was rewritten; None when all is well again."""
+        """What keeps us from the newest commit; None when all is well again."""
         self._source_problem = finding
         record = replace(self.record, findings=self._findings())
         if finding is None:
             self._offer(record)
-        elif finding.code == REWRITTEN:
+        elif finding.code.startswith(REFUSED):
             self._change(record, State.REJECTED, f"{finding.code}: {finding.message}")
         elif not self._rejected:
             self._change(record, self.record.state, f"{finding.code}: {finding.message}")
@@ -193,7 +193,7 @@ class Reporter:
 
     def _rejection(self) -> Finding | None:
         """What keeps the newest commit from being taken."""
-        if self._source_problem is not None and self._source_problem.code == REWRITTEN:
+        if self._source_problem is not None and self._source_problem.code.startswith(REFUSED):
             return self._source_problem
         found = self._rejected.findings if self._rejected else ()
         return next((f for f in found if f.severity == "error"), None)

@@ -50,6 +50,7 @@ class UnitSync:
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
         self._pending, self._looked = "", ""
         self._parked = ""  # a commit that waits until other units are ready
+        self._sourceless = False  # the source told of no commit, and why
         self._wake = asyncio.Event()
         self._inventory: set[ObjectKey] = set()
         self._inventory_complete = False
@@ -86,8 +87,12 @@ class UnitSync:
         return applied.id if applied else ""
 
     def source_problem(self, finding: Finding | None) -> None:
-        """The repository cannot be read or was rewritten; None when all is well again."""
+        """What keeps us from the newest commit; None when all is well again.
+
+        After a start, what was live before is kept as it is until then.
+        """
         self._reporter.source_problem(finding)
+        self._sourceless = finding is not None
         self._wake.set()
 
     def hear(self, change: StoreChange) -> None:
@@ -159,7 +164,7 @@ class UnitSync:
     async def round(self) -> datetime | None:
         """Take in what is new, do what is due, report; when to look again at the latest."""
         self._times, self._unasked = [], False
-        self._pick_up()
+        await self._pick_up()
         if self._pending:
             try:
                 await self._take_in()
@@ -191,13 +196,17 @@ class UnitSync:
         self._reporter.observed(intake, seen, plan, troubles)
         return seen, plan
 
-    def _pick_up(self) -> None:
-        """Look again at a commit that waited for others, or was refused some time ago."""
+    async def _pick_up(self) -> None:
+        """Look again at a commit that waited for others or was refused some time ago, or at the
+        one that is live, while a process that just started is not told of any."""
         if self._parked and not self._pending:
             awaits = self._judge.gate.waits_for()
             self._reporter.awaits(awaits)
             if not awaits:
                 self._pending, self._parked = self._parked, ""
+        if self._sourceless and self.intake is None and not self._pending:
+            self._sourceless = False
+            self._pending = await self._judge.known(self.live_commit)
         if self._again is not None and self._around.clock.now() >= self._again[1]:
             self._pending, self._again = self._pending or self._again[0], None
 

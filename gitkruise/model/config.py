@@ -240,7 +240,7 @@ DURATIONS: Final = {
 # Understood by the schema and not acted on by this version: giving one another value than its
 # default is refused, so that nobody believes in a guard that is not there.
 LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
-    "GitSource": {("verify",): None, ("ref", "semver"): ""},
+    "GitSource": {},
     "Unit": {
         ("render", "substitute"): None,
         ("render", "decryption"): None,

@@ -146,7 +146,6 @@ class Stage:
         self.follower = SourceFollower(
             GitSource("shop", "src", ref),
             self.repository,
-            self.clock,
             on_commit=self.unit.offer,
             on_problem=self.unit.source_problem,
             live=lambda: filter(None, [self.unit.live_commit]),

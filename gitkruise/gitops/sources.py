@@ -1,0 +1,116 @@
+"""Sources made ready from configuration: repositories that are shared, secrets, trusted keys."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.process import Credentials
+from gitkruise.git.repo import Repository
+from gitkruise.git.signatures import Signers
+from gitkruise.gitops.trust import FirstSeen, Trust, Trusted, anything
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.transport import Transport
+from gitkruise.model.config import GitSource, Reference, duration, resolve_reference
+from gitkruise.wire.request import ApiRequest, ResourceRef
+
+_SECRETS: Final = ResourceRef("", "v1", "secrets")
+
+
+async def open_sources(
+    sources: Mapping[str, GitSource], state_dir: Path, transport: Transport, stack: AsyncExitStack
+) -> dict[str, Repository]:
+    """The repository of each source; those with the same URL and credentials are one.
+
+    `stack` closes them. Raises UsageProblem, SourceFailed, or ApiError for a missing Secret.
+    """
+    opened: dict[tuple[str, Credentials], Repository] = {}
+    found: dict[str, Repository] = {}
+    for name, source in sources.items():
+        credentials = await _credentials(source, transport)
+        key = (source.spec.url, credentials)
+        if key not in opened:
+            opened[key] = await asyncio.to_thread(
+                Repository.open,
+                source.spec.url,
+                mirrors=_mirrors(state_dir, source),
+                credentials=credentials,
+                timeout_s=_patience(sources, source.spec.url),
+            )
+            stack.callback(opened[key].close)
+        found[name] = opened[key]
+    return found
+
+
+def _mirrors(state_dir: Path, source: GitSource) -> Path:
+    """What one Secret lets us read is not shown to those who have another."""
+    ref = source.spec.secret_ref
+    if ref is None:
+        return state_dir / "mirrors"
+    name = hashlib.sha256(resolve_reference(ref, source.namespace).encode()).hexdigest()[:12]
+    return state_dir / "mirrors" / name
+
+
+def _patience(sources: Mapping[str, GitSource], url: str) -> float:
+    mine = [source.spec.timeout for source in sources.values() if source.spec.url == url]
+    return max(duration(timeout).total_seconds() for timeout in mine)
+
+
+async def _credentials(source: GitSource, transport: Transport) -> Credentials:
+    """The Secret a source names, with Flux's key names."""
+    if source.spec.secret_ref is None:
+        return Credentials()
+    data, where = await _secret(source.spec.secret_ref, source.namespace, transport)
+    credentials = Credentials.from_secret(data)
+    if credentials == Credentials():
+        message = f"the Secret {where} has no credentials for git"
+        known = "username and password, bearerToken, identity and known_hosts, ca.crt, tls.crt"
+        notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
+        raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
+    return credentials
+
+
+async def _secret(
+    ref: Reference, namespace: str, transport: Transport
+) -> tuple[dict[str, str], str]:
+    """The texts of a Secret, and its `namespace/name`. Raises ApiError, UsageProblem GK7025."""
+    where = resolve_reference(ref, namespace)
+    space, _, name = where.partition("/")
+    request = ApiRequest(verb="get", resource=_SECRETS, namespace=space, name=name)
+    data = (await transport.send(request)).body.get("data") or {}
+    try:
+        texts = {
+            key: base64.b64decode(value, validate=True).decode() for key, value in data.items()
+        }
+    except (binascii.Error, UnicodeDecodeError) as error:
+        message = f"the Secret {where} has a key that is not text"
+        raise UsageProblem(Finding(code="GK7025", message=message)) from error
+    return texts, where
+
+
+async def trust_sources(
+    sources: Mapping[str, GitSource],
+    repositories: Mapping[str, Repository],
+    state_dir: Path,
+    transport: Transport,
+    clock: Clock,
+) -> dict[str, Trusted]:
+    """What each source says of a commit and the ref that leads to it, by its `verify`."""
+    found: dict[str, Trusted] = {}
+    for name, source in sources.items():
+        rules = source.spec.verify
+        if rules is None or rules.secret_ref is None:
+            found[name] = anything
+            continue
+        data, where = await _secret(rules.secret_ref, source.namespace, transport)
+        signers = Signers.from_secret(data, where)
+        seen = FirstSeen(state_dir / "seen" / name.replace("/", "."), clock.now)
+        found[name] = Trust(repositories[name], rules, signers, seen).check
+    return found

@@ -1,0 +1,164 @@
+"""Whether a commit may be read: signed as the source's `verify` demands, judged once."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+from gitkruise.errors import Finding
+from gitkruise.git.refs import shown
+from gitkruise.git.repo import Repository
+from gitkruise.git.signatures import UNCHECKED, UNSIGNED, Flaw, Signers, verify
+from gitkruise.model.config import Verify
+
+_TAG: Final = "refs/tags/"
+_REMEMBERED: Final = 10_000
+_TRIED: Final = 50
+_TAG_NAME: Final = re.compile(rb"^tag (.*)$", re.MULTILINE)
+
+
+class Trusted(Protocol):
+    """Says why a commit may not be read; None when it may. `ref` is what leads to it, if known."""
+
+    def __call__(self, commit: str, ref: str = "") -> Finding | None: ...
+
+
+def anything(commit: str, ref: str = "") -> Finding | None:
+    """Without `verify` every commit may be read."""
+    return None
+
+
+class FirstSeen:
+    """When each commit was seen first, kept in a file: one line `id seconds` each."""
+
+    def __init__(self, path: Path | None, now: Callable[[], datetime]) -> None:
+        self._path, self._now = path, now
+        self._times: dict[str, int] = {}
+        if path is not None and path.exists():
+            words = (line.split() for line in path.read_text().splitlines())
+            self._times = {w[0]: int(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}
+
+    def time(self, name: str) -> datetime:
+        """When `name` was seen first, which may be now."""
+        if name not in self._times:
+            self._times[name] = int(self._now().timestamp())
+            self._keep()
+        return datetime.fromtimestamp(self._times[name], UTC)
+
+    def newest(self, count: int) -> list[str]:
+        """The objects seen last, the newest first."""
+        return list(reversed(self._times))[:count]
+
+    def _keep(self) -> None:
+        self._times = dict(list(self._times.items())[-_REMEMBERED:])
+        if self._path is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text("".join(f"{name} {at}\n" for name, at in self._times.items()))
+        fresh.replace(self._path)
+
+
+class Trust:
+    """Judges commits of one source. Blocking, safe to share between threads."""
+
+    def __init__(
+        self, repository: Repository, rules: Verify, signers: Signers, seen: FirstSeen
+    ) -> None:
+        self._repository, self._mode, self._signers = repository, rules.mode, signers
+        self._seen = seen
+        self._verdicts: dict[str, Flaw | None] = {}
+        self._trusted: dict[str, None] = {}  # commits that passed in this process, oldest first
+        self._lock = threading.Lock()
+
+    def check(self, commit: str, ref: str = "") -> Finding | None:
+        """Why `commit` may not be read; None when it may. `ref` is what leads to it, if known.
+
+        Without one a commit may be read, too, when it is in the history of one that passed in
+        this process, or passes now after it was seen by an earlier one.
+        """
+        with self._lock:
+            if commit in self._trusted:
+                return None
+            finding = self._judge(commit, ref)
+            if finding is not None and not ref and self._in_trusted_history(commit):
+                finding = None
+            if finding is None:
+                self._trusted[commit] = None
+            return finding
+
+    def _judge(self, commit: str, ref: str) -> Finding | None:
+        finding = self._head(commit) if self._mode != "tag" else None
+        return finding or (self._tag(commit, ref) if self._mode != "head" else None)
+
+    def _in_trusted_history(self, commit: str) -> bool:
+        for later in [*reversed(self._trusted), *self._seen.newest(_TRIED)]:
+            if later == commit or not self._repository.has(later):
+                continue
+            leads = self._repository.is_ancestor(commit, later)
+            if leads and (later in self._trusted or self._judge(later, "") is None):
+                return True
+        return False
+
+    def _verdict(self, kind: str, name: str, commit: str) -> Flaw | None:
+        if name not in self._verdicts:
+            at = self._seen.time(commit)
+            self._verdicts[name] = verify(self._repository, kind, name, self._signers, at)
+        return self._verdicts[name]
+
+    def _head(self, commit: str) -> Finding | None:
+        flaw = self._verdict("commit", commit, commit)
+        return self._finding(f"commit {commit[:7]}", flaw, commit) if flaw else None
+
+    def _tag(self, commit: str, ref: str) -> Finding | None:
+        """The tag that leads to the commit must be good; without `ref` any tag that does may."""
+        names = [ref] if ref else self._repository.tags()
+        known = [name for name in names if name.startswith(_TAG) and self._leads(name, commit)]
+        findings = [self._one_tag(name, commit) for name in known]
+        if None in findings:
+            return None
+        missing = Flaw(UNSIGNED, "has no tag that is signed")
+        return findings[0] if findings else self._finding(f"commit {commit[:7]}", missing, commit)
+
+    def _leads(self, name: str, commit: str) -> bool:
+        return self._repository.resolve(name) == commit
+
+    def _one_tag(self, ref: str, commit: str) -> Finding | None:
+        tag, short = self._repository.tag_object(ref), ref.removeprefix(_TAG)
+        what = f"tag {shown(short, 80)} of commit {commit[:7]}"
+        if not tag:
+            return self._finding(what, Flaw(UNSIGNED, "is not signed"), commit)
+        named = _TAG_NAME.search(self._repository.raw(tag, "tag").partition(b"\n\n")[0])
+        if named is None or named[1].decode("utf-8", "replace") != short:
+            # A good tag under another name would let an old release pass for a new one.
+            text = "holds a tag that was made under another name"
+            return self._finding(what, Flaw(UNCHECKED, text), commit)
+        flaw = self._verdict("tag", tag, commit)
+        return self._finding(what, flaw, commit) if flaw else None
+
+    def _finding(self, what: str, flaw: Flaw, commit: str) -> Finding:
+        signers = self._signers
+        by = self._repository.commit(commit).author
+        notes = [("key", flaw.key)] if flaw.key else []
+        notes += [
+            (
+                "by",
+                f"{by}, as it says itself; trusted keys: {signers.count} (Secret {signers.where})",
+            ),
+            ("unchanged", "what runs stays as it is; nothing of this commit was read"),
+            ("next", _NEXT[flaw.code].format(secret=signers.where)),
+        ]
+        return Finding(code=flaw.code, message=f"{what} {flaw.text}", notes=tuple(notes))
+
+
+_NEXT: Final = {
+    "GK3301": "if this key is right, add it to the Secret {secret} and start again",
+    "GK3302": "sign it: git commit --amend --no-edit -S, or git tag -s, and push again",
+    "GK3303": "find out who changed it; sign it anew if that was right",
+    "GK3304": "sign it anew with a key that is in force, and push again",
+    "GK3305": "sign it anew with SSH or OpenPGP, and push again",
+}
