@@ -15,6 +15,18 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], str, str, str], ...]] = (
                 r"no matching host key", re.IGNORECASE),
      "GK3020", "the host key of {url} is not one we trust",
      "compare the fingerprint with the server's, then put its line into known_hosts"),
+    (re.compile(r"certificate verification failed|ssl certificate problem|"
+                r"no alternative certificate|certificate subject name|"
+                r"does not match target host name", re.IGNORECASE),
+     "GK3021", "the certificate of the git remote {url} is not one we trust",
+     "put the authority that signed it into the key ca.crt of this source's secret"),
+    (re.compile(r"certificate required|bad certificate|unknown ca\b|handshake failure",
+                re.IGNORECASE),
+     "GK3022", "the git remote {url} wants a certificate of ours that it trusts",
+     "put tls.crt and tls.key into this source's secret"),
+    (re.compile(r"error: 429|too many requests|rate limit", re.IGNORECASE),
+     "GK3107", "the git remote {url} says that we ask too often",
+     "give this source a longer interval, and a Receiver for its web hooks"),
     (re.compile(r"authentication failed|could not read (username|password)|permission denied|"
                 r"terminal prompts disabled|invalid credentials|error: 40[13]", re.IGNORECASE),
      "GK3102", "the git remote {url} does not accept our credentials",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from gitkruise.errors import Finding, Reported, SourceFailed
 from gitkruise.git.repo import Repository
@@ -62,7 +63,7 @@ class SourceFollower:
     def _judge(self, target: Target) -> Finding | None:
         """Why a tip is not handed on. Blocking."""
         try:
-            return self._rewritten(target) or self._trusted(target.commit, target.ref)
+            return self._rewritten(target) or self._untrusted(target)
         except Reported as error:
             return error.findings[0]
 
@@ -74,6 +75,15 @@ class SourceFollower:
         if problem is not None:
             log.warning("%s: %s", self.source.name, problem)
         self._on_problem(problem)
+
+    def _untrusted(self, target: Target) -> Finding | None:
+        finding = self._trusted(target.commit, target.ref)
+        if finding is None:
+            return None
+        live = " and ".join(sorted({commit[:7] for commit in self._live()}))
+        stays = f"{live} stays live" if live else "nothing was live yet"
+        unchanged = ("unchanged", f"{stays}; nothing of this commit was read")
+        return replace(finding, notes=(*finding.notes[:-1], unchanged, finding.notes[-1]))
 
     def _rewritten(self, target: Target) -> Finding | None:
         """GK3204 when a commit the cluster stands on is no longer in the ref's history.

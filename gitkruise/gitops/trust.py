@@ -145,11 +145,8 @@ class Trust:
         by = self._repository.commit(commit).author
         notes = [("key", flaw.key)] if flaw.key else []
         notes += [
-            (
-                "by",
-                f"{by}, as it says itself; trusted keys: {signers.count} (Secret {signers.where})",
-            ),
-            ("unchanged", "what runs stays as it is; nothing of this commit was read"),
+            ("trusted keys", f"{signers.count}, from Secret {signers.where}"),
+            ("author", f"{by}, as the commit says itself"),
             ("next", _NEXT[flaw.code].format(secret=signers.where)),
         ]
         return Finding(code=flaw.code, message=f"{what} {flaw.text}", notes=tuple(notes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
@@ -80,6 +81,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     root = ""
     token = ""
+    asked: list[str]
 
     def log_message(self, *_: object) -> None:
         return
@@ -91,6 +93,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._serve(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
     def _serve(self, body: bytes) -> None:
+        self.asked.append(f"{self.command} {self.path}")
         if self.token and self.headers.get("Authorization") != self.token:
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
@@ -122,14 +125,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve(root: Path, authorization: str = "") -> Iterator[str]:
-    """Serve the repositories below `root` over http on loopback; the base URL."""
-    handler = type("Handler", (_Handler,), {"root": str(root), "token": authorization})
+def serve(
+    root: Path, authorization: str = "", *, tls: ssl.SSLContext | None = None,
+    asked: list[str] | None = None,
+) -> Iterator[str]:  # fmt: skip
+    """Serve the repositories below `root` on loopback; the base URL. `asked` gets the requests."""
+    told = {"root": str(root), "token": authorization, "asked": [] if asked is None else asked}
+    handler = type("Handler", (_Handler,), told)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            protocol = "http" if tls is None else "https"
+            yield f"{protocol}://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
             thread.join()

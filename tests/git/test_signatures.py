@@ -42,9 +42,9 @@ class Yard:
         self.repository = Repository.open(str(self.origin.bare))
         for name in ("bo", "gina"):
             self.ids[f"changed {name}"] = self.changed(self.ids[name])
-        for name, how in {"bo-tag": {"ssh": folder / "bo"}, "gina-tag": {"who": "gina"}}.items():
-            gpg = self.gpg if "who" in how else None
-            sign(self.origin, "tag", "-s", "-m", "x", name, gpg=gpg, **how)  # type: ignore[arg-type]  # one table for both
+        words = ("tag", "-s", "-m", "x")
+        sign(self.origin, *words, "bo-tag", ssh=folder / "bo")
+        sign(self.origin, *words, "gina-tag", gpg=self.gpg, who="gina")
         run_git(self.origin.work, "tag", "-a", "-m", "x", "plain-tag")
         run_git(self.origin.work, "push", "--quiet", "origin", "--tags")
 

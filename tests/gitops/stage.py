@@ -26,6 +26,7 @@ from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import resumed
 from gitkruise.gitops.source import SourceFollower
 from gitkruise.gitops.sync import Surroundings, UnitSync
+from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import ManualClock
 from gitkruise.model.config import GitRef, GitSource, GitSourceSpec, Reference, Unit, UnitSpec
@@ -120,6 +121,8 @@ class Stage:
         self.spec = msgspec.convert({"sourceRef": {"name": "src"}, **spec}, UnitSpec)
         self.offered: list[UnitRecord] = []
         self.allow_force_push = False
+        self.ref = GitRef(branch="main")
+        self.trusted: Callable[[Repository], Trusted] = lambda _: anything
         self._opened: list[Repository] = []
         self.start_over()
 
@@ -137,10 +140,11 @@ class Stage:
             live=self.live, clock=self.clock, cluster="test", gates=Gates(), engine="own"
         )
         self.annotator = Annotator(self.live)
+        self.trust = self.trusted(self.repository)
         self.unit, self.reporter = self.add_unit(UNIT, self.spec)
         ref = GitSourceSpec(
             url=str(self.origin.bare),
-            ref=GitRef(branch="main"),
+            ref=self.ref,
             allow_force_push=self.allow_force_push,
         )
         self.follower = SourceFollower(
@@ -149,6 +153,7 @@ class Stage:
             on_commit=self.unit.offer,
             on_problem=self.unit.source_problem,
             live=lambda: filter(None, [self.unit.live_commit]),
+            trusted=self.trust,
         )
 
     def add_unit(self, name: str, spec: UnitSpec) -> tuple[UnitSync, Reporter]:
@@ -158,7 +163,13 @@ class Stage:
         shown = spec.drift.mode == "detect"
         reporter = Reporter(unit, "test", "main", self.clock, sinks=[*sinks], drift_shown=shown)
         reporter.resume(*resumed(self.branch.files(), name, "test"))
-        reader = Reader(repository=self.repository, unit=unit, gates=Gates(), cache=ParseCache())
+        reader = Reader(
+            repository=self.repository,
+            unit=unit,
+            gates=Gates(),
+            cache=ParseCache(),
+            trusted=self.trust,
+        )
         return UnitSync(unit, reader, self.around, reporter), reporter
 
     # Playing --------------------------------------------------------------------------------
