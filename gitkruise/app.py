@@ -24,7 +24,7 @@ from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import resumed
-from gitkruise.gitops.source import SourceFollower
+from gitkruise.gitops.source import SourceFollower, Terms
 from gitkruise.gitops.sources import open_sources, trust_sources
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.target import ref_of
@@ -139,6 +139,7 @@ async def _assemble(
             gates=options.gates,
             cache=cache,
             trusted=trusts[source_name],
+            ignore=tuple(config.sources[source_name].spec.ignore.splitlines()),
         )
         units[name], reporters[name] = UnitSync(unit, reader, around, reporter), reporter
     followers = {
@@ -228,7 +229,7 @@ def _follower(
         on_commit=on_commit,
         on_problem=on_problem,
         live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
-        trusted=trusted,
+        terms=Terms(trusted, tuple(unit.unit.spec.path for unit in mine)),
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.errors import Finding, InvalidManifests, Place
 from gitkruise.git.documents import LIMITS, Parsed, too_large
+from gitkruise.git.ignore import Ignored
 from gitkruise.git.parse_cache import ParseCache
 from gitkruise.git.refs import shown
 from gitkruise.git.render import KUSTOMIZATION_NAMES, Renderer
@@ -23,7 +24,6 @@ FILES_MAX: Final = 10_000
 BYTES_MAX: Final = 64 << 20
 DOCUMENTS_MAX: Final = 20_000
 FINDINGS_SHOWN: Final = 20
-IGNORE_FILES: Final = (".gitkruiseignore", ".sourceignore")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _BACKUP_ENDINGS: Final = ("~", ".bak", ".orig", ".swp", ".tmp", "#")
 _OURS: Final = "gitkruise.io"
@@ -78,6 +78,7 @@ def read_desired(
 ) -> Manifests:
     """The objects at `path`: read as they are (kind plain) or rendered (kustomize).
 
+    `ignore` are lines as in an ignore file at the repository's root, which have the last word.
     `auto` renders where the path has a kustomization. Problems are findings; call `checked()` to
     refuse them. Raises SourceFailed (GK3202: no such path) and InvalidManifests for what stops the
     reading itself (GK9020, and all that goes wrong in rendering).
@@ -92,6 +93,7 @@ def read_desired(
         tree, inputs = rendered.tree, rendered.folders
         reading.take(rendered.parsed)
     else:
+        tree, inputs = reading.ignored.digest(tree), (where, *reading.ignored.files())
         reading.read()
     return Manifests(
         commit=commit,
@@ -103,15 +105,6 @@ def read_desired(
         findings=tuple(reading.findings),
         skipped=tuple(reading.skipped),
     )
-
-
-def _ignored(lines: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a path (a folder's ends in a slash) is left out by lines as in a .gitignore."""
-    if not lines:
-        return lambda _: False
-    import pathspec  # noqa: PLC0415  slow to import, and seldom needed
-
-    return pathspec.GitIgnoreSpec.from_lines(lines).match_file
 
 
 class _Reading:
@@ -127,7 +120,7 @@ class _Reading:
         self.findings: list[Finding] = []
         self.skipped: list[str] = []
         self._repository, self._commit, self._path = repository, commit, path
-        self._ignored = _ignored([*self._ignore_lines(), *ignore])
+        self.ignored = Ignored(repository, commit, path, ignore)
 
     def has_kustomization(self) -> bool:
         return any(self._find(name) for name in KUSTOMIZATION_NAMES)
@@ -136,13 +129,6 @@ class _Reading:
         below = f"{self._path}/{name}" if self._path else name
         entry = self._repository.find(self._commit, below)
         return entry if entry and entry.is_file else None
-
-    def _ignore_lines(self) -> Iterator[str]:
-        for name in IGNORE_FILES:
-            entry = self._find(name)
-            if entry:
-                text = self._repository.read_blob(entry.id).decode("utf-8", "replace")
-                yield from text.splitlines()
 
     def read(self) -> None:
         """Read every manifest below the path as it is."""
@@ -178,13 +164,10 @@ class _Reading:
 
     def _enter(self, folder: str) -> bool:
         name = folder.rpartition("/")[2]
-        return not name.startswith(".") and not self._ignored(self._inside(folder) + "/")
-
-    def _inside(self, path: str) -> str:
-        return path[len(self._path) + 1 :] if self._path else path
+        return not name.startswith(".") and folder + "/" not in self.ignored
 
     def _wanted(self, entry: TreeEntry) -> bool:
-        if self._ignored(self._inside(entry.path) or entry.path):
+        if entry.path in self.ignored:
             return False
         trouble = entry_trouble(entry)
         if trouble is not None:

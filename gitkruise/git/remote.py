@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from gitkruise.git import process
 from gitkruise.git.process import Credentials, Launch, Result, git_command, private_environment
 from gitkruise.git.refs import Remote, hide_password, is_object_id, is_ref
-from gitkruise.git.trouble import remote_failure
+from gitkruise.git.trouble import push_refused, remote_failure
 
 TAGS: Final = "refs/tags/*"
 HEAD: Final = "HEAD"
@@ -78,10 +78,15 @@ class RemoteEnd:
             data = "".join(f"{name}\n" for name in wanted[at : at + _OBJECTS_AT_ONCE])
             self.talk(words, settings=self._partial(), data=data.encode())
 
-    def push(self, new: str, ref: str, judge: Callable[[Result], Exception | None]) -> None:
-        """Move `ref` to `new` as a fast-forward; `judge` may know a failure better."""
+    def push(self, new: str, ref: str) -> None:
+        """Move `ref` to `new` as a fast-forward. Raises RefMoved, or SourceFailed GK3106."""
         words = ["push", "--porcelain", "--no-verify", "--no-signed", "--end-of-options"]
-        self.talk([*words, self._remote.url, f"{new}:{ref}"], judge=judge)
+        self.talk([*words, self._remote.url, f"{new}:{ref}"], judge=self._refusal)
+
+    def _refusal(self, result: Result) -> Exception | None:
+        lines = result.output.decode("utf-8", "replace").splitlines()
+        refused = next((line for line in lines if line.startswith("!\t")), None)
+        return None if refused is None else push_refused(self.url, refused + result.errors, result)
 
     def _partial(self) -> tuple[str, ...]:
         return (f"remote.source.url={self._remote.url}", *_FILTERED)
@@ -94,7 +99,7 @@ class RemoteEnd:
         settings: Sequence[str] = (),
         data: bytes = b"",
     ) -> Result:
-        """Run a command that speaks to the remote."""
+        """Run a command that speaks to the remote; `judge` may know a failure better."""
         options = [word for line in settings for word in ("-c", line)]
         with self._lock, private_environment(self._credentials) as env:
             command = git_command(

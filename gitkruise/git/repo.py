@@ -57,9 +57,8 @@ class Repository:
         self.git_dir = git_dir
         self.local = remote.path is not None
         self._launch = _launch(remote)
-        self._far = (
-            None if self.local else RemoteEnd(remote, git_dir, self._launch, credentials, timeout_s)
-        )
+        far = RemoteEnd(remote, git_dir, self._launch, credentials, timeout_s)
+        self._far = None if self.local else far
         self._reader = ObjectReader(
             functools.partial(self._launch, git_command(git_dir, ["cat-file", "--batch-command"]))
         )
@@ -209,15 +208,15 @@ class Repository:
             found = self._reader.peel(name)
             if found is not None:
                 return found
-        return self._abbreviated(ref) or self._refuse_ref(ref)
+        found = self._abbreviated(ref)
+        if found is None:
+            raise ref_missing(self.url, ref, self._local_refs())
+        return found
 
     def _abbreviated(self, ref: str) -> str | None:
         if not re.fullmatch(r"[0-9a-f]{7,63}", ref):
             return None
         return self._reader.peel(f"{ref}^{{commit}}")
-
-    def _refuse_ref(self, ref: str) -> str:
-        raise ref_missing(self.url, ref, self._local_refs())
 
     def push_ref(self, ref: str, new: str, *, old: str | None) -> None:
         """Move the full ref from `old` (None: it must not exist) to `new`, never forced.
@@ -233,16 +232,10 @@ class Repository:
                 raise push_refused(self.url, result.errors, result)
             return
         assert self._far is not None
-        self._far.push(new, ref, self._refusal_of_push)
-
-    def _refusal_of_push(self, result: Result) -> Exception | None:
-        lines = result.output.decode("utf-8", "replace").splitlines()
-        refused = next((line for line in lines if line.startswith("!\t")), None)
-        return None if refused is None else push_refused(self.url, refused + result.errors, result)
+        self._far.push(new, ref)
 
     def _local_refs(self) -> list[str]:
-        words = ["for-each-ref", "--count=1000", "--format=%(refname:short)", "refs/heads"]
-        return self._run(words).output.decode("utf-8", "replace").split("\n")[:-1]
+        return [name.removeprefix("refs/heads/") for name in self.refs("refs/heads")]
 
     def refs(self, pattern: str) -> list[str]:
         """Full names of the refs known here that match `pattern` (as for-each-ref), sorted."""

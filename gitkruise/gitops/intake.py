@@ -50,6 +50,7 @@ class Reader:
     cache: ParseCache
     memo: Memo = field(default_factory=dict)
     trusted: Trusted = anything
+    ignore: tuple[str, ...] = ()
 
     def read(self, commit: str, catalog: Catalog, before: Intake | None, looked: str) -> Intake:
         """Read, render and check the unit's path at `commit`. Raises SourceFailed.
@@ -63,7 +64,12 @@ class Reader:
         old, path = before.commit.id if before else "", self.unit.spec.path
         try:
             manifests = read_desired(
-                self.repository, commit, path, kind=self.unit.spec.render.kind, cache=self.cache
+                self.repository,
+                commit,
+                path,
+                kind=self.unit.spec.render.kind,
+                ignore=self.ignore,
+                cache=self.cache,
             )
         except (InvalidManifests, SourceFailed) as error:
             if error.findings[0].code not in _FINAL and isinstance(error, SourceFailed):

@@ -84,7 +84,8 @@ def read_side(
     objects: list[Desired] = []
     findings: list[Finding] = []
     for unit in config.units.values():
-        got, wrong = _read_unit(repository, commit, unit, cache, (catalog, gates))
+        ignore = config.source_of(unit).spec.ignore.splitlines()
+        got, wrong = _read_unit(repository, commit, unit, (cache, ignore), (catalog, gates))
         objects += got
         findings += wrong
     return Side(commit=repository.commit(commit), objects=tuple(objects), findings=tuple(findings))
@@ -94,13 +95,14 @@ def _read_unit(
     repository: Repository,
     commit: str,
     unit: Unit,
-    cache: ParseCache,
+    reading: tuple[ParseCache, Sequence[str]],
     rules: tuple[Catalog, Gates],
 ) -> tuple[Sequence[Desired], Sequence[Finding]]:
-    catalog, gates = rules
+    (cache, ignore), (catalog, gates) = reading, rules
+    kind = unit.spec.render.kind
     try:
         manifests = read_desired(
-            repository, commit, unit.spec.path, kind=unit.spec.render.kind, cache=cache
+            repository, commit, unit.spec.path, kind=kind, ignore=ignore, cache=cache
         )
     except InvalidManifests as error:
         return (), error.findings

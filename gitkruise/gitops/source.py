@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from gitkruise.errors import Finding, Reported, SourceFailed
+from gitkruise.git.prefetch import bring_files
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.target import Target, look, ref_of
 from gitkruise.gitops.trust import Trusted, anything
@@ -16,12 +18,23 @@ from gitkruise.model.config import GitSource
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What must hold before a commit is handed on: it is `trusted` (which says what is wrong with
+    the signatures of a commit and its ref), and files below `paths` are here."""
+
+    trusted: Trusted = anything
+    paths: tuple[str, ...] = ()
+
+
+NO_TERMS: Final = Terms()
+
+
 class SourceFollower:
     """Calls `on_commit` with each new tip and `on_problem` with what keeps us from seeing one.
 
     `live` names the commits the cluster stands on: history that drops one of them is not
-    followed. A commit that was rejected, and taken back by rewriting, is nobody's loss. `trusted`
-    says what is wrong with the signatures of a commit and its ref; such a tip is not handed on.
+    followed. A commit that was rejected, and taken back by rewriting, is nobody's loss.
     """
 
     def __init__(
@@ -32,11 +45,11 @@ class SourceFollower:
         on_commit: Callable[[str], None],
         on_problem: Callable[[Finding | None], None],
         live: Callable[[], Iterable[str]],
-        trusted: Trusted = anything,
+        terms: Terms = NO_TERMS,
     ) -> None:
         self.source, self.repository = source, repository
         self._on_commit, self._on_problem, self._live = on_commit, on_problem, live
-        self._trusted = trusted
+        self._terms = terms
         self._told = ""  # the newest commit handed on
         self._problem: Finding | None = None
 
@@ -63,9 +76,12 @@ class SourceFollower:
     def _judge(self, target: Target) -> Finding | None:
         """Why a tip is not handed on. Blocking."""
         try:
-            return self._rewritten(target) or self._untrusted(target)
+            problem = self._rewritten(target) or self._untrusted(target)
+            if problem is None:
+                bring_files(self.repository, target.commit, self._terms.paths)
         except Reported as error:
             return error.findings[0]
+        return problem
 
     def _tell(self, problem: Finding | None) -> None:
         """Pass on news; the same trouble with another count of tries is none."""
@@ -77,7 +93,7 @@ class SourceFollower:
         self._on_problem(problem)
 
     def _untrusted(self, target: Target) -> Finding | None:
-        finding = self._trusted(target.commit, target.ref)
+        finding = self._terms.trusted(target.commit, target.ref)
         if finding is None:
             return None
         live = " and ".join(sorted({commit[:7] for commit in self._live()}))

@@ -69,8 +69,10 @@ async def _credentials(source: GitSource, transport: Transport) -> Credentials:
         return Credentials()
     data, where = await _secret(source.spec.secret_ref, source.namespace, transport)
     credentials = Credentials.from_secret(data)
-    if credentials == Credentials():
-        message = f"the Secret {where} has no credentials for git"
+    half = bool(credentials.certificate) != bool(credentials.key)
+    if half or credentials == Credentials():
+        lacks = "one of tls.crt and tls.key without the other" if half else "no credentials for git"
+        message = f"the Secret {where} has {lacks}"
         known = "username and password, bearerToken, identity and known_hosts, ca.crt, tls.crt"
         notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
         raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))

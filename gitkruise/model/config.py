@@ -53,6 +53,7 @@ class GitSourceSpec(_Strict, frozen=True):
     secret_ref: Reference | None = None
     verify: Verify | None = None
     allow_force_push: bool = False
+    ignore: str = ""
 
 
 class Render(_Strict, frozen=True):

@@ -24,7 +24,7 @@ from gitkruise.gitops.intake import Reader
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import resumed
-from gitkruise.gitops.source import SourceFollower
+from gitkruise.gitops.source import SourceFollower, Terms
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.gitops.writeback import Outbox
@@ -153,7 +153,7 @@ class Stage:
             on_commit=self.unit.offer,
             on_problem=self.unit.source_problem,
             live=lambda: filter(None, [self.unit.live_commit]),
-            trusted=self.trust,
+            terms=Terms(self.trust),
         )
 
     def add_unit(self, name: str, spec: UnitSpec) -> tuple[UnitSync, Reporter]:
