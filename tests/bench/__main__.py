@@ -12,6 +12,7 @@ from tests.bench import (
     idle,
     memory,
     planning,
+    polling,
     preview,
     pushes,
     startup,
@@ -29,6 +30,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "startup": startup.rows,
     "commands": commands.rows,
     "pushes": pushes.rows,
+    "polling": polling.rows,
     "idle": idle.rows,
     "canary": canary.rows,
 }
