@@ -53,6 +53,10 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
         "GK7031 no answer", "sinkRef:", "dependsOn: [{name: web, ready: phase}]\n  sinkRef:",
         "GK7031", ":16:34", "not true or false",
     ),
+    ("GK7022 range", "branch: main", "semver: newest", "GK7022", ":4:30", "newest"),
+    ("GK7023 keys", "interval: 5s", "verify: {mode: head}", "GK7023", ":4:37", "secretRef"),
+    ("GK7023 tag", "interval: 5s", "verify: {mode: tag, secretRef: {name: k}}", "GK7023", ":4:37",
+     "ref.semver"),
     ("GK7007 source", "Ref: {name: src}\n  s", "Ref: {name: x}\n  s", "GK7007", "", "shop/x"),
     ("GK7007 sink", "sinkRef: {name: out}", "sinkRef: {name: none}", "GK7007", "", "shop/out"),
     (

@@ -78,6 +78,28 @@ def test_an_unreadable_repository_changes_nothing_and_is_told_once(staged: MakeS
     assert not any(w.startswith("delete") for w in stage.wire.writes())
 
 
+def test_a_start_without_the_remote_heals_what_is_live(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+        run_git(stage.origin.bare, "update-ref", "refs/heads/kept", "refs/heads/main")
+        run_git(stage.origin.bare, "update-ref", "-d", "refs/heads/main")
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            assert stage.record.findings[0].code == "GK3201"
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest(5)
+            assert stage.get("ConfigMap", "settings")["data"] == {"mode": "fast"}
+
+    stage.play(script)
+    assert not any(w.startswith("delete") for w in stage.wire.writes())
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_rewritten_branch_stops_until_it_is_put_back(
     staged: MakeStage, *, restarted: bool
