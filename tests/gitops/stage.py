@@ -51,7 +51,7 @@ BOT: Final = Identity(name="gitkruise", email="gitkruise@localhost")
 UNIT: Final = "shop/web"
 
 
-class _Inline(ThreadPoolExecutor):
+class Inline(ThreadPoolExecutor):
     """Threads that are none: virtual time must not pass while one of them works."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -178,7 +178,7 @@ class Stage:
         """Run `script` beside the cluster."""
 
         async def main() -> None:
-            asyncio.get_running_loop().set_default_executor(_Inline())
+            asyncio.get_running_loop().set_default_executor(Inline())
             driver = Controllers(
                 EMBEDDED, WorldTransport(self.cluster), self.world.catalog, self.clock
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from gitkruise.gitops.source import SourceFollower
 from gitkruise.gitops.target import Target, look
 from gitkruise.kube.clock import ManualClock
 from gitkruise.model.config import GitRef, GitSource, GitSourceSpec
+from gitkruise.sandbox.live import alongside
 from tests.git.repos import Origin, make_origin, run_git, serve
-from tests.gitops.stage import MakeStage, config_map, documents
+from tests.gitops.stage import Inline, MakeStage, config_map, documents
 from tests.worlds import START
 
 
@@ -148,6 +150,48 @@ def _conversations(asked: list[str]) -> int:
 )
 def test_pauses_grow_while_nothing_answers(failures: int, interval: int, pause: int) -> None:
     assert pause_after(failures, timedelta(seconds=interval)) == timedelta(seconds=pause)
+
+
+def _looks(polling: Polling, clock: ManualClock, seconds: float) -> None:
+    """Let it poll by itself for so long."""
+
+    async def script() -> None:
+        asyncio.get_running_loop().set_default_executor(Inline())
+        async with alongside(polling.run()):
+            await clock.sleep(seconds)
+
+    clock.run(script())
+
+
+def _quiet(repository: Repository) -> SourceFollower:
+    return SourceFollower(
+        source(branch="main"), repository, on_commit=lambda _: None, on_problem=lambda _: None,
+        live=lambda: (),
+    )  # fmt: skip
+
+
+def test_a_server_is_asked_every_interval(tmp_path: Path) -> None:
+    make_origin(tmp_path).commit({"a": "1"})
+    asked: list[str] = []
+    clock = ManualClock(START)
+    with (
+        serve(tmp_path, asked=asked) as base,
+        Repository.open(f"{base}/origin.git", mirrors=tmp_path / "m", protocols={"http"}) as far,
+    ):
+        _looks(Polling(far, [_quiet(far)], clock), clock, 32)
+    looks = _conversations(asked) - 1  # one of them is a fetch
+    assert 6 <= looks <= 8  # one at once, and then every 4.5 s to 5.5 s
+
+
+def test_a_silent_server_is_asked_ever_less(tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    url = "http://127.0.0.1:9/origin.git"
+    with Repository.open(url, mirrors=tmp_path, protocols={"http"}) as far:
+        _looks(Polling(far, [_quiet(far)], clock), clock, 1000)
+        with pytest.raises(Reported) as caught:
+            far.tip("main")
+    tries = dict(caught.value.findings[0].notes)["git said"].rpartition(", ")[2]
+    assert 10 <= int(tries.split()[0]) <= 13  # 1 s, 2 s, 4 s, … 300 s, 300 s
 
 
 def test_releases_are_followed_wherever_they_were_made(staged: MakeStage) -> None:
