@@ -163,7 +163,6 @@ def _reporter(options: RunOptions, unit: Unit, source: str, clock: Clock) -> Rep
         source,
         clock,
         sinks=list(options.listeners),
-        drift_shown=unit.spec.drift.mode == "detect",
     )
 
 

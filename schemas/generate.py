@@ -43,7 +43,7 @@ PUBLISHED: Final = {
 INSTALLED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
 KEPT: Final = (
     "description", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",
-    "minItems", "maxItems",
+    "minItems", "maxItems", "minProperties",
 )  # fmt: skip
 RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 QUANTITY_TEXT: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"

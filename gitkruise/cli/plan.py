@@ -268,7 +268,7 @@ async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Ma
         spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
         world = await live_world(chosen.transport, catalog, spaces, wishes.gates)
         live = {d.key: obj for d in target.objects if (obj := world.get(d.key)) is not None}
-        changes = with_live(changes, target.objects, live, catalog)
+        changes = with_live(changes, target.objects, live, catalog, target.ignore)
         now = chosen.clock.now()
         forecast, unplayed = play(world, changes, target.objects, catalog, now, wishes.gates)
         preview = Preview(changes=changes, forecast=forecast, live=True, unplayed=unplayed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from gitkruise.gitops.replacing import cannot_change, immutable, replaceable
 from gitkruise.gitops.veil import veil
 from gitkruise.gitops.webhookless import dialect_of
 from gitkruise.kube.transport import Transport
-from gitkruise.model.change import Desired
+from gitkruise.model.change import Change, Desired
 from gitkruise.model.config import Unit
 from gitkruise.model.settings import Gates
 from gitkruise.planner.sync.autoscale import sized_as
@@ -41,7 +41,7 @@ from gitkruise.planner.sync.marks import (
 )
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.paths import get
+from gitkruise.wire.paths import get, put
 from gitkruise.wire.request import APPLY_PATCH, JSON, ApiRequest
 
 _NAMESPACE: Final = GroupKind("", "Namespace")
@@ -92,19 +92,24 @@ class Applier:
         live: dict[ObjectKey, Obj],
         catalog: Catalog,
         *,
+        take: Collection[ObjectKey] = (),
         dry_run: bool = False,
         overtaken: Callable[[], bool] = lambda: False,
     ) -> list[Sent]:
         """Apply `objects`, up to the unit's concurrency at once; one Sent each, in order.
 
-        What has not gone out when `overtaken` becomes true is not sent: its Sent says nothing.
-        Raises ClusterFailed when the cluster does not answer at all.
+        Those in `take` by force, for git may take over what differs in their `live` version: the
+        request holds for that version only. What has not gone out when `overtaken` becomes true
+        is not sent: its Sent says nothing. Raises ClusterFailed when the cluster does not answer
+        at all.
         """
         async with asyncio.TaskGroup() as tasks:
             sent = [
                 tasks.create_task(
                     self._in_turn(
-                        self._one(d, live.get(d.key), catalog, dry_run=dry_run), d, overtaken
+                        self._one(d, live.get(d.key), catalog, take=d.key in take, dry_run=dry_run),
+                        d,
+                        overtaken,
                     )
                 )
                 for d in objects
@@ -120,7 +125,9 @@ class Applier:
         work.close()
         return Sent(desired=d)
 
-    async def _one(self, d: Desired, live: Obj | None, catalog: Catalog, *, dry_run: bool) -> Sent:
+    async def _one(
+        self, d: Desired, live: Obj | None, catalog: Catalog, *, take: bool, dry_run: bool
+    ) -> Sent:
         dialect = dialect_of(d, catalog)
         if dialect is None:
             return Sent(desired=d, finding=_not_served(d, catalog), retry=True)
@@ -141,10 +148,24 @@ class Applier:
         if create_only(d.obj):
             params = {k: v for k, v in request.params.items() if k != "force"}
             request = replace(request, verb="create", name="", content_type=JSON, params=params)
-        sent = await self._attempt(d, request)
+        if take and live is not None and self._unit.spec.apply.conflicts == "owned":
+            sent = await self._take_over(d, request, live)
+        else:
+            sent = await self._attempt(d, request)
         if sent.reply is not None and live is None and request.verb == "patch" and not dry_run:
             sent = await self._taken_over(sent, request)
         return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
+
+    async def _take_over(self, d: Desired, request: ApiRequest, live: Obj) -> Sent:
+        """One request where asking first would make two; asked all the same when it comes late."""
+        version = ("metadata", "resourceVersion")
+        exact = put(request.body, version, get(live, *version))
+        forced = replace(request, body=exact, params={**request.params, "force": "true"})
+        try:
+            reply = await self._transport.send(forced)
+        except ApiError:
+            return await self._attempt(d, request)
+        return Sent(desired=d, reply=reply.body)
 
     def _body(self, d: Desired, live: Obj | None) -> Obj:
         """Content that did not change keeps its commit and place: no write for a new HEAD."""
@@ -198,6 +219,12 @@ class Applier:
 def _ours(manager: str, field: str) -> bool:
     """Whether git may take a field from `manager`; a size that no autoscaler sets now it may."""
     return manager.startswith(_KNOWN_TOOLS) or (field, manager) == (_SIZE, _SIZER)
+
+
+def left_by_tools(change: Change) -> bool:
+    """Whether all that differs is owned by tools that git may take over from, or by nobody."""
+    managers = {manager for field in change.fields for manager, _ in field.owners}
+    return bool(managers) and all(manager.startswith(_KNOWN_TOOLS) for manager in managers)
 
 
 def _managers(details: StatusDetails) -> set[str]:

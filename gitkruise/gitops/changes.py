@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from gitkruise.admission.conversion import convert
-from gitkruise.model.change import Change, ChangeKind, Desired
+from gitkruise.kube.codec import encode
+from gitkruise.model.change import Change, ChangeKind, Desired, IgnoreRule, Live
 from gitkruise.model.cloneset import CLONESET
-from gitkruise.planner.sync.differ import all_differences, owned_differences
+from gitkruise.planner.sync.differ import all_differences
+from gitkruise.planner.sync.drift import differences, ignored_paths
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.paths import get
 
 
 def changes_between(
@@ -45,8 +49,12 @@ def with_live(
     target: Sequence[Desired],
     live: Mapping[ObjectKey, Obj],
     catalog: Catalog,
+    ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = MappingProxyType({}),
 ) -> tuple[Change, ...]:
-    """`changes` with what a sync would correct as well: fields that differ in the cluster."""
+    """`changes` with what a sync would correct as well: fields that differ in the cluster.
+
+    `ignore` holds the rules of each object's unit.
+    """
     wanted = {d.key: d for d in target}
     out = []
     for change in changes:
@@ -54,9 +62,12 @@ def with_live(
         if d is None or change.kind is not ChangeKind.UNCHANGED or change.key not in live:
             out.append(change)
             continue
-        kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
         there = convert(live[d.key], d.version)
-        fields = owned_differences(d.obj, there, kind.schema if kind else None)
+        managers = encode(get(there, "metadata", "managedFields", default=()))
+        seen = Live(obj=there, ready=True, managed=managers)
+        found = differences(d, seen, catalog, {})
+        passed = ignored_paths(d, seen, found, ignore.get(d.key, ()))
+        fields = tuple(field for field in found if field.path not in passed)
         drifted = replace(
             change, kind=ChangeKind.CONFIGURE, fields=fields, before=there, drift=True
         )

@@ -30,6 +30,7 @@ from gitkruise.model.config import (
     resolve_reference,
 )
 from gitkruise.model.document import Document
+from gitkruise.planner.sync.marks import APPROVE
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import parse_duration
 
@@ -84,7 +85,8 @@ def make_config(documents: list[Document], directory: Path) -> Config:
             spec = decode_spec(_absolute(document, directory))
             made = _CLASSES[kind](namespace, name, spec)
             if isinstance(made, Unit):
-                made = msgspec.structs.replace(made, origin=document)
+                mark = get(document.obj, "metadata", "annotations", APPROVE, default="")
+                made = msgspec.structs.replace(made, origin=document, approved=mark)
             found[kind][f"{namespace}/{name}"] = made
     config = Config(found["GitSource"], found["Unit"], found["Sink"])
     unresolved = list(_unresolved(config))

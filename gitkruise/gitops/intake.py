@@ -28,6 +28,7 @@ class Intake:
     what they ask for; `overtaken` are commits between the last one read and this one that changed
     the files and are never applied on their own. `by_cluster`: the cluster may change its mind.
     `awaits`: nothing is wrong, but these units are to be ready first.
+    `wanted` is what the commit names, whether it can be taken or not; None when that is not known.
     """
 
     commit: Commit
@@ -38,6 +39,7 @@ class Intake:
     overtaken: tuple[Commit, ...] = ()
     by_cluster: bool = False
     awaits: str = ""
+    wanted: frozenset[ObjectKey] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ class Reader:
                 desired=None,
                 findings=error.findings,
                 overtaken=overtaken,
+                wanted=frozenset() if error.findings[0].code in _FINAL else None,
             )
         touching = _touching(self.repository, old, commit, manifests.inputs)
         overtaken = self._overtaken(touching, looked or old, commit, manifests.inputs)
@@ -118,7 +121,8 @@ class Reader:
         desired = DesiredSet(commit=intake.commit, objects=tuple(objects), tree=manifests.tree)
         same = before is not None and _digests(before.desired) == _digests(desired)
         causal = before.causal if before is not None and same else intake.causal
-        return replace(intake, desired=desired, causal=causal, findings=findings)
+        wanted = frozenset(d.key for d in objects)
+        return replace(intake, desired=desired, causal=causal, findings=findings, wanted=wanted)
 
 
 def _digests(desired: DesiredSet | None) -> dict[ObjectKey, str]:

@@ -80,14 +80,6 @@ class Judge:
         told = (*intake.findings, *findings)
         return replace(intake, desired=None, findings=told, by_cluster=True)
 
-    async def known(self, commit: str) -> str:
-        """`commit`, or "" where the repository does not have it here."""
-        try:
-            here = bool(commit) and await asyncio.to_thread(self._reader.repository.has, commit)
-        except Reported:
-            return ""
-        return commit if here else ""
-
     async def follow(self, desired: DesiredSet) -> None:
         """See every kind the commit names before deciding anything about it."""
         live = self._around.live

@@ -43,7 +43,7 @@ class LiveView:
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self.transport = transport
-        self.store = Store(keep_managed_fields=False)
+        self.store = Store(managers_apart=True)
         self.catalog: Catalog = load_catalog()
         self._clock = clock
         self.autoscaled = Autoscaled(self.store)

@@ -114,7 +114,7 @@ class Observer:
                 rollout = self._patience.judge(self._rollout(seen, now), now)
                 rollouts.append(rollout)
                 states[key] = (rollout.state, rollout.message)
-                live[key] = _live(verdict.live.obj, rollout.state, rollout.message)
+                live[key] = _live(seen, verdict.live.obj, rollout.state, rollout.message)
         return Observation(live=live, states=states, rollouts=tuple(rollouts))
 
     def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
@@ -139,7 +139,7 @@ class Observer:
             state, why = State.UNKNOWN, ""  # judged by its pods
         else:
             state, why = _judged(health(obj))
-        verdict = _Verdict(state, _live(obj, state, why))
+        verdict = _Verdict(state, _live(seen, obj, state, why))
         self._judged[seen.key, version] = (seen, verdict)
         return verdict
 
@@ -170,8 +170,14 @@ class _Evidence(NamedTuple):
     revisions: tuple[Obj, ...]
 
 
-def _live(obj: Obj, state: State, why: str) -> Live:
-    return Live(obj=obj, ready=state in READY, failed=state is State.STUCK, why=why)
+def _live(seen: Seen, obj: Obj, state: State, why: str) -> Live:
+    return Live(
+        obj=obj,
+        ready=state in READY,
+        failed=state is State.STUCK,
+        why=why,
+        managed=seen.managed,
+    )
 
 
 def _judged(verdict: Health) -> tuple[State, str]:
@@ -180,16 +186,17 @@ def _judged(verdict: Health) -> tuple[State, str]:
 
 
 def object_records(
-    desired: DesiredSet, seen: Observation, drifted: frozenset[ObjectKey]
+    desired: DesiredSet, seen: Observation, standing: Sequence[Change]
 ) -> tuple[ObjectRecord, ...]:
-    """One record for every object git names, in key order."""
+    """One record for every object git names, in key order; `standing` drift is its state."""
+    drifted = {change.key: change for change in standing}
     return tuple(_record(d, seen, drifted) for d in sorted(desired.objects, key=lambda d: d.key))
 
 
-def _record(d: Desired, seen: Observation, drifted: frozenset[ObjectKey]) -> ObjectRecord:
+def _record(d: Desired, seen: Observation, drifted: Mapping[ObjectKey, Change]) -> ObjectRecord:
     state, message = seen.states.get(d.key, (State.WAITING, "not applied yet"))
     if d.key in drifted:
-        state, message = State.DRIFTED, "differs from git"
+        state, message = State.DRIFTED, _differs(drifted[d.key])
     live = seen.live.get(d.key)
     return ObjectRecord(
         key=d.key,
@@ -200,6 +207,15 @@ def _record(d: Desired, seen: Observation, drifted: frozenset[ObjectKey]) -> Obj
     )
 
 
+def _differs(change: Change) -> str:
+    """Which fields differ from git, and by whose hand."""
+    names = [".".join(map(str, field.path)) for field in change.fields]
+    managers = dict.fromkeys(owner for field in change.fields for owner, _ in field.owners[:1])
+    text = f"differs from git in {names[0]}"
+    text += f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return text + (f", changed by {', '.join(managers)}" if managers else "")
+
+
 def drift_records(changes: Sequence[Change]) -> tuple[DriftRecord, ...]:
     """One line for each drifted field; values of Secrets never leave the process."""
     return tuple(
@@ -208,6 +224,8 @@ def drift_records(changes: Sequence[Change]) -> tuple[DriftRecord, ...]:
             field=".".join(str(part) for part in field.path),
             git=_open(change.key, field.after),
             live=_open(change.key, field.before),
+            manager=field.owners[0][0] if field.owners else "",
+            written=field.owners[0][1] if field.owners else "",
         )
         for change in changes
         for field in change.fields

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -12,22 +12,28 @@ from gitkruise.git.manifests import ParseCache, read_desired
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.check import check_documents
 from gitkruise.gitops.config import make_config
-from gitkruise.model.change import Desired
+from gitkruise.gitops.ignoring import ignore_rules
+from gitkruise.model.change import Desired, IgnoreRule
 from gitkruise.model.config import Config, GitSource, GitSourceSpec, Reference, Unit, UnitSpec
 from gitkruise.model.document import Commit
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog
+from gitkruise.wire.names import ObjectKey
 
 CONFIG_FILE: Final = "gitkruise.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of the two commits of a plan: its objects over all units."""
+    """One of the two commits of a plan: its objects over all units.
+
+    `ignore` holds the rules of the object's unit about drift, for objects of units that have any.
+    """
 
     commit: Commit
     objects: tuple[Desired, ...]
     findings: tuple[Finding, ...] = ()
+    ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = field(default_factory=dict)
 
 
 def whole_repository() -> Config:
@@ -83,12 +89,20 @@ def read_side(
     cache = ParseCache()
     objects: list[Desired] = []
     findings: list[Finding] = []
+    ignore: dict[ObjectKey, Sequence[IgnoreRule]] = {}
     for unit in config.units.values():
-        ignore = config.source_of(unit).spec.ignore.splitlines()
-        got, wrong = _read_unit(repository, commit, unit, (cache, ignore), (catalog, gates))
+        lines = config.source_of(unit).spec.ignore.splitlines()
+        got, wrong = _read_unit(repository, commit, unit, (cache, lines), (catalog, gates))
         objects += got
         findings += wrong
-    return Side(commit=repository.commit(commit), objects=tuple(objects), findings=tuple(findings))
+        if rules := ignore_rules(unit.spec.drift):
+            ignore |= dict.fromkeys((d.key for d in got), rules)
+    return Side(
+        commit=repository.commit(commit),
+        objects=tuple(objects),
+        findings=tuple(findings),
+        ignore=ignore,
+    )
 
 
 def _read_unit(

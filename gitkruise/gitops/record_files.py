@@ -58,6 +58,7 @@ def record_files(record: UnitRecord) -> dict[str, bytes]:
                     "git": d.git,
                     "live": d.live,
                     "manager": d.manager,
+                    "written": d.written,
                 }
             )
             for d in record.drift

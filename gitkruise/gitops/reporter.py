@@ -39,10 +39,9 @@ class Reporter:
         clock: Clock,
         *,
         sinks: list[Sink],
-        drift_shown: bool,
     ) -> None:
         self.unit = unit
-        self._clock, self._sinks, self._drift_shown = clock, sinks, drift_shown
+        self._clock, self._sinks = clock, sinks
         self._steps: dict[ObjectKey, tuple[RolloutStep, ...]] = {}
         self._begun: dict[ObjectKey, tuple[Commit, str]] = {}
         self._problems: tuple[Finding, ...] = ()
@@ -159,9 +158,9 @@ class Reporter:
     ) -> None:
         """A round looked at everything; without a plan it was not allowed to do anything."""
         assert intake.desired is not None
-        drift = plan.drift if plan is not None and self._drift_shown else ()
+        drift = plan.standing if plan is not None else ()
         blocked = plan.blocked if plan is not None else ()
-        objects = object_records(intake.desired, seen, frozenset(c.key for c in drift))
+        objects = object_records(intake.desired, seen, drift)
         troubles = (*refused, *blocked, *self._sourceless(), *self._problems)
         state, message = unit_state(objects, plan, self._rejection(), troubles)
         if self._awaits and state in _PATIENT:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, Reported
-from gitkruise.gitops.apply import Applier, Sent, delete
+from gitkruise.gitops.apply import Applier, Sent, delete, left_by_tools
 from gitkruise.gitops.healing import Healing
+from gitkruise.gitops.ignoring import ignore_rules
 from gitkruise.gitops.intake import Intake, Reader, with_unchanged
 from gitkruise.gitops.judge import Judge, Surroundings
 from gitkruise.gitops.observe import Observation, Observer
+from gitkruise.gitops.pruning import Pruning
 from gitkruise.gitops.refusals import AGAIN, Refusals
 from gitkruise.gitops.reporter import Reporter
+from gitkruise.gitops.setbacks import Setbacks
 from gitkruise.gitops.verdicts import Verdicts
-from gitkruise.kube.limits import pause_s
 from gitkruise.kube.store import Change as StoreChange
-from gitkruise.model.change import Desired, DesiredSet, PruneRules, SyncPlan, SyncSnapshot
+from gitkruise.model.change import Desired, DesiredSet, Path, SyncPlan, SyncSnapshot
 from gitkruise.model.config import Unit, duration
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.differ import kept_differences
+from gitkruise.planner.sync.drift import Memo
 from gitkruise.planner.sync.marks import unit_label
-from gitkruise.planner.sync.plan import Memo, outdated, plan_sync
+from gitkruise.planner.sync.plan import outdated, plan_sync, respectful
 from gitkruise.wire.names import Obj, ObjectKey
 
 __all__ = ["Surroundings", "UnitSync"]
@@ -34,7 +37,6 @@ log = logging.getLogger(__name__)
 SETTLE_S, SETTLE_MAX_S = 0.02, 0.5  # news of one moment are looked at together
 LOOK: Final = timedelta(seconds=30)  # to see whether the cluster still speaks to us
 STAGES_MAX: Final = 100  # in one round; the next goes on at once
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 
 
 class UnitSync:
@@ -50,12 +52,10 @@ class UnitSync:
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
         self._pending, self._looked = "", ""
         self._parked = ""  # a commit that waits until other units are ready
-        self._sourceless = False  # the source told of no commit, and why
         self._wake = asyncio.Event()
-        self._inventory: set[ObjectKey] = set()
-        self._inventory_complete = False
-        self._settled: dict[ObjectKey, frozenset[tuple[str | int, ...]]] = {}
+        self._settled: dict[ObjectKey, frozenset[Path]] = {}
         self._refusals, self._healing = Refusals(), Healing()
+        self._ignore = ignore_rules(unit.spec.drift)
         patience = duration(unit.spec.health.no_progress_timeout)
         self._observer = Observer(around.live.store, around.engine, patience)
         self._verdicts = Verdicts(unit, self.label)
@@ -63,12 +63,12 @@ class UnitSync:
         self._watched: frozenset[ObjectKey] = frozenset()
         self._owners: frozenset[str] = frozenset()
         self._again: tuple[str, datetime] | None = None  # a commit that the cluster refused
-        self._failures = 0
-        self._unasked = False  # a commit could not be judged in this round
+        self._setbacks = Setbacks(unit.id, around.clock, reporter)
+        self._unasked = ""  # a commit that could not be judged in this round
         self._times: list[datetime] = []  # when this round wants to be followed by another
-        around.claims.listen(self._wake.set)
         self._judge.gate.listen(self._wake.set)
         reporter.listen(around.standings.hear)
+        self._pruning = Pruning(unit, reader.repository, around.claims, self._wake.set)
 
     # From outside ---------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class UnitSync:
         After a start, what was live before is kept as it is until then.
         """
         self._reporter.source_problem(finding)
-        self._sourceless = finding is not None
+        self._pruning.source_problem(finding)
         self._wake.set()
 
     def hear(self, change: StoreChange) -> None:
@@ -133,53 +133,37 @@ class UnitSync:
         try:
             wake_at = await self.round()
         except (Reported, ApiError) as error:
-            return self._failed(error)
+            return self._setbacks.failed(error)
         if not self._times:
-            self._failures = 0
+            self._setbacks.over()
         return wake_at
-
-    def _failed(self, error: Reported | ApiError) -> datetime:
-        """Tell what went wrong; when to try again."""
-        log.warning("%s: %s", self.unit.id, error)
-        if isinstance(error, Reported):
-            self._reporter.problem(error.findings)
-        else:
-            finding = Finding(
-                code="GK4102",
-                message=f"the cluster did not answer: {error.message}",
-                notes=(("unchanged", "everything live stays as it is; we go on trying"),),
-            )
-            self._reporter.problem((finding,))
-        return self._backed_off()
-
-    def _backed_off(self) -> datetime:
-        self._failures += 1
-        pause = pause_s(
-            self._failures, first_s=_FIRST_PAUSE_S, cap_s=_LONGEST_PAUSE_S, seed=self.unit.id
-        )
-        return self._around.clock.now() + timedelta(seconds=pause)
 
     # One round ------------------------------------------------------------------------------
 
     async def round(self) -> datetime | None:
         """Take in what is new, do what is due, report; when to look again at the latest."""
-        self._times, self._unasked = [], False
-        await self._pick_up()
+        self._times, self._unasked = [], ""
+        self._pick_up()
         if self._pending:
             try:
                 await self._take_in()
             except (Reported, ApiError) as error:
-                self._times.append(self._failed(error))
-                self._unasked = True
+                self._times.append(self._setbacks.failed(error))
+                self._unasked = self._pending
         news = bool(self._pending or self._parked)
         self._around.standings.busy(self.unit.id, with_news=news)
+        if self.intake is None and not self._pending and self._pruning.blind:
+            await self._go_back("")
         if self.intake is None or self.intake.desired is None:
             return self._next_look(None)
         for _ in range(STAGES_MAX):
             seen, plan = self._look(self.intake)
-            if plan is None or plan.quiet or self._pending or not await self._act(plan, seen):
+            if plan is not None and await self._approved(plan):
+                continue
+            overtaken = self._pending != self._unasked
+            if plan is None or plan.quiet or overtaken or not await self._act(plan, seen):
                 if plan is not None and not plan.waiting:
-                    await self._complete_inventory()
+                    await self._pruning.find(self._around.live, self.label)
                 return self._next_look(seen)
         return self._around.clock.now()
 
@@ -190,23 +174,22 @@ class UnitSync:
         found = self._observe(intake.desired)
         seen, bad = self._verdicts.weigh(found, intake.desired, now, present)
         plan = None if self.unit.spec.suspended else self._plan(intake.desired, seen)
-        troubles = (*bad, *self._refusals.findings, *filter(None, [self._around.live.problem()]))
+        lingers, again = self._pruning.overdue(seen.live, now)
+        self._times += [again] if again else []
+        silent = self._around.live.problem()
+        troubles = (*bad, *self._refusals.findings, *filter(None, [silent, lingers]))
         if plan is not None and plan.quiet and not self._unasked:
             self._reporter.well()
         self._reporter.observed(intake, seen, plan, troubles)
         return seen, plan
 
-    async def _pick_up(self) -> None:
-        """Look again at a commit that waited for others or was refused some time ago, or at the
-        one that is live, while a process that just started is not told of any."""
+    def _pick_up(self) -> None:
+        """Look again at a commit that waited for others, or was refused some time ago."""
         if self._parked and not self._pending:
             awaits = self._judge.gate.waits_for()
             self._reporter.awaits(awaits)
             if not awaits:
                 self._pending, self._parked = self._parked, ""
-        if self._sourceless and self.intake is None and not self._pending:
-            self._sourceless = False
-            self._pending = await self._judge.known(self.live_commit)
         if self._again is not None and self._around.clock.now() >= self._again[1]:
             self._pending, self._again = self._pending or self._again[0], None
 
@@ -221,8 +204,7 @@ class UnitSync:
     def _observe(self, desired: DesiredSet) -> Observation:
         store = self._around.live.store
         versions = {d.key: d.version for d in desired.objects}
-        self._inventory -= {k for k in self._inventory - versions.keys() if not store.seen(k)}
-        versions |= dict.fromkeys(sorted(self._inventory - versions.keys()), "")
+        versions |= dict.fromkeys(self._pruning.gone(versions, store), "")
         seen = self._observer.look(versions, self._around.clock.now())
         self._watched = frozenset(versions)
         self._owners = frozenset(r["metadata"]["uid"] for r in (x.obj for x in seen.live.values()))
@@ -231,36 +213,43 @@ class UnitSync:
     def _snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
         spec, now = self.unit.spec, self._around.clock.now()
         sized = self._around.live.autoscaled.targets()
+        newest = self._pending or self._parked or self._looked
         return SyncSnapshot(
             desired=desired,
             unit_label=self.label,
             live=seen.live,
-            inventory=frozenset(self._inventory),
-            inventory_complete=self._inventory_complete,
-            prune=PruneRules(
-                enabled=spec.prune.enabled,
-                max_delete=spec.prune.max_delete,
-                max_delete_percent=spec.prune.max_delete_percent,
-                allow_empty=spec.prune.allow_empty,
-            ),
+            inventory=frozenset(self._pruning.inventory),
+            inventory_complete=self._pruning.complete,
+            prune=self._pruning.rules,
             correct_drift=spec.drift.mode == "correct",
             settled=self._settled,
             refused=self._refusals.standing(now),
+            ignore=self._ignore,
             resting=self._healing.resting(now),
+            fought=self._healing.fought(now),
             finished=self._reporter.finished(self.intake),
             autoscaled=sized,
             replacing=frozenset(self._refusals.replacing),
             present=frozenset(self._refusals.present),
             claimed=self._around.claims.others(self.unit.id, self._watched),
+            prune_held=self._pruning.held(self.intake, newest),
+            approved=self._pruning.approved,
+            agreed=self._pruning.agreed,
         )
+
+    async def _approved(self, plan: SyncPlan) -> bool:
+        """Whether a person agreed to a deletion that the plan leaves out for want of that."""
+        commit = self._need_intake().commit.id
+        return bool(plan.asks) and await self._pruning.asked(commit, plan.asks)
 
     def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
         plan = plan_sync(self._snapshot(desired, seen), self._around.live.catalog, self._memo)
         now = self._around.clock.now()
-        again = self._healing.wake_at((change.key for change in plan.drift), now)
+        self._healing.look(plan.drift, now)
+        again = self._healing.wake_at(plan.drift, now)
         if again is not None:
             self._times.append(again)
-        return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=())
+        return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=(), standing=())
 
     async def _act(self, plan: SyncPlan, seen: Observation) -> bool:
         """Carry out a plan; whether it is worth planning again at once."""
@@ -270,14 +259,14 @@ class UnitSync:
         if plan.apply:
             assert intake.desired is not None
             await self._learn_kinds(intake.desired, plan.apply)
-            drifted = {change.key for change in plan.drift}
-            now = self._around.clock.now()
-            self._healing.corrected([d.key for d in plan.apply if d.key in drifted], now)
-            sent = await self._send(plan.apply, seen, intake.causal.id)
+            self._healing.corrected(plan.healing, self._around.clock.now())
+            theirs = {change.key for change in plan.healing if left_by_tools(change)}
+            sent = await self._send(plan.apply, seen, intake.causal.id, take=theirs)
             return self._absorb(sent, seen)
-        for key in plan.prune:
-            obj = seen.live[key].obj
-            await delete(live.transport, key, obj, live.catalog, self.unit.spec.prune.propagation)
+        findings = await self._pruning.delete(plan.prune, seen.live, live)
+        if findings:
+            self._times.append(self._setbacks.back_off())
+            self._reporter.problem(findings)
         return False
 
     async def _learn_kinds(self, desired: DesiredSet, objects: Iterable[Desired]) -> None:
@@ -292,15 +281,21 @@ class UnitSync:
         return self.intake
 
     async def _send(
-        self, objects: Sequence[Desired], seen: Observation, commit: str, *, dry_run: bool = False
+        self,
+        objects: Sequence[Desired],
+        seen: Observation,
+        commit: str,
+        *,
+        take: Collection[ObjectKey] = (),
+        dry_run: bool = False,
     ) -> list[Sent]:
         around = self._around
         where = (around.live.transport, self.unit, self.label, commit)
         sized = around.live.autoscaled.targets()
         applier = Applier(*where, gates=around.gates, autoscaled=sized)
         live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
-        kinds, stop = around.live.catalog, lambda: bool(self._pending and not dry_run)
-        return await applier.send(objects, live, kinds, dry_run=dry_run, overtaken=stop)
+        kinds, stop = around.live.catalog, lambda: self._pending != self._unasked and not dry_run
+        return await applier.send(objects, live, kinds, take=take, dry_run=dry_run, overtaken=stop)
 
     def _absorb(self, sent: Sequence[Sent], seen: Observation) -> bool:
         """Remember replies and refusals; whether everything went through."""
@@ -318,7 +313,7 @@ class UnitSync:
             elif item.finding is not None:
                 self._refusals.note(d.key, d.digest, item.finding, self._around.clock.now())
         if passing:
-            self._times.append(self._backed_off())
+            self._times.append(self._setbacks.back_off())
         self._reporter.problem(tuple(passing))
         return not passing
 
@@ -326,7 +321,7 @@ class UnitSync:
         live = self._around.live
         before = seen.live.get(desired.key)
         live.store.note_write(reply)
-        self._inventory.add(desired.key)
+        self._pruning.inventory.add(desired.key)
         self._refusals.forget(desired.key)
         kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
         node = kind.schema if kind else None
@@ -358,6 +353,7 @@ class UnitSync:
             self._parked = commit
             return
         self._looked = commit
+        self._pruning.read(intake)
         if intake.desired is not None:
             self._take(intake)
             return
@@ -365,10 +361,11 @@ class UnitSync:
         self._reporter.rejected(replace(intake, findings=with_unchanged(intake.findings, good)))
 
     async def _go_back(self, commit: str) -> None:
-        """After a start on a commit that cannot be taken: keep what was live before."""
-        good = self._reporter.record.applied
-        if good is not None and good.id != commit:
-            intake = await self._judge.read(good.id, None, "", good)
+        """After a start on what cannot be read: keep what was live before."""
+        await self._pruning.find(self._around.live, self.label)
+        good = await self._pruning.stood_on(self._around.live.store, self._reporter.record.applied)
+        if good and good != commit:
+            intake = await self._judge.read(good, None, "", None)
             if intake.desired is not None:
                 self._take(intake)
 
@@ -377,33 +374,27 @@ class UnitSync:
         self._reporter.accepted(intake, self.intake)
         if self.intake is not None and self.intake.desired is not None:
             self._before = self.intake.desired.by_key()
+            digests = {d.key: d.digest for d in intake.desired.objects}
+            moved = [k for k, d in self._before.items() if digests.get(k) != d.digest]
+            self._healing.forget(moved)
         self.intake, self._again = intake, None
         self._refusals.clear()
         keys = {d.key for d in intake.desired.objects}
         self._settled = {k: v for k, v in self._settled.items() if k in keys}
         self._memo = {k: v for k, v in self._memo.items() if k in keys}
-        self._observer.forget({*keys, *self._inventory})
-        self._around.claims.set(self.unit.id, keys)
+        self._observer.forget({*keys, *self._pruning.inventory})
+        self._pruning.taken(intake.desired)
 
     def changed(self, desired: DesiredSet) -> tuple[list[Desired], Observation]:
         """What taking `desired` would change, and what is live."""
         seen = self._observe(desired)
         snapshot = replace(self._snapshot(desired, seen), refused={})
-        return [d for d in desired.objects if outdated(d, snapshot)], seen
+        catalog = self._around.live.catalog
+        moved = [d for d in desired.objects if outdated(d, snapshot)]
+        return [respectful(d, snapshot, catalog, {}) for d in moved], seen
 
     async def try_out(
         self, objects: Sequence[Desired], seen: Observation, commit: str
     ) -> list[Sent]:
         """A dry run."""
         return await self._send(objects, seen, commit, dry_run=True)
-
-    async def _complete_inventory(self) -> None:
-        """Once a start: find what carries our label, also in kinds git names no more."""
-        if self._inventory_complete:
-            return
-        live = self._around.live
-        found = await live.scan(self.label)
-        await live.ready(live.want({key.group_kind: "" for key in found}))
-        self._inventory |= set(found)
-        self._inventory_complete = True
-        self._wake.set()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gitkruise.kube.codec import encode
 from gitkruise.kube.rawobject import RawObject, meta_of, thaw
 from gitkruise.kube.watch import (
     Apply,
@@ -36,6 +37,7 @@ class Seen:
     deleting: bool
     obj: Obj
     facts: PodFacts | None  # pods only
+    managed: bytes = b""  # metadata.managedFields as JSON, where the store remembers them
 
     def read(self) -> Obj:
         """The whole object as a plain dict; decoded on each call when it is kept as bytes."""
@@ -65,11 +67,11 @@ class Store:
     Only kinds somebody follows (`follow`) are kept.
 
     Pods that come as RawObject stay bytes; other objects lose `metadata.managedFields` unless
-    `keep_managed_fields`.
+    `keep_managed_fields`; with `managers_apart` they stay in `Seen.managed`, as bytes.
     """
 
-    def __init__(self, *, keep_managed_fields: bool = False) -> None:
-        self._keep_managed = keep_managed_fields
+    def __init__(self, *, keep_managed_fields: bool = False, managers_apart: bool = False) -> None:
+        self._keep_managed, self._managers_apart = keep_managed_fields, managers_apart
         self._kinds: dict[GroupKind, dict[str, dict[str, Seen]]] = {}
         self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, Seen]]] = {}
         self._by_uid: dict[str, ObjectKey] = {}
@@ -286,11 +288,13 @@ class Store:
 
     def _read(self, obj: Obj) -> Seen:
         meta, key = meta_of(obj), _key(obj)
-        facts = None
+        facts, managed = None, b""
         if isinstance(obj, RawObject):
             facts = pod_facts_from_bytes(obj.raw) if key.group_kind == POD else None
         else:
             facts = pod_facts(obj) if key.group_kind == POD else None
+            managers = obj["metadata"].get("managedFields") if self._managers_apart else None
+            managed = encode(managers) if managers else b""
             obj = obj if self._keep_managed else drop(obj, ("metadata", "managedFields"))
         return Seen(
             key=key,
@@ -301,6 +305,7 @@ class Store:
             deleting=meta.deletion_timestamp is not None,
             obj=obj,
             facts=facts,
+            managed=managed,
         )
 
 

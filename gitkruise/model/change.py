@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import Finding
 from gitkruise.model.document import Commit, Document
 from gitkruise.wire.names import Obj, ObjectKey
+
+Path: TypeAlias = tuple[str | int, ...]  # keys and indexes of a field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +57,15 @@ MISSING: Final = Missing()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """One field: `path` of keys and indexes; before or after may be MISSING."""
+    """One field; before or after may be MISSING.
 
-    path: tuple[str | int, ...]
+    `owners` are managers beside ours of the live field, newest first, each with its last write.
+    """
+
+    path: Path
     before: Any
     after: Any
+    owners: tuple[tuple[str, str], ...] = ()
 
 
 class ChangeKind(StrEnum):
@@ -89,6 +96,7 @@ class Live:
     ready: bool  # current, or held exactly as asked
     failed: bool = False
     why: str = ""
+    managed: bytes = b""  # metadata.managedFields as JSON, as far as it is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +107,26 @@ class PruneRules:
     max_delete: int = 10
     max_delete_percent: int = 20
     allow_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoreRule:
+    """Drift that does not count: of objects of `kind` and `name`, in fields at or below one of
+    `paths`, owned by `manager`. What is left empty holds for all."""
+
+    kind: str = ""
+    name: str = ""
+    paths: tuple[tuple[str, ...], ...] = ()
+    manager: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fight:
+    """A field that is changed each time it is put back; left alone until `until`."""
+
+    corrections: int
+    since: datetime
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +145,18 @@ class SyncSnapshot:
     inventory_complete: bool
     prune: PruneRules
     correct_drift: bool
-    settled: Mapping[ObjectKey, frozenset[tuple[str | int, ...]]] = field(default_factory=dict)
+    settled: Mapping[ObjectKey, frozenset[Path]] = field(default_factory=dict)
     refused: Mapping[ObjectKey, str] = field(default_factory=dict)  # digest the server refused
-    resting: frozenset[ObjectKey] = frozenset()  # corrected lately, not to be corrected now
     finished: bool = False  # all of this content was applied and well before: no hook is due
     autoscaled: frozenset[ObjectKey] = frozenset()  # somebody else says how many pods they have
     replacing: frozenset[ObjectKey] = frozenset()  # cannot change; to be deleted and made again
     present: frozenset[ObjectKey] = frozenset()  # somebody else's, to be made only if there is none
+    prune_held: str = ""  # why what git asks for is not known well enough to delete anything
+    approved: frozenset[str] = frozenset()  # hashes of deletions a person agreed to
+    agreed: frozenset[str] = frozenset()  # uids whose deletion was decided on before
+    ignore: tuple[IgnoreRule, ...] = ()
+    resting: Mapping[ObjectKey, frozenset[Path]] = field(default_factory=dict)  # corrected lately
+    fought: Mapping[ObjectKey, Mapping[Path, Fight]] = field(default_factory=dict)
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
 
 
@@ -137,14 +170,21 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
-    """What a sync round does: apply these now, prune those, and why the rest waits."""
+    """What a sync round does: apply these now, prune those, and why the rest waits.
+
+    `drift` is all of it; of that `healing` is put back now and `standing` left as it is for good.
+    `asks` are hashes of deletions that wait for a person's approval.
+    """
 
     apply: tuple[Desired, ...] = ()
     replace: tuple[ObjectKey, ...] = ()  # deleted now, and applied when they are gone
     prune: tuple[ObjectKey, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     drift: tuple[Change, ...] = ()
+    healing: tuple[Change, ...] = ()
+    standing: tuple[Change, ...] = ()
     blocked: tuple[Finding, ...] = ()
+    asks: frozenset[str] = frozenset()
 
     @property
     def quiet(self) -> bool:

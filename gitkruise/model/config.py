@@ -187,10 +187,13 @@ class GitSource(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
+    """`approved` is the hash of a deletion that the document's annotation agrees to."""
+
     namespace: str
     name: str
     spec: UnitSpec
     origin: Document | None = None  # where it is written
+    approved: str = ""
 
     @property
     def id(self) -> str:
@@ -246,9 +249,7 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("render", "substitute"): None,
         ("render", "decryption"): None,
         ("serviceAccountName",): "",
-        ("prune", "timeout"): "5m",
         ("prune", "deletionPolicy"): "MirrorPrune",
-        ("drift", "ignore"): [],
         ("workloads", "onPlanChange"): "warn",
         ("approval",): "never",
         ("onFailure",): "hold",

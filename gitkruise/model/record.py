@@ -86,13 +86,17 @@ class ObjectRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftRecord:
-    """One field that differs from git and is not being corrected."""
+    """One field that differs from git and is not being corrected.
+
+    `manager` is who set it, as far as managedFields tell, and `written` when it last wrote.
+    """
 
     key: ObjectKey
     field: str
     git: str
     live: str
     manager: str = ""
+    written: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Final
 from tests.bench import (
     canary,
     commands,
+    drift,
     idle,
     memory,
     planning,
@@ -31,6 +32,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "commands": commands.rows,
     "pushes": pushes.rows,
     "polling": polling.rows,
+    "drift": drift.rows,
     "idle": idle.rows,
     "canary": canary.rows,
 }

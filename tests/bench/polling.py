@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tests.bench.pushes import SETTINGS, arrival, watching
+from tests.bench.pushes import SETTINGS, WATCH, arrival, watching
 from tests.bench.timing import Row
 from tests.e2e.cluster import Cluster, sandbox
 from tests.e2e.program import gitkruise, started
@@ -63,7 +63,7 @@ def _point(shop: Shop, cluster: Cluster, base: str, authority: str) -> None:
 
 
 def _pushes(shop: Shop, cluster: Cluster) -> Iterator[float]:
-    with watching(cluster) as seen:
+    with watching(cluster, WATCH) as seen:
         for number in range(PUSHES):
             was = "5s" if number == 0 else f"{number}ms"
             shop.edit(SETTINGS, f"PAYMENT_TIMEOUT: {was}", f"PAYMENT_TIMEOUT: {number + 1}ms")

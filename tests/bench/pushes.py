@@ -42,7 +42,7 @@ def _push_often(folder: Path) -> tuple[list[float], list[float]]:
         words = gitkruise("run", "--sandbox")
         with started(words, cluster.env, shop.clone) as run:
             run.until(r"unit shop/shop state=Done")
-            with watching(cluster) as seen:
+            with watching(cluster, WATCH) as seen:
                 from_end, from_begin = [], []
                 for number in range(PUSHES):
                     was = "5s" if number == 0 else f"{number}ms"
@@ -68,10 +68,12 @@ def arrival(seen: queue.SimpleQueue[tuple[float, dict[str, Any]]], wanted: str) 
 
 
 @contextmanager
-def watching(cluster: Cluster) -> Iterator[queue.SimpleQueue[tuple[float, dict[str, Any]]]]:
-    """Events of the settings, each with the moment it arrived."""
+def watching(
+    cluster: Cluster, path: str
+) -> Iterator[queue.SimpleQueue[tuple[float, dict[str, Any]]]]:
+    """Events of a watch, each with the moment it arrived."""
     events: queue.SimpleQueue[tuple[float, dict[str, Any]]] = queue.SimpleQueue()
-    reply = cluster.open("GET", WATCH)
+    reply = cluster.open("GET", path)
 
     def read() -> None:
         try:

@@ -123,6 +123,7 @@ class Stage:
         self.allow_force_push = False
         self.ref = GitRef(branch="main")
         self.trusted: Callable[[Repository], Trusted] = lambda _: anything
+        self.approved = ""  # by the unit's annotation
         self._opened: list[Repository] = []
         self.start_over()
 
@@ -158,10 +159,9 @@ class Stage:
 
     def add_unit(self, name: str, spec: UnitSpec) -> tuple[UnitSync, Reporter]:
         namespace, _, short = name.partition("/")
-        unit = Unit(namespace, short, spec)
+        unit = Unit(namespace, short, spec, approved=self.approved)
         sinks = [self.outbox.offer, self.annotator.offer, self.offered.append]
-        shown = spec.drift.mode == "detect"
-        reporter = Reporter(unit, "test", "main", self.clock, sinks=[*sinks], drift_shown=shown)
+        reporter = Reporter(unit, "test", "main", self.clock, sinks=[*sinks])
         reporter.resume(*resumed(self.branch.files(), name, "test"))
         reader = Reader(
             repository=self.repository,

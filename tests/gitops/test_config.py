@@ -57,6 +57,9 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7023 keys", "interval: 5s", "verify: {mode: head}", "GK7023", ":4:37", "secretRef"),
     ("GK7023 tag", "interval: 5s", "verify: {mode: tag, secretRef: {name: k}}", "GK7023", ":4:37",
      "ref.semver"),
+    ("GK7003 pointer", "correct", "correct\n    ignore: [{paths: [spec/replicas]}]", "GK7003",
+     ":19:23", "spec/replicas"),
+    ("GK7003 empty rule", "correct", "correct\n    ignore: [{}]", "GK7003", ":19:14", "{}"),
     ("GK7007 source", "Ref: {name: src}\n  s", "Ref: {name: x}\n  s", "GK7007", "", "shop/x"),
     ("GK7007 sink", "sinkRef: {name: out}", "sinkRef: {name: none}", "GK7007", "", "shop/out"),
     (
@@ -110,3 +113,10 @@ def test_off_in_quotes_is_a_mode(tmp_path: Path) -> None:
     file = tmp_path / "gitkruise.yaml"
     file.write_text(GOOD.replace("mode: correct", 'mode: "off"'))
     assert load_config(file).units["shop/web"].spec.drift.mode == "off"
+
+
+def test_an_approval_is_read_from_the_unit(tmp_path: Path) -> None:
+    file = tmp_path / "gitkruise.yaml"
+    noted = "name: web, annotations: {gitkruise.io/approve: 0a1b2c3d4e5f}"
+    file.write_text(GOOD.replace("name: web", noted))
+    assert load_config(file).units["shop/web"].approved == "0a1b2c3d4e5f"

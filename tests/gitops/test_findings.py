@@ -120,3 +120,18 @@ def test_a_conflict(staged: MakeStage, golden: Callable[[str, str], None]) -> No
 
     stage.play(script)
     golden("gitops/GK2401-conflict.txt", said(stage, "GK2401"))
+
+
+def test_too_many_deletes(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
+    stage = staged()
+    keep, *rest = [config_map(name, a="b") for name in ("keep", "k1", "k2", "k3", "k4")]
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(keep, *rest, message="first")
+            await stage.rest()
+            await stage.push(keep, message="drop")
+            await stage.rest(5)
+
+    stage.play(script)
+    golden("gitops/GK2303-too-many.txt", said(stage, "GK2303"))

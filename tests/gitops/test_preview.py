@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gitkruise.gitops.changes import changes_between, with_live
 from gitkruise.gitops.preview import live_world, offline_world, play
 from gitkruise.kube.data import load_catalog
-from gitkruise.model.change import ChangeKind, Desired
+from gitkruise.model.change import ChangeKind, Desired, IgnoreRule
 from gitkruise.model.settings import Gates
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.inprocess import WorldTransport
@@ -119,3 +119,6 @@ def test_changes_say_what_git_does_and_drift_what_a_sync_would_correct() -> None
     seen = {c.key.name: c for c in with_live(found, target, drifted, CATALOG)}
     assert (seen["same"].kind, seen["same"].drift) == (ChangeKind.CONFIGURE, True)
     assert [c.path for c in seen["same"].fields] == [("spec", "replicas")]
+    rules = {key(same): [IgnoreRule(kind="CloneSet", paths=(("spec", "replicas"),))]}
+    left = {c.key.name: c for c in with_live(found, target, drifted, CATALOG, rules)}
+    assert left["same"].kind is ChangeKind.UNCHANGED

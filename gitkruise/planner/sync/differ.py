@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from gitkruise.model.change import MISSING, FieldChange
+from gitkruise.model.change import MISSING, FieldChange, Path
 from gitkruise.wire.names import Obj
 from gitkruise.wire.quantity import parse_quantity
 from gitkruise.wire.schema import Node
@@ -25,7 +25,6 @@ _SERVER_OWNED: Final = frozenset(
 )
 _QUANTITY_PARENTS: Final = frozenset({"limits", "requests", "capacity", "hard", "overhead"})
 _QUANTITY_FIELDS: Final = frozenset({"storage", "sizeLimit", "divisor"})
-Path = tuple[str | int, ...]
 
 
 def owned_differences(desired: Obj, live: Obj, node: Node | None) -> tuple[FieldChange, ...]:

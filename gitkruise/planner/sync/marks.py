@@ -18,6 +18,7 @@ PATH: Final = "gitkruise.io/path"
 DIGEST: Final = "gitkruise.io/digest"
 ROLLOUT: Final = "gitkruise.io/rollout"
 PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
+APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a deletion
 OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN})
 
 MANAGER: Final = "gitkruise"
@@ -25,10 +26,11 @@ STATUS_MANAGER: Final = "gitkruise-status"
 
 # What users of other tools may already have on their objects; a trial needs zero edits.
 _KEEP: Final[Mapping[str, tuple[str, ...]]] = {
-    "gitkruise.io/prune": ("Disabled", "Confirm"),
+    "gitkruise.io/prune": ("Disabled",),
     "kustomize.toolkit.fluxcd.io/prune": ("Disabled", "disabled"),
     "client.lifecycle.config.k8s.io/deletion": ("detach",),
 }
+_CONFIRM: Final = ("gitkruise.io/prune", "Confirm")
 _ARGO_OPTIONS: Final = "argocd.argoproj.io/sync-options"
 _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "gitkruise.io/reconcile": ("Disabled",),
@@ -131,8 +133,21 @@ def kept(obj: Obj) -> str:
     for name, values in _KEEP.items():
         if annotation(obj, name) in values:
             return f"annotation {name}: {annotation(obj, name)}"
-    options = annotation(obj, _ARGO_OPTIONS).replace(" ", "").split(",")
-    if {"Prune=false", "Prune=confirm", "Delete=false"} & set(options):
+    if {"Prune=false", "Delete=false"} & _argo_options(obj):
         return f"annotation {_ARGO_OPTIONS}"
     protection = get(obj, "metadata", "labels", _PROTECTION_LABEL, default="")
     return f"label {_PROTECTION_LABEL}: {protection}" if protection else ""
+
+
+def wants_consent(obj: Obj) -> str:
+    """Why a live object is pruned only when a person agrees; "" when it need not be asked."""
+    name, value = _CONFIRM
+    if annotation(obj, name) == value:
+        return f"annotation {name}: {value}"
+    if {"Prune=confirm", "Delete=confirm"} & _argo_options(obj):
+        return f"annotation {_ARGO_OPTIONS}"
+    return ""
+
+
+def _argo_options(obj: Obj) -> set[str]:
+    return set(annotation(obj, _ARGO_OPTIONS).replace(" ", "").split(","))

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TypeAlias
 
 from gitkruise.errors import Finding
-from gitkruise.model.change import (
-    Change,
-    ChangeKind,
-    Desired,
-    FieldChange,
-    Live,
-    SyncPlan,
-    SyncSnapshot,
-    Waiting,
-)
-from gitkruise.planner.sync.autoscale import REPLICAS
-from gitkruise.planner.sync.differ import owned_differences
+from gitkruise.model.change import Change, Desired, Live, SyncPlan, SyncSnapshot, Waiting
+from gitkruise.planner.sync.drift import Memo, drift_of, fights, ignored, parted, yielding
 from gitkruise.planner.sync.hooks import FAILURE, POST, PRE, Step, failing, hooks_step, plan_mark
 from gitkruise.planner.sync.marks import DIGEST, UNIT, annotation, create_only, untouched
 from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.planner.sync.stages import FIRST, place_of
 from gitkruise.wire.catalog import Catalog
-from gitkruise.wire.names import Obj, ObjectKey
-
-# Differences found before: of which wanted and which live object, and which.
-Memo: TypeAlias = MutableMapping[ObjectKey, tuple[Desired, Obj, tuple[FieldChange, ...]]]
+from gitkruise.wire.names import ObjectKey
 
 
 def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> SyncPlan:
@@ -45,21 +31,53 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
     effect.
     """
     memo = {} if memo is None else memo
-    drift = tuple(c for d in s.desired.objects if (c := _drift_of(d, s, catalog, memo)))
-    drifted = {change.key for change in drift} - s.resting if s.correct_drift else set()
-    heal = tuple(d for d in s.desired.objects if d.key in drifted)
-    conflicts = tuple(_shared(s))
+    plan = _healing(s, catalog, memo)
     step = next(filter(None, _steps(s)), Step())
-    if step or heal or conflicts:
-        return SyncPlan(
-            apply=(*heal, *step.apply),
-            replace=step.replace,
-            waiting=step.waiting,
-            drift=drift,
-            blocked=conflicts,
-        )
-    prunes, blocked = choose_prunes(s)
-    return SyncPlan(prune=prunes, blocked=blocked, drift=drift)
+    if step:
+        fresh = tuple(respectful(d, s, catalog, memo) for d in step.apply)
+        apply = (*plan.apply, *fresh)
+        return replace(plan, apply=apply, replace=step.replace, waiting=step.waiting)
+    if plan.apply or any(d.key in s.claimed for d in s.desired.objects):
+        return plan
+    prunes = choose_prunes(s)
+    blocked = (*plan.blocked, *prunes.findings)
+    return replace(plan, prune=prunes.now, blocked=blocked, asks=prunes.asks)
+
+
+def _healing(s: SyncSnapshot, catalog: Catalog, memo: Memo) -> SyncPlan:
+    """What drifted, what of it is put back now, and what is in the way."""
+    drift, healing, standing, heal = [], [], [], []
+    for d in s.desired.objects:
+        change = _drift_of(d, s, catalog, memo)
+        if change is None:
+            continue
+        drift.append(change)
+        back, stay = parted(change, s.resting.get(d.key, ())) if s.correct_drift else (None, change)
+        if back is not None:
+            healing.append(back)
+            kept = ignored(d, s.live[d.key], s, catalog, memo)
+            heal.append(yielding(d, (*kept, *(stay.fields if stay else ()))))
+        lasting = stay if not s.correct_drift else _fought(stay, s)
+        if lasting is not None:
+            standing.append(lasting)
+    return SyncPlan(
+        apply=tuple(heal),
+        drift=tuple(drift),
+        healing=tuple(healing),
+        standing=tuple(standing),
+        blocked=(*_shared(s), *fights(standing, s)),
+    )
+
+
+def _fought(stay: Change | None, s: SyncSnapshot) -> Change | None:
+    """The part of a resting drift that somebody insists on."""
+    return parted(stay, s.fought.get(stay.key, ()))[1] if stay is not None else None
+
+
+def respectful(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Desired:
+    """`d` as it is sent: fields that git leaves to others keep their live values."""
+    live = s.live.get(d.key)
+    return yielding(d, ignored(d, live, s, catalog, memo)) if live is not None else d
 
 
 def _steps(s: SyncSnapshot) -> Iterator[Step]:
@@ -180,27 +198,7 @@ def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Chan
         return None
     if _left_alone(d, live, s):
         return None
-    before = memo.get(d.key)
-    if before is not None and before[0] is d and before[1] is live.obj:
-        found = before[2]
-    else:
-        kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
-        found = owned_differences(d.obj, live.obj, kind.schema if kind else None)
-        memo[d.key] = (d, live.obj, found)
-    settled = s.settled.get(d.key, frozenset())
-    settled = settled | {REPLICAS} if found and d.key in s.autoscaled else settled
-    fields = tuple(change for change in found if change.path not in settled) if found else ()
-    if not fields:
-        return None
-    return Change(
-        kind=ChangeKind.CONFIGURE,
-        key=d.key,
-        before=live.obj,
-        after=d.obj,
-        fields=fields,
-        source=str(d.document),
-        drift=True,
-    )
+    return drift_of(d, live, s, catalog, memo)
 
 
 def _shared(s: SyncSnapshot) -> Iterator[Finding]:

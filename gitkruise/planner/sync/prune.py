@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import Finding
-from gitkruise.model.change import SyncSnapshot
-from gitkruise.planner.sync.marks import UNIT, kept
+from gitkruise.model.change import Live, SyncSnapshot
+from gitkruise.planner.sync.marks import APPROVE, UNIT, kept, wants_consent
+from gitkruise.planner.sync.stages import stage_of
 from gitkruise.wire.names import GroupKind, ObjectKey
 from gitkruise.wire.paths import get
+from gitkruise.wire.times import format_duration, parse_time
 
-# Deleting one of these deletes what it holds; that is never a side effect of a commit.
+TRAILER: Final = "Gitkruise-Approve"  # of a commit of the source: the hash of a deletion
+# Deleting one of these deletes what it holds; that is never a mere side effect of a commit.
 _HOLDS_DATA: Final = frozenset(
     {
         GroupKind("", "Namespace"),
@@ -24,23 +29,76 @@ _HOLDS_DATA: Final = frozenset(
 _SMALL: Final = 3  # up to this many deletes the percentage does not count
 
 
-def choose_prunes(s: SyncSnapshot) -> tuple[tuple[ObjectKey, ...], tuple[Finding, ...]]:
-    """(keys to delete now, why others stay). All or nothing above the unit's limits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prunes:
+    """What to delete now, why others stay, and hashes of deletions that want approval."""
+
+    now: tuple[ObjectKey, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    asks: frozenset[str] = frozenset()
+
+
+def choose_prunes(s: SyncSnapshot) -> Prunes:
+    """What git no longer names and may go, what others build on last.
 
     Only what carries the unit's label at this moment is the unit's to delete.
     """
-    gone = sorted(key for key in s.inventory - s.desired.by_key().keys() if _is_ours(s, key))
-    if not gone or not s.prune.enabled or not s.inventory_complete:
-        return (), ()
+    ours = {key for key in s.inventory - s.desired.by_key().keys() if _is_ours(s, key)}
+    if not ours or not s.prune.enabled or not s.inventory_complete:
+        return Prunes()
+    gone = sorted(ours, key=lambda key: (-stage_of(key.group_kind), key))
+    if s.prune_held:
+        return Prunes(findings=(_held(gone, s.prune_held),))
     if not s.desired.objects and not s.prune.allow_empty:
-        return (), (_empty(len(gone)),)
-    protected = {key: why for key in gone if (why := _protected(s, key))}
-    deletable = tuple(key for key in gone if key not in protected)
-    findings = [_kept(protected)] if protected else []
+        return Prunes(findings=(_empty(len(gone)),))
+    protected = {key: why for key in gone if (why := kept(s.live[key].obj))}
+    chosen = _within_limits(s, [key for key in gone if key not in protected])
+    return replace(chosen, findings=(_kept(protected), *chosen.findings)) if protected else chosen
+
+
+def _within_limits(s: SyncSnapshot, gone: Sequence[ObjectKey]) -> Prunes:
+    """All or nothing above the unit's limits, and what holds data never without being asked.
+
+    What a person agreed to, by the hash of exactly these objects, is deleted all the same.
+    """
+    rest = [key for key in gone if _uid(s, key) not in s.agreed]
+    asking = {key: why for key in rest if (why := _asking(s, key))}
     limit = _limit(s)
-    if len(deletable) > limit:
-        return (), (*findings, _too_many(deletable, len(s.inventory), limit))
-    return deletable, tuple(findings)
+    too_many = len(rest) - len(asking) > limit
+    doubtful = rest if too_many else list(asking)
+    mark = prune_hash(s, doubtful)
+    if not doubtful or mark in s.approved:
+        return Prunes(now=tuple(gone))
+    told = _too_many(rest, len(s.inventory), limit, mark) if too_many else _asks(asking, mark)
+    now = tuple(key for key in gone if key not in doubtful)
+    return Prunes(now=now, findings=(told,), asks=frozenset({mark}))
+
+
+def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
+    """Names one deletion: of these objects, as they live now, of this unit. 12 hex digits.
+
+    An object that is made anew under the same name is another one, so that an approval never
+    holds for more than what its author saw.
+    """
+    lines = [s.unit_label, *(f"{key} {_uid(s, key)}" for key in sorted(keys))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def lingering(
+    live: Mapping[ObjectKey, Live], wanted: Iterable[ObjectKey], now: datetime, limit: timedelta
+) -> tuple[Finding | None, datetime | None]:
+    """(what is still there `limit` after it was deleted, when the next one will be).
+
+    A deletion that waits for finalizers is somebody's unfinished work, not a success.
+    """
+    ends = {
+        key: since + limit
+        for key in sorted(live.keys() - set(wanted))
+        if (since := parse_time(live[key].obj["metadata"].get("deletionTimestamp")))
+    }
+    late = [key for key, end in ends.items() if end <= now]
+    due = min((end for end in ends.values() if end > now), default=None)
+    return (_lingers(live, late, limit) if late else None), due
 
 
 def _is_ours(s: SyncSnapshot, key: ObjectKey) -> bool:
@@ -51,15 +109,45 @@ def _is_ours(s: SyncSnapshot, key: ObjectKey) -> bool:
     return get(meta, "labels", UNIT) == s.unit_label and not meta.get("deletionTimestamp")
 
 
-def _protected(s: SyncSnapshot, key: ObjectKey) -> str:
+def _uid(s: SyncSnapshot, key: ObjectKey) -> str:
+    uid: str = s.live[key].obj["metadata"].get("uid") or ""
+    return uid
+
+
+def _asking(s: SyncSnapshot, key: ObjectKey) -> str:
     if key.group_kind in _HOLDS_DATA:
         return "deleting it would delete what it holds"
-    return kept(s.live[key].obj)
+    return wants_consent(s.live[key].obj)
 
 
 def _limit(s: SyncSnapshot) -> int:
     by_percent = len(s.inventory) * s.prune.max_delete_percent // 100
     return max(min(s.prune.max_delete, by_percent), min(_SMALL, s.prune.max_delete))
+
+
+def _listed(keys: Sequence[ObjectKey]) -> str:
+    return ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
+
+
+def _and_more(keys: Iterable[ObjectKey]) -> str:
+    first, *others = keys
+    return f"{first} and {len(others)} more" if others else str(first)
+
+
+def _approval(mark: str) -> tuple[tuple[str, str], ...]:
+    return (
+        ("next", f'git commit --allow-empty -m "Delete them" --trailer "{TRAILER}: {mark}"'),
+        ("or", f"annotate the Unit: {APPROVE}: {mark}"),
+    )
+
+
+def _held(gone: Sequence[ObjectKey], why: str) -> Finding:
+    return Finding(
+        code="GK2305",
+        message=f"{_and_more(gone)} left git and stays for now: {why}",
+        notes=(("why", "nothing is deleted by what may not be git's last word"),),
+        severity="warning",
+    )
 
 
 def _empty(count: int) -> Finding:
@@ -74,25 +162,49 @@ def _empty(count: int) -> Finding:
 
 
 def _kept(protected: Mapping[ObjectKey, str]) -> Finding:
-    key, why = next(iter(protected.items()))
-    more = f" and {len(protected) - 1} more" if len(protected) > 1 else ""
+    why = next(iter(protected.values()))
     return Finding(
         code="GK2302",
-        message=f"{key}{more} left git but stays in the cluster: {why}",
+        message=f"{_and_more(protected)} left git but stays in the cluster: {why}",
         notes=(("next", "delete by hand what you no longer want"),),
         severity="warning",
     )
 
 
-def _too_many(deletable: tuple[ObjectKey, ...], total: int, limit: int) -> Finding:
-    listed = "\n".join(map(str, deletable))
-    mark = hashlib.sha256(listed.encode()).hexdigest()[:8]
+def _asks(asking: Mapping[ObjectKey, str], mark: str) -> Finding:
+    why = next(iter(asking.values()))
+    return Finding(
+        code="GK2304",
+        message=f"{_and_more(asking)} left git and waits for approval: {why}",
+        notes=(("deletes", _listed(list(asking))), *_approval(mark)),
+        severity="warning",
+    )
+
+
+def _too_many(deletable: Sequence[ObjectKey], total: int, limit: int, mark: str) -> Finding:
     return Finding(
         code="GK2303",
         message=f"this commit would delete {len(deletable)} of {total} objects (limit {limit})",
         notes=(
-            ("deletes", ", ".join(map(str, deletable[:5])) + (", …" if len(deletable) > 5 else "")),
+            ("deletes", _listed(deletable)),
             ("unchanged", "nothing is deleted; everything else of the commit is applied"),
-            ("next", f"delete in smaller commits, or raise prune.maxDelete (plan {mark})"),
+            *_approval(mark),
+            ("or", "delete in smaller commits, or raise prune.maxDelete and maxDeletePercent"),
         ),
+    )
+
+
+def _lingers(
+    live: Mapping[ObjectKey, Live], late: Sequence[ObjectKey], limit: timedelta
+) -> Finding:
+    finalizers = live[late[0]].obj["metadata"].get("finalizers") or ()
+    waits = f"waits for {', '.join(finalizers)}" if finalizers else "is still there"
+    return Finding(
+        code="GK2306",
+        message=f"{_and_more(late)} {waits}, {format_duration(limit)} after it was deleted",
+        notes=(
+            ("why", "the cluster ends a deletion only when every finalizer is gone"),
+            ("next", "see to the controller that owns the finalizer; the object goes by itself"),
+        ),
+        object=str(late[0]),
     )

@@ -19,10 +19,11 @@ COMMIT = Commit(id="c" * 40, subject="change")
 def thing(name: str = "a", kind: str = "ConfigMap", /, **more: Any) -> Obj:
     """A manifest; `wave` and `note_x=…` become annotations, the rest are fields."""
     versions = {"CloneSet": "apps.kruise.io/v1beta1", "Deployment": "apps/v1",
-                "Ingress": "networking.k8s.io/v1"}  # fmt: skip
+                "Ingress": "networking.k8s.io/v1",
+                "CustomResourceDefinition": "apiextensions.k8s.io/v1"}  # fmt: skip
     notes = more.pop("notes", {})
     meta: dict[str, Any] = {"name": name}
-    if kind != "Namespace":
+    if kind not in {"Namespace", "PersistentVolume", "CustomResourceDefinition"}:
         meta["namespace"] = "shop"
     if notes:
         meta["annotations"] = notes

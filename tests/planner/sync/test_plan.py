@@ -113,7 +113,9 @@ ROWS: list[tuple[str, SyncSnapshot, list[str], list[str]]] = [
     ),
     (
         "drift, corrected just now",
-        snapshot([MAP], [applied(MAP, data={"a": "x"})], resting=frozenset({key(MAP)})),
+        snapshot(
+            [MAP], [applied(MAP, data={"a": "x"})], resting={key(MAP): frozenset({("data", "a")})}
+        ),
         [],
         [],
     ),

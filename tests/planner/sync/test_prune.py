@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +11,10 @@ import pytest
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.change import Live, PruneRules
 from gitkruise.planner.sync.plan import plan_sync
+from gitkruise.planner.sync.prune import lingering
+from gitkruise.planner.sync.stages import stage_of
 from gitkruise.wire.names import Obj
+from gitkruise.wire.times import parse_time
 from tests.planner.sync.build import LABEL, applied, desired, foreign, key, snapshot, thing
 
 KEEP, GONE = thing("keep"), thing("gone")
@@ -49,6 +54,7 @@ ROWS: list[tuple[str, list[Obj], list[Live], dict[str, Any], str]] = [
     ("no label any more", [KEEP], [applied(KEEP), foreign(GONE)], {}, ""),
     ("another unit's label", [KEEP], [applied(KEEP), foreign(GONE, "ffffffffffff")], {}, ""),
     ("another unit wants it", [KEEP], BOTH, {"claimed": frozenset({key(GONE)})}, ""),
+    ("git may say more", [KEEP], BOTH, {"prune_held": "a newer commit is there"}, "GK2305"),
     ("something is not ready", [KEEP], [applied(KEEP, ready=False), applied(GONE)], {}, ""),
     ("something is outdated", [thing("keep", data={"a": "b"})], BOTH, {}, ""),
     (
@@ -77,7 +83,7 @@ ROWS: list[tuple[str, list[Obj], list[Live], dict[str, Any], str]] = [
         [KEEP],
         [applied(KEEP), noted("gitkruise.io/prune", "Confirm")],
         {},
-        "GK2302",
+        "GK2304",
     ),
     (
         "Flux",
@@ -92,6 +98,13 @@ ROWS: list[tuple[str, list[Obj], list[Live], dict[str, Any], str]] = [
         [applied(KEEP), noted("argocd.argoproj.io/sync-options", "Validate=true, Prune=false")],
         {},
         "GK2302",
+    ),
+    (
+        "Argo asks",
+        [KEEP],
+        [applied(KEEP), noted("argocd.argoproj.io/sync-options", "Prune=confirm")],
+        {},
+        "GK2304",
     ),
     (
         "cli-utils",
@@ -120,11 +133,22 @@ def test_each_guard_alone_prevents_it(
     assert [f.code for f in plan.blocked] == ([code] if code else [])
 
 
-@pytest.mark.parametrize("kind", ["Namespace", "PersistentVolumeClaim"])
-def test_what_holds_data_is_never_deleted(kind: str) -> None:
-    plan = plan_sync(snapshot([KEEP], [applied(KEEP), applied(thing("x", kind))]), load_catalog())
-    assert not plan.prune
+KINDS_WITH_DATA = [
+    "Namespace", "PersistentVolumeClaim", "PersistentVolume", "CustomResourceDefinition",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS_WITH_DATA)
+def test_what_holds_data_is_deleted_only_by_approval(kind: str) -> None:
+    s = snapshot([KEEP], [applied(KEEP), applied(thing("x", kind)), applied(GONE)])
+    plan = plan_sync(s, load_catalog())
+    assert plan.prune == (key(GONE),)  # the rest need not wait for it
     assert "would delete what it holds" in plan.blocked[0].message
+    approved = plan_sync(replace(s, approved=plan.asks), load_catalog())
+    assert set(approved.prune) == {key(GONE), key(thing("x", kind))}
+    stages = [stage_of(k.group_kind) for k in approved.prune]
+    assert stages == sorted(stages, reverse=True)  # what others build on goes last
+    assert not approved.blocked
 
 
 LIMITS = [
@@ -151,6 +175,57 @@ def test_limits_are_all_or_nothing(
     )
     assert len(plan.prune) == deleted
     assert [f.code for f in plan.blocked] == ([] if deleted else ["GK2303"])
+
+
+MANY = [thing(f"o{n:03}") for n in range(20)]
+ALIVE = [applied(o, metadata={**applied(o).obj["metadata"], "uid": f"uid-{n}"})
+         for n, o in enumerate(MANY)]  # fmt: skip
+
+
+def test_an_approval_holds_for_exactly_what_its_author_saw() -> None:
+    s = snapshot(MANY[6:], ALIVE)
+    blocked = plan_sync(s, load_catalog())
+    assert (blocked.prune, [f.code for f in blocked.blocked]) == ((), ["GK2303"])
+    (mark,) = blocked.asks
+    assert mark in dict(blocked.blocked[0].notes)["next"]
+    approved = plan_sync(replace(s, approved=blocked.asks), load_catalog())
+    assert approved.prune == tuple(key(o) for o in MANY[:6])
+    one_more = replace(snapshot(MANY[7:], ALIVE), approved=blocked.asks)
+    one_less = replace(snapshot(MANY[5:], ALIVE), approved=blocked.asks)
+    again = applied(MANY[0], metadata={**ALIVE[0].obj["metadata"], "uid": "another"})
+    made_anew = replace(snapshot(MANY[6:], [again, *ALIVE[1:]]), approved=blocked.asks)
+    other_unit = replace(s, unit_label="ffffffffffff", approved=blocked.asks)
+    for other in (one_more, one_less, made_anew, other_unit):
+        assert plan_sync(other, load_catalog()).prune == ()
+
+
+def test_an_approved_deletion_that_was_cut_short_goes_on() -> None:
+    agreed = frozenset(f"uid-{n}" for n in range(6))
+    plan = plan_sync(replace(snapshot(MANY[6:], ALIVE[2:]), agreed=agreed), load_catalog())
+    assert plan.prune == tuple(key(o) for o in MANY[2:6])
+    more = plan_sync(replace(snapshot(MANY[12:], ALIVE[2:]), agreed=agreed), load_catalog())
+    assert more.prune == tuple(key(o) for o in MANY[2:6])
+    assert [f.code for f in more.blocked] == ["GK2303"]
+
+
+def test_what_does_not_go_away_is_told_when_its_time_is_over() -> None:
+    since = "2026-11-21T10:00:00Z"
+    meta = {"deletionTimestamp": since, "finalizers": ["example.com/wait"]}
+    gone = applied(GONE, metadata={**applied(GONE).obj["metadata"], **meta})
+    live, end = {key(GONE): gone, key(KEEP): applied(KEEP)}, at("10:05:00")
+    limit = timedelta(minutes=5)
+    assert lingering(live, [key(KEEP)], at("10:04:59"), limit) == (None, end)
+    finding, again = lingering(live, [key(KEEP)], end, limit)
+    assert finding is not None
+    assert (finding.code, again) == ("GK2306", None)
+    assert "example.com/wait" in finding.message
+    assert lingering(live, [key(KEEP), key(GONE)], end, limit) == (None, None)  # wanted again
+
+
+def at(time: str) -> datetime:
+    found = parse_time(f"2026-11-21T{time}Z")
+    assert found is not None
+    return found
 
 
 def test_an_empty_unit_is_pruned_only_by_permission() -> None:

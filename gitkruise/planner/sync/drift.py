@@ -1,0 +1,163 @@
+"""How live objects moved away from what git wants: found, attributed, ignored, fought over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from gitkruise.errors import Finding
+from gitkruise.model.change import (
+    MISSING,
+    Change,
+    ChangeKind,
+    Desired,
+    FieldChange,
+    IgnoreRule,
+    Live,
+    Path,
+    SyncSnapshot,
+)
+from gitkruise.planner.sync.attribution import field_owners, read_managed
+from gitkruise.planner.sync.autoscale import REPLICAS
+from gitkruise.planner.sync.differ import owned_differences
+from gitkruise.planner.sync.marks import annotation
+from gitkruise.wire.catalog import Catalog
+from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.times import format_time
+
+IGNORE: Final = "gitkruise.io/ignore"  # JSON pointers, apart by spaces or commas
+# Differences found before: of which wanted and which live object, and which.
+Memo: TypeAlias = MutableMapping[ObjectKey, tuple[Desired, Obj, tuple[FieldChange, ...]]]
+
+
+def drift_of(
+    d: Desired, live: Live, s: SyncSnapshot, catalog: Catalog, memo: Memo
+) -> Change | None:
+    """What others changed in an object that is applied; ignored fields are no change."""
+    found = differences(d, live, catalog, memo)
+    if not found:
+        return None
+    passed = s.settled.get(d.key, frozenset()) | ignored_paths(d, live, found, s.ignore)
+    passed |= {REPLICAS} if d.key in s.autoscaled else set()
+    fields = tuple(change for change in found if change.path not in passed)
+    if not fields:
+        return None
+    return Change(
+        kind=ChangeKind.CONFIGURE,
+        key=d.key,
+        before=live.obj,
+        after=d.obj,
+        fields=fields,
+        source=str(d.document),
+        drift=True,
+    )
+
+
+def differences(d: Desired, live: Live, catalog: Catalog, memo: Memo) -> tuple[FieldChange, ...]:
+    """Fields of git whose live value is another, each with who owns it there."""
+    before = memo.get(d.key)
+    if before is not None and before[0] is d and before[1] is live.obj:
+        return before[2]
+    kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
+    found = owned_differences(d.obj, live.obj, kind.schema if kind else None)
+    if found:
+        entries = read_managed(live.managed)
+        found = tuple(
+            replace(change, owners=field_owners(entries, d.obj, change.path)) for change in found
+        )
+    memo[d.key] = (d, live.obj, found)
+    return found
+
+
+def ignored_paths(
+    d: Desired, live: Live, found: Iterable[FieldChange], rules: Sequence[IgnoreRule]
+) -> frozenset[Path]:
+    """Those of `found` that a rule, or an annotation of the object, says to leave alone."""
+    noted = annotation(d.obj, IGNORE) or annotation(live.obj, IGNORE)
+    mine = [
+        rule for rule in rules if rule.kind in {"", d.key.kind} and rule.name in {"", d.key.name}
+    ]
+    if noted:
+        mine.append(IgnoreRule(paths=tuple(pointer(p) for p in noted.replace(",", " ").split())))
+    return frozenset(c.path for c in found if any(_matches(rule, c) for rule in mine))
+
+
+def ignored(
+    d: Desired, live: Live, s: SyncSnapshot, catalog: Catalog, memo: Memo
+) -> tuple[FieldChange, ...]:
+    """Fields that differ and are left to others."""
+    if not s.ignore and not annotation(d.obj, IGNORE) and not annotation(live.obj, IGNORE):
+        return ()
+    found = differences(d, live, catalog, memo)
+    passed = ignored_paths(d, live, found, s.ignore)
+    return tuple(change for change in found if change.path in passed)
+
+
+def pointer(text: str) -> tuple[str, ...]:
+    """The parts of a JSON pointer (RFC 6901): `/metadata/annotations/example.com~1x`."""
+    return tuple(p.replace("~1", "/").replace("~0", "~") for p in text.split("/")[1:])
+
+
+def _matches(rule: IgnoreRule, change: FieldChange) -> bool:
+    written = tuple(str(part) for part in change.path)
+    here = not rule.paths or any(written[: len(path)] == path for path in rule.paths)
+    theirs = not rule.manager or any(owner == rule.manager for owner, _ in change.owners)
+    return here and theirs
+
+
+def parted(change: Change, held: Collection[Path]) -> tuple[Change | None, Change | None]:
+    """(the part of a drift that is put back, the part that stays as it is)."""
+    back = tuple(f for f in change.fields if f.path not in held)
+    stay = tuple(f for f in change.fields if f.path in held)
+    return (
+        replace(change, fields=back) if back else None,
+        replace(change, fields=stay) if stay else None,
+    )
+
+
+def yielding(d: Desired, stay: Iterable[FieldChange]) -> Desired:
+    """`d` with the live values of the fields that are to stay as they are.
+
+    Sent so, an apply changes the rest of the object and takes nothing from their owners.
+    """
+    obj = d.obj
+    for change in sorted(stay, key=lambda c: [str(p).zfill(6) for p in c.path], reverse=True):
+        obj = _with(obj, change.path, change.before)
+    return d if obj is d.obj else replace(d, obj=obj)
+
+
+def _with(node: Any, path: Path, value: Any) -> Any:
+    """`node` with `value` at `path`; MISSING takes it out. Shares all else."""
+    first, rest = path[0], path[1:]
+    made: Any = dict(node) if isinstance(first, str) else list(node)
+    if rest:
+        made[first] = _with(node[first], rest, value)
+    elif value is MISSING:
+        del made[first]
+    else:
+        made[first] = value
+    return made
+
+
+def fights(standing: Iterable[Change], s: SyncSnapshot) -> Iterator[Finding]:
+    """One warning for every field that somebody changes each time it is put back."""
+    for change in standing:
+        for field in change.fields:
+            fight = s.fought.get(change.key, {}).get(field.path)
+            if fight is None:
+                continue
+            name = ".".join(map(str, field.path))
+            who = field.owners[0][0] if field.owners else "somebody"
+            yield Finding(
+                code="GK2501",
+                message=f"{change.key}: {who} changes {name} each time gitkruise puts it back, "
+                f"{fight.corrections} times since {format_time(fight.since)}",
+                notes=(
+                    ("why", "two managers that undo each other's work never end"),
+                    ("unchanged", f"{name}, until {format_time(fight.until)}; the rest is kept"),
+                    ("next", f"stop {who}, or take {name} out of git or into drift.ignore"),
+                ),
+                object=str(change.key),
+                severity="warning",
+            )
