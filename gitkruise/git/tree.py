@@ -110,6 +110,12 @@ def _is_dot_git(name: str) -> bool:
     return plain in {".git", "git~1"}
 
 
+def forged(path: str) -> InvalidManifests:
+    """A tree whose entry names a path: no git writes one."""
+    message = f"{shown(path)}: a tree has an entry with '/' in its name"
+    return InvalidManifests(Finding(code="GK3014", message=message))
+
+
 def beyond(limit: str) -> InvalidManifests:
     """A listing that was stopped."""
     return InvalidManifests(

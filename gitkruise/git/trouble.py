@@ -31,7 +31,8 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], str, str, str], ...]] = (
                 r"terminal prompts disabled|invalid credentials|error: 40[13]", re.IGNORECASE),
      "GK3102", "the git remote {url} does not accept our credentials",
      "check the secret of this source: username and password, bearerToken, or identity"),
-    (re.compile(r"unable to update url base from redirection|redirect", re.IGNORECASE),
+    (re.compile(r"unable to update url base from redirection|redirect|returned error: 30[1-8]",
+                re.IGNORECASE),
      "GK3004", "the git remote {url} redirects elsewhere, which is refused",
      "write the address it redirects to, if you trust it"),
     (re.compile(r"not found|does not appear to be a git repository|no such file or directory|"

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gitkruise.git.objects import ObjectReader
-from gitkruise.git.tree import DEPTH_MAX, ENTRIES_MAX, TREE, TreeEntry, beyond
+from gitkruise.git.tree import (
+    DEPTH_MAX,
+    ENTRIES_MAX,
+    TREE,
+    TreeEntry,
+    beyond,
+    entry_trouble,
+    forged,
+)
 
 
 def find(reader: ObjectReader, root: str, path: str) -> TreeEntry | None:
@@ -22,7 +30,10 @@ def find(reader: ObjectReader, root: str, path: str) -> TreeEntry | None:
 
 
 def leaves(reader: ObjectReader, root: TreeEntry, enter: Callable[[str], bool]) -> list[TreeEntry]:
-    """Everything but folders below `root`, sorted by path. Raises InvalidManifests GK9020."""
+    """Everything but folders below `root`, and folders no tree may have, sorted by path.
+
+    Raises InvalidManifests GK9020, and GK3014 for a name that is a path.
+    """
     found: list[TreeEntry] = []
     seen = 0
     waiting = [(root, 0)]
@@ -34,8 +45,10 @@ def leaves(reader: ObjectReader, root: TreeEntry, enter: Callable[[str], bool]) 
             seen += 1
             if seen > ENTRIES_MAX:
                 raise beyond(f"more than {ENTRIES_MAX:,} entries")
+            if "/" in child.path:
+                raise forged(_below(folder.path, child.path))
             whole = TreeEntry(_below(folder.path, child.path), child.mode, child.id)
-            if not child.is_tree:
+            if not child.is_tree or entry_trouble(whole):
                 found.append(whole)
             elif enter(whole.path):
                 waiting.append((whole, depth + 1))

@@ -56,6 +56,7 @@ def test_a_rewritten_branch_is_fetched_as_it_is(origin: Origin, remote: Reposito
 
 
 def test_only_the_exact_ref_counts(origin: Origin, remote: Repository) -> None:
+    """B-G07"""
     origin.commit({"a": "1"}, branch="team/refs/heads/main")
     with pytest.raises(SourceFailed) as caught:
         remote.tip("main")
@@ -63,6 +64,7 @@ def test_only_the_exact_ref_counts(origin: Origin, remote: Repository) -> None:
 
 
 def test_sha256_repositories_are_mirrored(tmp_path: Path) -> None:
+    """B-G25"""
     origin = make_origin(tmp_path, "--object-format=sha256")
     commit = origin.commit({"a": "1"})
     with serve(tmp_path) as base, open_remote(base, tmp_path) as remote:
@@ -158,6 +160,7 @@ def test_a_damaged_mirror_is_put_aside_and_made_anew(origin: Origin, tmp_path: P
 
 
 def test_ssh_wants_known_hosts(tmp_path: Path) -> None:
+    """B-G22"""
     with pytest.raises(SourceFailed) as caught:
         Repository.open("ssh://git@127.0.0.1:9/x.git", mirrors=tmp_path)
     assert caught.value.findings[0].code == "GK3020"

@@ -49,6 +49,7 @@ def test_a_chain_of_tags_is_followed_so_far(
 def test_a_branch_and_a_tag_of_one_name_are_told_apart(
     origin: Origin, repository: Repository
 ) -> None:
+    """B-G07"""
     first = origin.commit({"a": "1"}, branch="x")
     run_git(origin.bare, "update-ref", "refs/tags/x", first)
     second = origin.commit({"a": "2"}, branch="x")
@@ -191,6 +192,7 @@ def test_hooks_and_configuration_of_the_repository_run_nothing(
 
 
 def test_replacement_objects_are_not_followed(origin: Origin, repository: Repository) -> None:
+    """B-G28"""
     good, evil = origin.blob(b"good"), origin.blob(b"evil")
     run_git(origin.bare, "replace", good, evil)
     assert repository.read_blob(good) == b"good"

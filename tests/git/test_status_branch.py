@@ -89,6 +89,7 @@ def test_history_reads_subjects_and_trailers_back(origin: Origin, repository: Re
 
 
 def test_foreign_files_are_kept_to_the_byte(origin: Origin, repository: Repository) -> None:
+    """B-G33"""
     blob, link = origin.blob(b"\0\xff foreign"), origin.blob(b"/etc/passwd")
     folder = run_git(origin.bare, "mktree", data=f"100755 blob {blob}\tx.sh\n".encode())
     origin.plant(
@@ -111,6 +112,7 @@ def test_foreign_files_are_kept_to_the_byte(origin: Origin, repository: Reposito
 def test_something_in_our_way_is_left_there(
     origin: Origin, repository: Repository, entry: str, path: str
 ) -> None:
+    """B-G33"""
     blob = origin.blob(b"x")
     tree = run_git(origin.bare, "mktree", data=f"100644 blob {blob}\tx\n".encode())
     before = origin.plant(entry.format(blob=blob, tree=tree), REF)

@@ -59,6 +59,7 @@ def test_local_paths_and_http_are_the_callers_choice() -> None:
      "refs/heads/", "refs/x", "a\u202eb", "x" * 600],
 )  # fmt: skip
 def test_a_bad_ref_is_refused(ref: str) -> None:
+    """B-G06"""
     with pytest.raises(SourceFailed) as caught:
         full_ref(ref)
     assert caught.value.findings[0].code == "GK3201"
@@ -75,6 +76,7 @@ def test_a_name_becomes_a_full_ref(name: str, ref: str) -> None:
 
 @pytest.mark.parametrize("branch", ["main", "refs/heads/main"])
 def test_the_status_branch_is_not_the_source(branch: str) -> None:
+    """B-G34"""
     with pytest.raises(UsageProblem) as caught:
         check_status_branch(branch, "main")
     assert caught.value.findings[0].code == "GK7201"
@@ -87,6 +89,7 @@ def test_untrusted_text_is_escaped_and_cut() -> None:
 
 
 def test_the_whole_command_is_ours() -> None:
+    """B-G15, B-G32"""
     command = git_command(Path("/m"), ["fetch", "--end-of-options", "-x"], protocols=["https"])
     assert command[:2] == ["env", "-i"]
     assert command[-3:] == ["fetch", "--end-of-options", "-x"]
