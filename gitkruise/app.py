@@ -15,6 +15,7 @@ from gitkruise.controller.controllers import Controllers
 from gitkruise.controller.controllers import Options as ControllerOptions
 from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound, SourceFailed
 from gitkruise.git.manifests import ParseCache
+from gitkruise.git.parsed_store import ParsedStore
 from gitkruise.git.repo import Repository
 from gitkruise.git.status_branch import Identity, Notes, StatusBranch
 from gitkruise.gitops.annotate import Annotator
@@ -122,7 +123,9 @@ async def _assemble(
     around = Surroundings(
         live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
     )
-    cache = ParseCache()
+    store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
+    stack.callback(store.close)
+    cache = ParseCache(store=store)
     units: dict[str, UnitSync] = {}
     reporters: dict[str, Reporter] = {}
     for name, unit in config.units.items():

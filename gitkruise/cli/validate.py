@@ -73,7 +73,10 @@ def validate(
 
 def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
     from gitkruise.git.documents import parse_file  # noqa: PLC0415  imports libyaml
+    from gitkruise.git.manifests import no_object  # noqa: PLC0415
+    from gitkruise.git.sops import is_encrypted, sealed  # noqa: PLC0415
     from gitkruise.model.config import API_VERSION  # noqa: PLC0415
+    from gitkruise.wire.paths import get  # noqa: PLC0415
 
     documents: list[Document] = []
     findings: list[Finding] = []
@@ -85,10 +88,12 @@ def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
         parsed = parse_file(file.read_bytes(), str(file))
         findings += parsed.findings
         for document in parsed.documents:
-            if str(document.obj.get("apiVersion", "")) == API_VERSION:
+            if get(document.obj, "apiVersion") == API_VERSION:
                 findings += _own(document)
+            elif not isinstance(document.obj, dict):
+                findings.append(no_object(document))
             else:
-                documents.append(document)
+                documents.append(sealed(document) if is_encrypted(document.obj) else document)
     return documents, findings
 
 

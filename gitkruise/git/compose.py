@@ -74,7 +74,7 @@ class _Frame:
 class Root:
     """The value of one document, its line, and the positions when they were asked for."""
 
-    value: Any
+    obj: Any
     line: int
     index: int
     marks: Mapping[FieldPath, Mark]

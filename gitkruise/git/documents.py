@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import Any, Final, Protocol, overload
 
 import yaml
 from yaml._yaml import CParser  # the C event stream alone; nothing of PyYAML builds objects here
@@ -52,15 +52,38 @@ def parse_file(data: bytes, file: str, limits: Limits = LIMITS) -> Parsed:
     if problem is not None:
         return Parsed((), (problem,))
     composer = _compose(text, file, limits)
-    whole = _Text(text, file, limits)
-    documents = tuple(
+    whole = _Text(lambda: text, file, limits)
+    return Parsed(_documents(composer.roots, whole, file), tuple(composer.findings))
+
+
+class Stored(Protocol):
+    """What is known of a document that was parsed before."""
+
+    @property
+    def obj(self) -> Any: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def line(self) -> int: ...
+
+
+def restored(entries: Sequence[Stored], file: str, read: Callable[[], bytes]) -> Parsed:
+    """The documents of a file that was parsed, without a finding, before.
+
+    `read` gives its bytes; it is called only for positions.
+    """
+    whole = _Text(lambda: _decode(read(), file, LIMITS)[0], file, LIMITS)
+    return Parsed(_documents(entries, whole, file))
+
+
+def _documents(roots: Sequence[Stored], whole: _Text, file: str) -> tuple[Document, ...]:
+    return tuple(
         Document(
-            obj=root.value, file=file, index=root.index, line=root.line,
+            obj=root.obj, file=file, index=root.index, line=root.line,
             marks=_Marks(whole, root.index), lines=_Lines(whole),
         )
-        for root in composer.roots
+        for root in roots
     )  # fmt: skip
-    return Parsed(documents, tuple(composer.findings))
 
 
 def _decode(data: bytes, file: str, limits: Limits) -> tuple[str, Finding | None]:
@@ -135,19 +158,19 @@ def _yaml_events(text: str) -> Iterator[yaml.Event]:
 class _Text:
     """One file's text, and what is computed from it when a message needs it."""
 
-    def __init__(self, text: str, file: str, limits: Limits) -> None:
-        self._text, self._file, self._limits = text, file, limits
+    def __init__(self, read: Callable[[], str], file: str, limits: Limits) -> None:
+        self._read, self._file, self._limits = read, file, limits
         self._lines: list[str] | None = None
         self._marks: dict[int, Mapping[FieldPath, Mark]] = {}
 
     def lines(self) -> list[str]:
         if self._lines is None:
-            self._lines = _LINE_END.split(self._text)
+            self._lines = _LINE_END.split(self._read())
         return self._lines
 
     def marks(self, index: int) -> Mapping[FieldPath, Mark]:
         if index not in self._marks:
-            composer = _compose(self._text, self._file, self._limits, marks_of=index)
+            composer = _compose(self._read(), self._file, self._limits, marks_of=index)
             found = (root.marks for root in composer.roots if root.index == index)
             self._marks = {index: next(found, {})}  # one document at a time is asked for
         return self._marks[index]

@@ -15,6 +15,7 @@ from gitkruise.git.parse_cache import ParseCache
 from gitkruise.git.refs import shown
 from gitkruise.git.render import KUSTOMIZATION_NAMES, Renderer
 from gitkruise.git.repo import Repository
+from gitkruise.git.sops import is_encrypted
 from gitkruise.git.tree import TreeEntry, clean_path, entry_trouble
 from gitkruise.model.document import Document
 
@@ -36,7 +37,7 @@ class Manifests:
 
     `inputs` are the folders that were read: a kustomization may reach outside its path. `config`
     are documents of gitkruise's own group; `skipped` are hidden and backup files that look like
-    manifests.
+    manifests; `rendered` documents are no file's as it stands.
     """
 
     commit: str
@@ -47,6 +48,7 @@ class Manifests:
     config: tuple[Document, ...] = ()
     findings: tuple[Finding, ...] = ()
     skipped: tuple[str, ...] = ()
+    rendered: bool = False
 
     def errors(self) -> tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.severity == "error")
@@ -88,7 +90,8 @@ def read_desired(
     reading = _Reading(repository, commit, where, ignore, cache or ParseCache())
     tree = repository.tree_id(commit, where)
     inputs: tuple[str, ...] = (where,)
-    if kind == "kustomize" or (kind == "auto" and reading.has_kustomization()):
+    rendering = kind == "kustomize" or (kind == "auto" and reading.has_kustomization())
+    if rendering:
         rendered = Renderer(repository, reading.cache).render(commit, where)
         tree, inputs = rendered.tree, rendered.folders
         reading.take(rendered.parsed)
@@ -104,6 +107,7 @@ def read_desired(
         config=tuple(reading.config),
         findings=tuple(reading.findings),
         skipped=tuple(reading.skipped),
+        rendered=rendering,
     )
 
 
@@ -146,7 +150,8 @@ class _Reading:
             self.take(parsed)
             if len(self.documents) > DOCUMENTS_MAX:
                 self._limit(f"{DOCUMENTS_MAX:,} documents a source")
-                return
+                break
+        self.cache.save()
 
     def _over_totals(self, files: int, size: int) -> bool:
         if files > FILES_MAX:
@@ -216,12 +221,15 @@ class _Reading:
         """The document, or the items of a List; one level."""
         obj: object = document.obj
         if not isinstance(obj, dict):
-            what = "a list" if isinstance(obj, list) else "plain text or a number"
-            self._bad(document, "GK2002", f"the document is {what}, not an object", ())
+            self.findings.append(no_object(document))
             return
         items = obj.get("items")
         if not str(obj.get("kind")).endswith("List") or not isinstance(items, list):
             yield document
+            return
+        if is_encrypted(obj):
+            what = "an encrypted List is not opened; encrypt its Secrets one by one"
+            self._bad(document, "GK1504", what, ("kind",))
             return
         for number, item in enumerate(items):
             inner = dataclasses.replace(document, obj=item, base=("items", number))
@@ -237,6 +245,14 @@ class _Reading:
     ) -> None:
         place = document.place(path, label="here")
         self.findings.append(Finding(code=code, message=message, places=(place,)))
+
+
+def no_object(document: Document) -> Finding:
+    """GK2002 for a document that is a list, a text or a number."""
+    obj: object = document.obj
+    what = "a list" if isinstance(obj, list) else "plain text or a number"
+    place = document.place((), label="here")
+    return Finding(code="GK2002", message=f"the document is {what}, not an object", places=(place,))
 
 
 def _hidden_or_backup(name: str) -> bool:

@@ -7,16 +7,23 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from gitkruise.git.documents import Parsed, parse_file
+from gitkruise.git.documents import Parsed, parse_file, restored
+from gitkruise.git.parsed_store import Entry, ParsedStore
+from gitkruise.model.document import Document
+from gitkruise.wire.paths import get
 
 FILES_MAX: Final = 10_000
 _RENDERED_MAX: Final = 256
 
 
 class ParseCache:
-    """Parsed files by blob id and kind of file, the least recently used dropped first."""
+    """Parsed files by blob id and kind of file, the least recently used dropped first.
 
-    def __init__(self, files_max: int = FILES_MAX) -> None:
+    With a `store` they outlive the process: files without any finding, and without a Secret.
+    """
+
+    def __init__(self, files_max: int = FILES_MAX, store: ParsedStore | None = None) -> None:
+        self._store = store
         self._kept: OrderedDict[tuple[str, bool], Parsed] = OrderedDict()
         self._files_max = files_max
         self._rendered: OrderedDict[str, Parsed] = OrderedDict()
@@ -27,12 +34,28 @@ class ParseCache:
         key = (blob, file.lower().endswith(".json"))
         found = self._kept.pop(key, None)
         if found is None:
-            found = parse_file(read(), file)
-            self.parsed += 1
+            found = self._stored(key, file, read) or self._parse(key, file, read)
         self._kept[key] = found
         while len(self._kept) > self._files_max:
             self._kept.popitem(last=False)
         return _under_name(found, file)
+
+    def _stored(self, key: tuple[str, bool], file: str, read: Callable[[], bytes]) -> Parsed | None:
+        entries = self._store.get(key[0], json=key[1]) if self._store else None
+        return None if entries is None else restored(entries, file, read)
+
+    def _parse(self, key: tuple[str, bool], file: str, read: Callable[[], bytes]) -> Parsed:
+        found = parse_file(read(), file)
+        self.parsed += 1
+        if self._store and not found.findings and not any(map(_is_secret, found.documents)):
+            entries = [Entry(d.obj, d.index, d.line) for d in found.documents]
+            self._store.put(key[0], entries, json=key[1])
+        return found
+
+    def save(self) -> None:
+        """Write what was parsed to disk, if it is to be kept there."""
+        if self._store:
+            self._store.save()
 
     def rendered(self, tree: str) -> Parsed | None:
         """What kustomize made of the content named `tree`, if it was rendered before."""
@@ -42,6 +65,14 @@ class ParseCache:
         self._rendered[tree] = parsed
         while len(self._rendered) > _RENDERED_MAX:
             self._rendered.popitem(last=False)
+
+
+def _is_secret(document: Document) -> bool:
+    """Whether the object is, or lists, a Secret."""
+    obj = document.obj
+    items = get(obj, "items")
+    listed = items if isinstance(items, list) else ()
+    return any(str(get(o, "kind")).startswith("Secret") for o in (obj, *listed))
 
 
 def _under_name(parsed: Parsed, file: str) -> Parsed:

@@ -52,6 +52,7 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 # One fixed text: limits on file size (512-byte blocks) and CPU seconds, then the command itself.
 _LIMITED: Final = 'ulimit -f 1048576 && ulimit -t 60 && exec "$@"'
+_RENDERING: Final = 'ulimit -d {memory} && ulimit -t {cpu} && ulimit -c 0 && exec "$@"'
 _SSH_OPTIONS: Final = (
     "BatchMode=yes", "StrictHostKeyChecking=yes", "GlobalKnownHostsFile=/dev/null",
     "UpdateHostKeys=no", "VerifyHostKeyDNS=no", "IdentitiesOnly=yes", "IdentityAgent=none",
@@ -114,6 +115,15 @@ def git_command(
     limits = ["sh", "-c", _LIMITED, "gitkruise"] if limited else []
     pairs = [f"{name}={value}" for name, value in env.items()]
     return [*limits, "env", "-i", *pairs, "git", *where, *options, *words]
+
+
+def limited(*, memory_mib: int = 1024, cpu_s: int = 60) -> list[str]:
+    """Words to put before a command: bounds on its data, its CPU time, and no core files.
+
+    Go reserves address space without using it, so data is bounded and not the whole space.
+    """
+    script = _RENDERING.format(memory=memory_mib << 10, cpu=cpu_s)
+    return ["/bin/sh", "-c", script, "gitkruise"]
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from gitkruise.model.document import Document
 
 KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 RENDER_S: Final = 60.0
+MEMORY_MIB: Final = 1_024
 FILES_MAX: Final = 10_000
 BYTES_MAX: Final = 64 << 20
 _FOLDERS_MAX: Final = 200
@@ -105,7 +106,8 @@ class Renderer:
             "TMPDIR": str(home),
         }  # fmt: skip
         child = subprocess.Popen(  # noqa: S603  a full path and our own words
-            words, env=env, cwd=home, start_new_session=True,
+            [*process.limited(memory_mib=MEMORY_MIB), *words], env=env, cwd=home,
+            start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         result = process.collect(child, timeout_s=RENDER_S, output_max=BYTES_MAX)

@@ -13,6 +13,7 @@ from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObjec
 from gitkruise.gitops.desired import desired_of, duplicates
 from gitkruise.gitops.in_place_only import REFUSAL, in_place_problems
 from gitkruise.gitops.order import impossible
+from gitkruise.gitops.own_rules import own_rules
 from gitkruise.gitops.slips import is_sure
 from gitkruise.gitops.veil import veil
 from gitkruise.model.change import Desired
@@ -25,6 +26,7 @@ from gitkruise.wire.paths import get, put
 from gitkruise.wire.schema import unknown_fields, validate
 
 _NO_UID: Final = "00000000-0000-4000-8000-000000000000"  # what a server gives before it checks
+_MESSAGE_MAX: Final = 500
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
@@ -95,7 +97,8 @@ def check_documents(
 def _checked(document: Document, catalog: Catalog, namespace: str, gates: Gates) -> Checked:
     desired, wrong = desired_of(document, catalog, namespace)
     if desired is not None:
-        wrong = [_veiled(f, desired) for f in check_object(desired, catalog, gates)]
+        found = (*check_object(desired, catalog, gates), *own_rules(desired))
+        wrong = [_veiled(f, desired) for f in found]
     return Checked(document, catalog, desired, tuple(wrong))
 
 
@@ -163,11 +166,16 @@ def _shape(desired: Desired, problem: Problem) -> Finding:
         notes = (*notes, ("next", f'quote it: "{written}"'))
     return Finding(
         code="GK1204",
-        message=f"{desired.key}: {problem.field}: {problem.message}",
+        message=_cut(f"{desired.key}: {problem.field}: {problem.message}"),
         places=(desired.document.place(problem.path),),
         notes=notes,
         object=str(desired.key),
     )
+
+
+def _cut(message: str) -> str:
+    """What a server says may quote the whole value; a person needs its beginning."""
+    return message if len(message) <= _MESSAGE_MAX else f"{message[:_MESSAGE_MAX]}…"
 
 
 def _value_at(obj: Any, path: Sequence[str | int]) -> Any:
@@ -192,7 +200,7 @@ def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Itera
     except (BadRequest, Forbidden) as error:
         yield Finding(
             code="GK2100",
-            message=f"{desired.key}: {error.message}",
+            message=_cut(f"{desired.key}: {error.message}"),
             places=(desired.document.place(("spec",), key=True),),
             object=str(desired.key),
         )
@@ -216,7 +224,7 @@ def _rule(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
             return explain(desired, cause, old)
     return Finding(
         code="GK2101",
-        message=f"{desired.key}: {cause.field}: {cause.message}",
+        message=_cut(f"{desired.key}: {cause.field}: {cause.message}"),
         places=(desired.document.place(path),),
         object=str(desired.key),
     )

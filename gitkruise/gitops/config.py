@@ -12,6 +12,7 @@ import msgspec
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.documents import parse_file
+from gitkruise.git.substitute import NAME
 from gitkruise.gitops.soundness import sound
 from gitkruise.gitops.waits import impossible_waits
 from gitkruise.kube.data import read_json
@@ -137,6 +138,7 @@ def check_document(document: Document) -> Iterator[Finding]:
         )
     if not errors:
         yield from _bad_durations(document, kind)
+        yield from _bad_values(document)
         yield from _not_yet(document, kind)
         yield from _impossible(document) if kind == "GitSource" else ()
 
@@ -215,6 +217,28 @@ def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
                 code="GK7005",
                 message=f"spec.{_dotted(path)}: {error}",
                 places=(document.place(("spec", *path)),),
+            )
+
+
+def _bad_values(document: Document) -> Iterator[Finding]:
+    """Names nobody can write between `${` and `}`, and sources that are none or two."""
+    said = get(document.obj, "spec", "render", "substitute", default={})
+    where = ("spec", "render", "substitute")
+    for name in said.get("vars", {}):
+        if not NAME.fullmatch(name):
+            yield Finding(
+                code="GK7003",
+                message=f"{document.obj['kind']} {_dotted(where)}: {name!r} is no name",
+                places=(document.place((*where, "vars", name), key=True),),
+                notes=(("next", "use letters, digits and _, with no digit in front"),),
+            )
+    for number, source in enumerate(said.get("from", ())):
+        if len(source) != 1 or not next(iter(source.values())):
+            yield Finding(
+                code="GK7003",
+                message=f"{document.obj['kind']} {_dotted(where)}: a source names one object",
+                places=(document.place((*where, "from", number)),),
+                notes=(("next", "write {configMap: NAME} or {secret: NAME}"),),
             )
 
 

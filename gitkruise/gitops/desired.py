@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding
 from gitkruise.gitops import order
+from gitkruise.gitops.own_rules import SERVER_FIELDS, name_problems
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.planner.sync import dependencies
@@ -18,17 +19,6 @@ from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.paths import drop, get, put
 
-# Filled in by the server; a manifest that carries them was exported from a cluster.
-_SERVER_FIELDS: Final = (
-    ("status",),
-    ("metadata", "uid"),
-    ("metadata", "resourceVersion"),
-    ("metadata", "creationTimestamp"),
-    ("metadata", "generation"),
-    ("metadata", "managedFields"),
-    ("metadata", "selfLink"),
-    ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"),
-)
 _OURS: Final = "gitkruise.io/"
 _FORGED: Final = frozenset({"unit-ref", "commit", "path", "digest", "rollout", "plan"})
 
@@ -117,6 +107,8 @@ def _naming(document: Document) -> Iterator[Finding]:
             message=f"{obj['kind']} has no metadata.name",
             places=(document.place(("metadata",)),),
         )
+    else:
+        yield from name_problems(document, split_api_version(obj["apiVersion"])[0])
 
 
 def _scope(document: Document, kind: Kind | None) -> Iterator[Finding]:
@@ -140,25 +132,33 @@ def _bad_wave(document: Document) -> Finding:
 
 def _clean(obj: Obj, namespace: str) -> Obj:
     """Without the server's fields and forged marks of ours; Secrets by `data` alone."""
-    for path in _SERVER_FIELDS:
+    for path in SERVER_FIELDS:
         obj = drop(obj, path)
     for name in get(obj, "metadata", "annotations", default={}):
         if name.startswith(_OURS) and name.removeprefix(_OURS) in _FORGED:
             obj = drop(obj, ("metadata", "annotations", name))
     if namespace:
         obj = put(obj, ("metadata", "namespace"), namespace)
-    if obj.get("kind") == "Secret" and obj.get("stringData"):
+    if obj.get("kind") == "Secret" and _is_text(obj.get("stringData")):
         obj = _merged_data(obj)
     return obj
+
+
+def _is_text(entries: Any) -> bool:
+    """Whether these are what a server takes as stringData; it refuses others by their place."""
+    return isinstance(entries, dict) and all(isinstance(v, str) for v in entries.values())
 
 
 def _merged_data(secret: Obj) -> Obj:
     """stringData wins over data and is stored encoded (core/v1 Secret)."""
     text: dict[str, Any] = {
-        key: base64.b64encode(str(value).encode()).decode()
+        key: base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()
         for key, value in secret["stringData"].items()
     }
-    data = {**(secret.get("data") or {}), **text}
+    before = secret.get("data") or {}
+    if not text or not isinstance(before, dict):
+        return secret if text else drop(secret, ("stringData",))
+    data = {**before, **text}
     merged: Obj = put(drop(secret, ("stringData",)), ("data",), data)
     return merged
 

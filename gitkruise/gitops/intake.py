@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed
+from gitkruise.git import process
 from gitkruise.git.manifests import Manifests, ParseCache, read_desired
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.check import Memo, check_documents
+from gitkruise.gitops.ingredients import NOTHING, Finisher, Ingredients
 from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.model.change import DesiredSet
 from gitkruise.model.config import Unit
@@ -41,6 +43,10 @@ class Intake:
     awaits: str = ""
     wanted: frozenset[ObjectKey] | None = None
 
+    def same_as(self, other: Intake | None) -> bool:
+        """Whether both ask for the same at the same commit."""
+        return other is not None and (self.desired, self.commit) == (other.desired, other.commit)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
@@ -51,11 +57,24 @@ class Reader:
     gates: Gates
     cache: ParseCache
     memo: Memo = field(default_factory=dict)
+    search: str = process.SEARCH_PATH  # where programs for encrypted files are looked for
+    finisher: Finisher = field(init=False)
     trusted: Trusted = anything
     ignore: tuple[str, ...] = ()
 
-    def read(self, commit: str, catalog: Catalog, before: Intake | None, looked: str) -> Intake:
-        """Read, render and check the unit's path at `commit`. Raises SourceFailed.
+    def __post_init__(self) -> None:
+        finisher = Finisher(self.repository, self.unit, search=self.search)
+        object.__setattr__(self, "finisher", finisher)
+
+    def read(
+        self,
+        commit: str,
+        catalog: Catalog,
+        before: Intake | None,
+        looked: str,
+        ingredients: Ingredients = NOTHING,
+    ) -> Intake:
+        """Read, render, finish and check the unit's path at `commit`. Raises SourceFailed.
 
         `before` is what is live, `looked` the newest commit that was read, taken or not.
         """
@@ -73,6 +92,7 @@ class Reader:
                 ignore=self.ignore,
                 cache=self.cache,
             )
+            manifests = self.finisher.named(manifests, ingredients)
         except (InvalidManifests, SourceFailed) as error:
             if error.findings[0].code not in _FINAL and isinstance(error, SourceFailed):
                 raise
@@ -97,7 +117,7 @@ class Reader:
         intake = Intake(
             commit=info, touched=touched, causal=touched, desired=None, overtaken=overtaken
         )
-        return self._checked(manifests, catalog, intake, before)
+        return self._checked(self.finisher.finish(manifests, ingredients), catalog, intake, before)
 
     def _overtaken(
         self, touching: list[Commit], looked: str, commit: str, folders: Sequence[str]

@@ -11,6 +11,7 @@ from gitkruise.errors import Finding, Reported
 from gitkruise.gitops.apply import Sent, ensure_namespace
 from gitkruise.gitops.claims import Claims
 from gitkruise.gitops.gate import Gate, Standings
+from gitkruise.gitops.ingredients import gather
 from gitkruise.gitops.intake import Intake, Reader
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.observe import Observation
@@ -97,12 +98,15 @@ class Judge:
         """Read a commit with all it names followed; a second time when a kind was new to us."""
         live = self._around.live
         catalog = live.catalog
-        intake = await asyncio.to_thread(self._reader.read, commit, catalog, before, looked)
+        given = await gather(self._unit, live.transport)
+        intake = await asyncio.to_thread(self._reader.read, commit, catalog, before, looked, given)
         if intake.desired is not None and not (before and intake.desired is before.desired):
             await self.follow(intake.desired)
             if live.catalog is not catalog:
                 catalog = live.catalog
-                return await asyncio.to_thread(self._reader.read, commit, catalog, before, looked)
+                return await asyncio.to_thread(
+                    self._reader.read, commit, catalog, before, looked, given
+                )
         return intake
 
     def _had_objects(self, commit: str, before: Intake | None, applied: Commit | None) -> bool:

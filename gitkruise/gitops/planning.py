@@ -13,6 +13,7 @@ from gitkruise.git.repo import Repository
 from gitkruise.gitops.check import check_documents
 from gitkruise.gitops.config import make_config
 from gitkruise.gitops.ignoring import ignore_rules
+from gitkruise.gitops.ingredients import Finisher, offline
 from gitkruise.model.change import Desired, IgnoreRule
 from gitkruise.model.config import Config, GitSource, GitSourceSpec, Reference, Unit, UnitSpec
 from gitkruise.model.document import Commit
@@ -118,6 +119,7 @@ def _read_unit(
         manifests = read_desired(
             repository, commit, unit.spec.path, kind=kind, ignore=ignore, cache=cache
         )
+        manifests = Finisher(repository, unit).finish(manifests, offline(unit))
     except InvalidManifests as error:
         return (), error.findings
     namespace = unit.spec.target.namespace or unit.namespace

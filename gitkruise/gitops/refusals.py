@@ -8,6 +8,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import Finding
+from gitkruise.gitops.ingredients import wants
+from gitkruise.gitops.intake import Intake
+from gitkruise.model.config import Unit, duration
 from gitkruise.wire.names import ObjectKey
 
 AGAIN: Final = timedelta(minutes=2)  # rights, quotas and webhooks change without a commit
@@ -55,3 +58,12 @@ class Refusals:
 
     def wake_at(self, now: datetime) -> datetime | None:
         return min((t.until for t in self._told.values() if t.until > now), default=None)
+
+
+def look_again(unit: Unit, intake: Intake, now: datetime) -> tuple[str, datetime] | None:
+    """A commit to be read again, and when: the cluster has a say in it, and may change its mind."""
+    if intake.by_cluster:
+        return intake.commit.id, now + AGAIN
+    if not wants(unit):
+        return None
+    return intake.commit.id, now + (duration(unit.spec.interval) if intake.desired else AGAIN)

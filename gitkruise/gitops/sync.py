@@ -17,7 +17,7 @@ from gitkruise.gitops.intake import Intake, Reader, with_unchanged
 from gitkruise.gitops.judge import Judge, Surroundings
 from gitkruise.gitops.observe import Observation, Observer
 from gitkruise.gitops.pruning import Pruning
-from gitkruise.gitops.refusals import AGAIN, Refusals
+from gitkruise.gitops.refusals import Refusals, look_again
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.setbacks import Setbacks
 from gitkruise.gitops.verdicts import Verdicts
@@ -62,7 +62,7 @@ class UnitSync:
         self._memo: Memo = {}
         self._watched: frozenset[ObjectKey] = frozenset()
         self._owners: frozenset[str] = frozenset()
-        self._again: tuple[str, datetime] | None = None  # a commit that the cluster refused
+        self._again: tuple[str, datetime] | None = None  # a commit to be looked at again
         self._setbacks = Setbacks(unit.id, around.clock, reporter)
         self._unasked = ""  # a commit that could not be judged in this round
         self._times: list[datetime] = []  # when this round wants to be followed by another
@@ -139,7 +139,6 @@ class UnitSync:
         return wake_at
 
     # One round ------------------------------------------------------------------------------
-
     async def round(self) -> datetime | None:
         """Take in what is new, do what is due, report; when to look again at the latest."""
         self._times, self._unasked = [], ""
@@ -341,8 +340,6 @@ class UnitSync:
         try:
             applied = self._reporter.record.applied
             intake = await self._judge.read(commit, self.intake, self._looked, applied)
-            if intake.by_cluster:
-                self._again = (commit, self._around.clock.now() + AGAIN)
             if intake.desired is None and self.intake is None:
                 await self._go_back(commit)
             self._reporter.awaits(intake.awaits)
@@ -354,8 +351,11 @@ class UnitSync:
             return
         self._looked = commit
         self._pruning.read(intake)
+        again = look_again(self.unit, intake, self._around.clock.now())
+        self._again = again or (self._again if intake.desired is None else None)
         if intake.desired is not None:
-            self._take(intake)
+            if not intake.same_as(self.intake):
+                self._take(intake)
             return
         good = self.intake.causal if self.intake else None
         self._reporter.rejected(replace(intake, findings=with_unchanged(intake.findings, good)))
@@ -377,7 +377,7 @@ class UnitSync:
             digests = {d.key: d.digest for d in intake.desired.objects}
             moved = [k for k, d in self._before.items() if digests.get(k) != d.digest]
             self._healing.forget(moved)
-        self.intake, self._again = intake, None
+        self.intake = intake
         self._refusals.clear()
         keys = {d.key for d in intake.desired.objects}
         self._settled = {k: v for k, v in self._settled.items() if k in keys}

@@ -56,10 +56,30 @@ class GitSourceSpec(_Strict, frozen=True):
     ignore: str = ""
 
 
+class ValuesFrom(_Strict, frozen=True):
+    """One object of the unit's namespace; exactly one of the two is set."""
+
+    config_map: str = ""
+    secret: str = ""
+
+
+class Substitute(_Strict, frozen=True):
+    """`vars` win over `sources`, of which later ones win (field `from` on the wire)."""
+
+    strict: bool = True
+    vars: dict[str, str] = {}
+    sources: tuple[ValuesFrom, ...] = msgspec.field(default=(), name="from")
+
+
+class Decryption(_Strict, frozen=True):
+    provider: Literal["sops"]
+    secret_ref: Reference | None = None
+
+
 class Render(_Strict, frozen=True):
     kind: Literal["auto", "plain", "kustomize", "helm"] = "auto"
-    substitute: dict[str, Any] | None = None
-    decryption: dict[str, Any] | None = None
+    substitute: Substitute | None = None
+    decryption: Decryption | None = None
 
 
 class Target(_Strict, frozen=True):
@@ -246,8 +266,6 @@ DURATIONS: Final = {
 LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
     "GitSource": {},
     "Unit": {
-        ("render", "substitute"): None,
-        ("render", "decryption"): None,
         ("serviceAccountName",): "",
         ("prune", "deletionPolicy"): "MirrorPrune",
         ("workloads", "onPlanChange"): "warn",

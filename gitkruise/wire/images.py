@@ -29,12 +29,21 @@ def image_tag(image: str) -> str:
     Also "" for what is no image reference. Source: parsers.ParseImageName of Kubernetes over
     distribution's normalised references.
     """
+    found = _parsed(image)
+    return "" if not found else found["tag"] or ("" if found["digest"] else "latest")
+
+
+def is_image(text: str) -> bool:
+    """Whether a container runtime can make anything of `text`."""
+    return _parsed(text) is not None
+
+
+def _parsed(image: str) -> re.Match[str] | None:
     found = _REFERENCE.fullmatch(_normal(image)) if image and len(image) <= _TEXT_LIMIT else None
     if not found or len(found["name"]) > _NAME_LIMIT or _IDENTIFIER.fullmatch(image):
-        return ""
-    if found["digest"] and not _DIGEST.fullmatch(found["digest"]):
-        return ""
-    return found["tag"] or ("" if found["digest"] else "latest")
+        return None
+    good = not found["digest"] or _DIGEST.fullmatch(found["digest"])
+    return found if good else None
 
 
 def default_pull_policy(image: str) -> str:

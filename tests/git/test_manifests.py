@@ -23,6 +23,7 @@ def codes(manifests: Manifests) -> list[str]:
 
 
 def test_manifests_are_found_by_their_names(origin: Origin, repository: Repository) -> None:
+    """B-Y40"""
     found = {"a.yaml": "a", "b.YML": "b", "sub/deep/c.Yaml": "c", "z.json": "z"}
     skipped = [".hidden.yaml", "x.yaml.bak", "x.yaml~", "#x.yaml#", ".#x.yaml"]
     other = ["README.md", ".git-not/x.yaml", "x.yamlx", ".dir/y.yaml"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitkruise.errors import InvalidManifests, SourceFailed
+from gitkruise.git import render
 from gitkruise.git.manifests import ParseCache, read_desired
 from gitkruise.git.render import Renderer
 from gitkruise.git.repo import Repository
@@ -111,3 +112,53 @@ def test_without_a_program_the_error_says_what_to_install(
 def test_plain_reading_can_be_asked_for(origin: Origin, repository: Repository) -> None:
     manifests = read_desired(repository, origin.commit(BASE), "base", kind="plain").checked()
     assert [d.obj["kind"] for d in manifests.documents] == ["CloneSet"]
+
+
+def program(folder: Path, script: str) -> str:
+    """A folder with `script` as its kustomize."""
+    folder.mkdir()
+    (folder / "kustomize").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "kustomize").chmod(0o755)
+    return str(folder)
+
+
+SHOWS_ITSELF = """\
+printf 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n'
+printf '  http: %s\n  https: %s\n  path: %s\n' "$HTTP_PROXY" "$HTTPS_PROXY" "$PATH"
+printf '  config: %s\n  secret: "%s"\n  words: "%s"\n' "$KUBECONFIG" "$CANARY" "$1"
+"""
+
+
+def test_the_program_has_no_network_no_home_and_no_secrets(
+    origin: Origin, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", "hunter2")
+    renderer = Renderer(repository, ParseCache(), search=program(tmp_path / "bin", SHOWS_ITSELF))
+    (document,) = renderer.render(origin.commit(BASE), "prod").parsed.documents
+    assert document.obj["data"] == {
+        "http": "http://127.0.0.1:9", "https": "http://127.0.0.1:9", "path": "/nonexistent",
+        "config": "/dev/null", "secret": "", "words": "build",
+    }  # fmt: skip
+
+
+LIMITS = [
+    ("time", "while :; do :; done", "RENDER_S", 0.3, "GK3406"),
+    ("output", "while :; do echo 'a: b'; done", "BYTES_MAX", 1_000_000, "GK3406"),
+    ("memory", "/usr/bin/head -c 200000000 /dev/zero | /usr/bin/tail -c 150000000", "MEMORY_MIB",
+     64, "GK3403"),
+    ("what it leaves behind", "(/bin/sleep 1000 &) ; exit 3", "RENDER_S", 0.5, "GK34"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", LIMITS, ids=[row[0] for row in LIMITS])
+def test_the_program_has_limits(
+    origin: Origin, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    row: tuple[str, str, str, float, str],
+) -> None:  # fmt: skip
+    _, script, limit, value, code = row
+    commit = origin.commit(BASE)
+    monkeypatch.setattr(render, limit, value)
+    search = program(tmp_path / "bin", script)
+    with pytest.raises(InvalidManifests) as caught:
+        Renderer(repository, ParseCache(), search=search).render(commit, "prod")
+    assert caught.value.findings[0].code.startswith(code)

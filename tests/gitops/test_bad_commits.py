@@ -115,6 +115,7 @@ def test_an_emptied_source_deletes_nothing(
 def test_a_change_that_cannot_go_in_place_is_caught_in_both_versions(
     staged: MakeStage, version: str
 ) -> None:
+    """B-M24"""
     stage = staged()
 
     def in_place(**env: Any) -> dict[str, Any]:

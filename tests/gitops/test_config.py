@@ -71,6 +71,10 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
         'health: {exprs: [{kind: A, current: "ok(status)"}]}\n  drift:',
         "GK7031", ":17:39", "'ok'",
     ),
+    ("GK7003 name", "sinkRef:", "render: {substitute: {vars: {a-b: c}}}\n  sinkRef:", "GK7003",
+     ":16:32", "'a-b' is no name"),
+    ("GK7003 no source", "sinkRef:", "render: {substitute: {from: [{}]}}\n  sinkRef:", "GK7003",
+     ":16:32", "names one object"),
     ("GK1 yaml", "spec: {git", "spec: git: {", "GK1", ":9:", ""),
 ]  # fmt: skip
 

@@ -149,11 +149,13 @@ def test_it_is_deleted_once_however_long_it_takes_and_made_when_it_is_gone(
 ) -> None:
     stage = staged(**IMMUTABLE)
     kept: Obj = {**frozen("1"), "metadata": {"name": "frozen", "finalizers": ["example.com/kept"]}}
-    changed: Obj = {**kept, "data": {"x": "2"}}
+    changed: Obj = {**frozen("1"), "data": {"x": "2"}}
 
     async def script() -> None:
         async with stage.running():
-            await stage.push(kept)
+            await stage.push(frozen("1"))
+            await stage.rest(30)
+            stage.meddle(kept)
             await stage.rest(30)
             stage.wire.requests.clear()
             await stage.push(changed, config_map("other", x="1"))

@@ -1,0 +1,151 @@
+"""Parsed files on disk by blob id, so that a restart reads only what is new."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+log = logging.getLogger(__name__)
+BYTES_MAX: Final = 256 << 20  # of the file; beyond it everything is forgotten at once
+_PARSER: Final = ("compose.py", "documents.py", "json_text.py", "scalars.py", "syntax.py")
+_WAIT_S: Final = 0.2  # for another process; then we do without
+_SCHEMA: Final = "CREATE TABLE IF NOT EXISTS parsed (key BLOB PRIMARY KEY, entries BLOB NOT NULL)"
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One document: its object, which of the file it is, and its line."""
+
+    obj: Any
+    index: int
+    line: int
+
+
+class ParsedStore:
+    """A file of parsed documents. It is a cache: whatever goes wrong with it costs time alone.
+
+    Entries are found by blob id, kind of file and the parser's own source: another parser does
+    not take over what this one read. Safe to use from several threads.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._decode = msgspec.json.Decoder(tuple[Entry, ...]).decode
+        self._parser = _parser_id()
+        self._waiting: dict[bytes, bytes] = {}
+        self._connection = self._opened()
+
+    def get(self, blob: str, *, json: bool) -> tuple[Entry, ...] | None:
+        """What was kept of a blob; None when there is nothing that can be used."""
+        key = self._key(blob, json=json)
+        with self._lock:
+            if self._connection is None:
+                return None
+            try:
+                query = "SELECT entries FROM parsed WHERE key = ?"
+                row = self._connection.execute(query, (key,)).fetchone()
+            except sqlite3.Error as error:
+                self._give_up(error)
+                return None
+        try:
+            return self._decode(row[0]) if row else None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None  # damaged; the file itself is read instead
+
+    def put(self, blob: str, entries: Sequence[Entry], *, json: bool) -> None:
+        """Keep what was parsed, at the next `save`. What JSON cannot hold is not kept."""
+        try:
+            body = msgspec.json.encode(tuple(entries))
+        except (TypeError, ValueError, msgspec.EncodeError):
+            return
+        with self._lock:
+            self._waiting[self._key(blob, json=json)] = body
+
+    def save(self) -> None:
+        """Write what waits, in one transaction."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            if self._connection is None or not waiting:
+                return
+            try:
+                with self._connection:
+                    query = "INSERT OR REPLACE INTO parsed VALUES (?, ?)"
+                    self._connection.executemany(query, waiting.items())
+                if self._size() > BYTES_MAX:
+                    self._connection.execute("DELETE FROM parsed")
+                    self._connection.commit()
+                    self._connection.execute("VACUUM")
+            except sqlite3.Error as error:
+                self._give_up(error)
+
+    def close(self) -> None:
+        """Save and let go of the file."""
+        self.save()
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _key(self, blob: str, *, json: bool) -> bytes:
+        return self._parser + bytes.fromhex(blob) + (b"j" if json else b"y")
+
+    def _size(self) -> int:
+        assert self._connection is not None
+        pages, size = (
+            self._connection.execute(f"PRAGMA {word}").fetchone()[0]
+            for word in ("page_count", "page_size")
+        )
+        return int(pages) * int(size)
+
+    def _opened(self) -> sqlite3.Connection | None:
+        """The database; made anew when what is there is none, None where that is impossible."""
+        for _ in range(2):
+            try:
+                return _connect(self._path)
+            except sqlite3.DatabaseError as error:
+                log.warning("the cache of parsed files is made anew: %s", error)
+                try:
+                    self._path.unlink(missing_ok=True)
+                except OSError:
+                    return None
+            except OSError as error:
+                log.warning("parsed files are not kept on disk: %s", error)
+                return None
+        return None
+
+    def _give_up(self, error: sqlite3.Error) -> None:
+        """Do without from now on; called with the lock held."""
+        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            return
+        log.warning("parsed files are not kept on disk any more: %s", error)
+        assert self._connection is not None
+        self._connection.close()
+        self._connection = None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    connection = sqlite3.connect(path, timeout=_WAIT_S, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA synchronous = OFF")  # lost with a crash is read again
+        connection.execute(_SCHEMA)
+        connection.commit()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _parser_id() -> bytes:
+    here = Path(__file__).parent
+    told = b"".join((here / name).read_bytes() for name in _PARSER)
+    return hashlib.sha256(told).digest()[:16]
