@@ -10,21 +10,12 @@ from gitkruise.gitops.check import parse_field
 from gitkruise.model.change import Desired
 from gitkruise.model.config import Unit
 from gitkruise.planner.sync.marks import replace_asked
-from gitkruise.wire.names import GroupKind
+from gitkruise.planner.sync.prune import HOLDS_DATA
 
 # Kubernetes has several sentences for one rule; all of them speak of a change, never of a value.
 _IMMUTABLE: Final = re.compile(
     r"\bimmutable\b|may not change once set|updates to \w+ spec for fields other than"
     r"|updates may not change fields other than"
-)
-# Deleting one of these deletes what it holds: a change of a line in git never asks for that.
-_NEVER: Final = frozenset(
-    {
-        GroupKind("", "Namespace"),
-        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
-        GroupKind("", "PersistentVolume"),
-        GroupKind("", "PersistentVolumeClaim"),
-    }
 )
 
 
@@ -41,13 +32,13 @@ def immutable(error: ApiError) -> bool:
 def replaceable(d: Desired, unit: Unit) -> bool:
     """Whether the object is to be deleted and made again rather than stay as it is."""
     wished = unit.spec.apply.replace == "onImmutable" or replace_asked(d.obj) or bool(d.hook)
-    return wished and d.key.group_kind not in _NEVER
+    return wished and d.key.group_kind not in HOLDS_DATA
 
 
 def cannot_change(d: Desired, error: ApiError) -> Finding:
     """The finding for a change that only a new object could bring."""
     fields = list(dict.fromkeys(c.field for c in error.details.causes))
-    never = d.key.group_kind in _NEVER
+    never = d.key.group_kind in HOLDS_DATA
     return Finding(
         code="GK2203",
         message=f"{', '.join(fields[:5])} of {d.key} cannot change after creation",

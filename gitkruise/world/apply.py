@@ -70,10 +70,13 @@ def apply(call: Call, live: Obj | None, config: Obj) -> tuple[Obj, list[dict[str
     last = managers.get(me)
     node = call.kind.schema
     merged = merge(base, config, node)
-    wanted = own_part(call, difference(field_set(config, node), UNOWNED))
-    managers[me] = Entry(api_version=call.kind.api_version, known=wanted)
+    named = own_part(call, field_set(config, node))
     if last is not None and last.fields:
-        merged = _pruned(call, merged, managers, last)
+        # The name is in every config, so metadata stay however little else of them is applied.
+        mine = Entry(api_version=call.kind.api_version, known=named)
+        merged = _pruned(call, merged, {**managers, me: mine}, last)
+    wanted = difference(named, UNOWNED)
+    managers[me] = Entry(api_version=call.kind.api_version, known=wanted)
     change = Change(call, base, merged)
     found = conflicts(managers, change, me)
     if found and not call.options.force:

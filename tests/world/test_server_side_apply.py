@@ -71,3 +71,15 @@ def test_apply_in_another_version_keeps_one_entry() -> None:
         api.apply(url, sent)
     listed = api.get(url)["metadata"]["managedFields"]
     assert [(e["manager"], e["apiVersion"]) for e in listed] == [("gk", "apps.kruise.io/v1beta1")]
+
+
+def test_metadata_stay_when_nothing_in_them_is_applied_any_more() -> None:
+    api, url = Api(), CONFIG_MAPS + "/a"
+    held = config_map("a", {})
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    made = api.apply(url, held)
+    api.delete(url)
+    held["metadata"]["finalizers"] = []
+    gone = api.apply(url, held)
+    assert gone["metadata"]["uid"] == made["metadata"]["uid"]
+    assert api.answer("GET", url)[0] == 404

@@ -18,7 +18,7 @@ from gitkruise.wire.times import format_duration, parse_time
 
 TRAILER: Final = "Gitkruise-Approve"  # of a commit of the source: the hash of a deletion
 # Deleting one of these deletes what it holds; that is never a mere side effect of a commit.
-_HOLDS_DATA: Final = frozenset(
+HOLDS_DATA: Final = frozenset(
     {
         GroupKind("", "Namespace"),
         GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
@@ -115,7 +115,7 @@ def _uid(s: SyncSnapshot, key: ObjectKey) -> str:
 
 
 def _asking(s: SyncSnapshot, key: ObjectKey) -> str:
-    if key.group_kind in _HOLDS_DATA:
+    if key.group_kind in HOLDS_DATA:
         return "deleting it would delete what it holds"
     return wants_consent(s.live[key].obj)
 
