@@ -31,6 +31,7 @@ class Past:
     half: Path | None = None  # where it is,
     whole: bytes = b""  # and what it held
     taken: str = ""  # the newest commit that was seen and could be taken
+    causal: str = ""  # the first that asked for the same, which is what records tell of
     refused: bool = False  # what was seen last could not
 
     @property
@@ -107,8 +108,17 @@ class Player:
         number = len(self.past.commits)
         objects = [config_map(name, v=value) for name, value in sorted((wanted or {}).items())]
         text = documents(*objects) if wanted is not None else "{broken"
-        commit = self.stage.origin.commit({"app.yaml": f"# {number}\n{text}"})
-        self._pushed(commit, wanted)
+        self._push({"app.yaml": f"# {number}\n{text}"}, wanted)
+
+    def _push(self, files: Mapping[str, str | None], wanted: Wanted | None) -> None:
+        """A push that the source takes, though what was torn in it before stays torn."""
+        past = self.past
+        cut = past.half.read_bytes() if past.half else b""
+        if past.half:  # git may want the object to unpack what comes
+            past.half.write_bytes(past.whole)
+        self._pushed(self.stage.origin.commit(files), wanted)
+        if past.half:
+            past.half.write_bytes(cut)
 
     def _pushed(self, commit: str, wanted: Wanted | None) -> None:
         self.past.commits[commit], self.past.tip = wanted, commit
@@ -158,8 +168,7 @@ class Player:
         """A commit without any file."""
         if not (self.stage.origin.work / "app.yaml").exists():
             return
-        commit = self.stage.origin.commit({"app.yaml": None, "README.md": "moved"})
-        self._pushed(commit, {})
+        self._push({"app.yaml": None, "README.md": "moved"}, {})
 
     def rewrite(self, wanted: Wanted) -> None:
         """Another commit in the place of the newest one."""
@@ -197,13 +206,19 @@ class Player:
             run_git(self.stage.origin.bare, "update-ref", HEAD, past.tip)
             past.away = False
 
+    def started_over(self) -> None:
+        """A commit that changed nothing is not remembered."""
+        self.past.taken = self.past.causal
+
     async def look(self) -> None:
         """gitkruise looks at the source; the books follow what it may make of it."""
         past = self.past
         if past.readable and past.tip != past.taken:
             wanted = past.commits[past.tip]
             past.refused = not wanted or not self._follows(past.taken)
-            past.taken = past.taken if past.refused else past.tip
+            if not past.refused:
+                same = past.wanted == wanted
+                past.taken, past.causal = past.tip, past.causal if same else past.tip
         elif past.readable:
             past.refused = False
         await self.stage.follower.check()

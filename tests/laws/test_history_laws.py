@@ -48,6 +48,7 @@ def live_through(player: Player, steps: list[tuple[Any, ...]]) -> None:
                     player.check((step, left))
             player.cut_at = 0
             stage.start_over()
+            player.started_over()
         async with stage.running():
             await player.look()
             await stage.rest(60)
