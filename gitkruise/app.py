@@ -23,6 +23,7 @@ from gitkruise.gitops.engine import OWN, choose_engine
 from gitkruise.gitops.intake import Reader
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.polling import Polling
+from gitkruise.gitops.receiver import Listen, open_receivers
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import resumed
 from gitkruise.gitops.source import SourceFollower, Terms
@@ -62,6 +63,7 @@ class RunOptions:
     identity: str
     gates: Gates = field(default_factory=Gates)
     listeners: tuple[Callable[[UnitRecord], None], ...] = ()
+    listen: Listen = field(default_factory=Listen)  # for web hooks, where a Receiver wants them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ class Running:
     outboxes: Mapping[str, Outbox]
     reporters: Mapping[str, Reporter]
     engine: str
+    hooks: Mapping[str, str] = field(default_factory=dict)  # where each Receiver listens
 
 
 @asynccontextmanager
@@ -87,6 +90,9 @@ async def controller(
     """
     async with AsyncExitStack() as stack:
         running = await _assemble(options, transport, clock, stack)
+        heard = await open_receivers(
+            options.config, running.pollings, options.listen, (transport, clock), stack
+        )
         annotator = Annotator(running.live)
         for reporter in running.reporters.values():
             reporter.listen(annotator.offer)
@@ -97,8 +103,9 @@ async def controller(
             jobs += [tasks.create_task(unit.run()) for unit in running.units.values()]
             jobs += [tasks.create_task(polling.run()) for polling in set(running.pollings.values())]
             jobs += [tasks.create_task(outbox.run()) for outbox in running.outboxes.values()]
+            jobs += [tasks.create_task(bell.run()) for bell in heard.bells]
             try:
-                yield running
+                yield replace(running, hooks=heard.urls)
             finally:
                 for job in jobs:
                     job.cancel()

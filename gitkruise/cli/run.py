@@ -18,6 +18,7 @@ from gitkruise.cli.style import Style
 from gitkruise.cli.verb import Verb
 
 if TYPE_CHECKING:
+    from gitkruise.gitops.receiver import Listen
     from gitkruise.model.config import Config
     from gitkruise.model.record import UnitRecord
     from gitkruise.model.settings import Gates
@@ -30,12 +31,21 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     default=Path("gitkruise.yaml"),
     show_default=True,
-    help="File or directory with GitSource, Unit and Sink documents.",
+    help="File or directory with GitSource, Unit, Sink and Receiver documents.",
 )
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
+@click.option(
+    "--hooks",
+    default="127.0.0.1:9292",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where Receivers listen for web hooks.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Say more.")
 @cluster_options
-def run(config_path: Path, feature_gates: str, verbose: bool, cluster: ClusterChoice) -> None:
+def run(
+    config_path: Path, feature_gates: str, hooks: str, verbose: bool, cluster: ClusterChoice
+) -> None:
     """Follow git, drive the cluster, write the outcome back.
 
     \b
@@ -46,15 +56,16 @@ def run(config_path: Path, feature_gates: str, verbose: bool, cluster: ClusterCh
     One line on standard error for each change of state; everything else is in the status branch.
     """
     from gitkruise.gitops.config import load_config  # noqa: PLC0415  imports jsonschema
+    from gitkruise.gitops.receiver import parse_listen  # noqa: PLC0415  imports aiohttp
     from gitkruise.model.settings import parse_gates  # noqa: PLC0415  not for --help
 
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
     config = load_config(config_path)
-    asyncio.run(_run(config, parse_gates(feature_gates), cluster))
+    asyncio.run(_run(config, parse_gates(feature_gates), parse_listen(hooks), cluster))
 
 
-async def _run(config: Config, gates: Gates, choice: ClusterChoice) -> None:
+async def _run(config: Config, gates: Gates, listen: Listen, choice: ClusterChoice) -> None:
     from gitkruise.app import RunOptions, controller  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.cli.progress import Teller  # noqa: PLC0415
     from gitkruise.cli.serving import stop_event  # noqa: PLC0415
@@ -75,10 +86,13 @@ async def _run(config: Config, gates: Gates, choice: ClusterChoice) -> None:
             identity=f"{platform.node()}-{os.getpid()}",
             gates=gates,
             listeners=(report,),
+            listen=listen,
         )
         async with controller(options, chosen.transport, chosen.clock) as running:
             tell(
                 f"following {len(running.units)} units for cluster {chosen.name}, "
                 f"engine {running.engine}"
             )
+            for name, url in running.hooks.items():
+                tell(f"receiver {name} listens at {url}")
             await stop.wait()

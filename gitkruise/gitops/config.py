@@ -24,6 +24,7 @@ from gitkruise.model.config import (
     SPECS,
     Config,
     GitSource,
+    Receiver,
     Reference,
     Sink,
     Unit,
@@ -38,7 +39,7 @@ from gitkruise.wire.times import parse_duration
 if TYPE_CHECKING:
     import jsonschema
 
-_CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink}
+_CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink, "Receiver": Receiver}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -82,14 +83,13 @@ def make_config(documents: list[Document], directory: Path) -> Config:
         namespace = get(document.obj, "metadata", "namespace", default="default")
         if f"{namespace}/{name}" in found[kind]:
             raise UsageProblem(_twice(document, f"{kind} {namespace}/{name}"))
-        if kind in _CLASSES:
-            spec = decode_spec(_absolute(document, directory))
-            made = _CLASSES[kind](namespace, name, spec)
-            if isinstance(made, Unit):
-                mark = get(document.obj, "metadata", "annotations", APPROVE, default="")
-                made = msgspec.structs.replace(made, origin=document, approved=mark)
-            found[kind][f"{namespace}/{name}"] = made
-    config = Config(found["GitSource"], found["Unit"], found["Sink"])
+        spec = decode_spec(_absolute(document, directory))
+        made = _CLASSES[kind](namespace, name, spec)
+        if isinstance(made, Unit):
+            mark = get(document.obj, "metadata", "annotations", APPROVE, default="")
+            made = msgspec.structs.replace(made, origin=document, approved=mark)
+        found[kind][f"{namespace}/{name}"] = made
+    config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
     unresolved = list(_unresolved(config))
     unresolved = unresolved or list(impossible_waits(config))
     if unresolved:
@@ -299,10 +299,13 @@ def _unresolved(config: Config) -> Iterator[Finding]:
     for sink in config.sinks.values():
         if sink.spec.git:
             yield from _missing(sink, "git.sourceRef", sink.spec.git.source_ref, config.sources)
+    for receiver in config.receivers.values():
+        for index, ref in enumerate(receiver.spec.sources):
+            yield from _missing(receiver, f"sources[{index}]", ref, config.sources)
 
 
 def _missing(
-    owner: Unit | Sink, field: str, ref: Reference, known: Mapping[str, object]
+    owner: Unit | Sink | Receiver, field: str, ref: Reference, known: Mapping[str, object]
 ) -> Iterator[Finding]:
     wanted = resolve_reference(ref, owner.namespace)
     if wanted not in known:

@@ -67,7 +67,7 @@ async def _credentials(source: GitSource, transport: Transport) -> Credentials:
     """The Secret a source names, with Flux's key names."""
     if source.spec.secret_ref is None:
         return Credentials()
-    data, where = await _secret(source.spec.secret_ref, source.namespace, transport)
+    data, where = await read_secret(source.spec.secret_ref, source.namespace, transport)
     credentials = Credentials.from_secret(data)
     half = bool(credentials.certificate) != bool(credentials.key)
     if half or credentials == Credentials():
@@ -79,7 +79,7 @@ async def _credentials(source: GitSource, transport: Transport) -> Credentials:
     return credentials
 
 
-async def _secret(
+async def read_secret(
     ref: Reference, namespace: str, transport: Transport
 ) -> tuple[dict[str, str], str]:
     """The texts of a Secret, and its `namespace/name`. Raises ApiError, UsageProblem GK7025."""
@@ -111,7 +111,7 @@ async def trust_sources(
         if rules is None or rules.secret_ref is None:
             found[name] = anything
             continue
-        data, where = await _secret(rules.secret_ref, source.namespace, transport)
+        data, where = await read_secret(rules.secret_ref, source.namespace, transport)
         signers = Signers.from_secret(data, where)
         seen = FirstSeen(state_dir / "seen" / name.replace("/", "."), clock.now)
         found[name] = Trust(repositories[name], rules, signers, seen).check

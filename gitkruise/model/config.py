@@ -227,12 +227,19 @@ class Sink(msgspec.Struct, frozen=True):
     spec: SinkSpec
 
 
+class Receiver(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+    spec: ReceiverSpec
+
+
 class Config(msgspec.Struct, frozen=True):
     """Everything one process follows; mappings are by `namespace/name`."""
 
     sources: dict[str, GitSource] = {}
     units: dict[str, Unit] = {}
     sinks: dict[str, Sink] = {}
+    receivers: dict[str, Receiver] = {}
 
     def source_of(self, unit: Unit) -> GitSource:
         return self.sources[resolve_reference(unit.spec.source_ref, unit.namespace)]
@@ -281,7 +288,7 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("forge",): None,
         ("notify",): [],
     },
-    "Receiver": {("type",): None},
+    "Receiver": {},
 }
 
 

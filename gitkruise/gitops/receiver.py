@@ -1,0 +1,271 @@
+"""Web hooks of forges: who may knock, what is read of it, and who is told to look."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiohttp import web
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.gitops.forges import (
+    FORM,
+    KEY_MIN,
+    WHSEC,
+    Headers,
+    authentic,
+    delivery_of,
+    is_push,
+    read_push,
+    signing_key,
+)
+from gitkruise.gitops.hinting import Bell, Followed, tell
+from gitkruise.gitops.polling import Polling
+from gitkruise.gitops.sources import read_secret
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.transport import Transport
+from gitkruise.model.config import Config, Receiver, resolve_reference
+
+log: Final = logging.getLogger(__name__)
+
+BODY_MAX: Final = 5 * 1024 * 1024
+BODY_WITHIN_S: Final = 30.0
+AT_ONCE_MAX: Final = 8
+REMEMBERED_S: Final = 600.0
+REMEMBERED_MAX: Final = 10_000
+KEYS: Final = ("token", "previousToken")  # of the Secret; the second while keys are changed
+_TYPES: Final = frozenset({"application/json", FORM})
+_SERVER: Final[dict[str, Any]] = {
+    "keepalive_timeout": 15.0,
+    "lingering_time": 2.0,
+    "max_line_size": 8_192,
+    "max_field_size": 8_192,
+    "auto_decompress": False,
+    "access_log": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where web hooks are heard; port 0 is any free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 9292
+
+
+def path_of(receiver: str, key: str) -> str:
+    """A Receiver's path: the same at every start, and told by nobody who lacks the key."""
+    return "/hook/" + hmac.new(key.encode(), receiver.encode(), hashlib.sha256).hexdigest()[:32]
+
+
+@dataclass(slots=True)
+class Door:
+    """One Receiver at work. `seen` are deliveries of late, oldest first, and when they came."""
+
+    name: str
+    kind: str
+    keys: tuple[str, ...]
+    followed: Sequence[Followed]
+    clock: Clock
+    named: bool  # `followed` by the Receiver's own word, whatever the repository
+    refused: int = 0
+    seen: OrderedDict[str, float] = field(default_factory=OrderedDict)
+
+    def knock(self, headers: Headers, content_type: str, body: bytes) -> int:
+        """The HTTP status for a delivery: 401 before anything of it is read, 400 when it cannot
+        be read, 200 when it is old or no push, 202 when whom it concerns will look."""
+        if not authentic(self.kind, self.keys, headers, body, self.clock.now()):
+            self._refuse()
+            return 401
+        if not is_push(self.kind, headers) or self._again(delivery_of(self.kind, headers)):
+            return 200
+        try:
+            push = read_push(self.kind, content_type, body)
+        except ValueError:
+            log.warning("%s: a signed delivery is no %s push", self.name, self.kind)
+            return 400
+        looking = tell(push, self.followed, named=self.named)
+        log.info("%s: a push that concerns %d of our sources", self.name, looking)
+        return 202
+
+    def _refuse(self) -> None:
+        """Told with growing pauses: whoever knocks must not be able to fill the log."""
+        self.refused += 1
+        if self.refused & (self.refused - 1) == 0:
+            log.warning("%s: %d deliveries without a good signature", self.name, self.refused)
+
+    def _again(self, delivery: str) -> bool:
+        now = self.clock.monotonic()
+        while self.seen and now - next(iter(self.seen.values())) > REMEMBERED_S:
+            self.seen.popitem(last=False)
+        if not delivery:
+            return False
+        if delivery in self.seen:
+            return True
+        self.seen[delivery] = now
+        if len(self.seen) > REMEMBERED_MAX:
+            self.seen.popitem(last=False)
+        return False
+
+
+class Doorman:
+    """Every door of a process, by its path. Answers are a status and nothing else."""
+
+    def __init__(self, doors: Mapping[str, Door]) -> None:
+        self._doors = doors
+        self._inside = 0
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """One request to any path."""
+        status = await self._status(request)
+        allow = {"Allow": "POST"} if status == 405 else None
+        response = web.Response(status=status, headers=allow)
+        if status not in {200, 202}:
+            response.force_close()  # what was not read of the request is not waited for
+        return response
+
+    async def _status(self, request: web.BaseRequest) -> int:
+        door = self._doors.get(request.rel_url.raw_path)
+        status = 404 if door is None else _unfit(request)
+        if door is None or status:
+            return status
+        if self._inside >= AT_ONCE_MAX:
+            return 429
+        self._inside += 1
+        try:
+            body = await _body(request)
+        finally:
+            self._inside -= 1
+        if isinstance(body, int):
+            return body
+        return door.knock(request.headers, request.content_type, body)
+
+
+def _unfit(request: web.BaseRequest) -> int:
+    """The status for what no forge sends; 0 when it may be read."""
+    if request.method != "POST":
+        return 405
+    encoding = request.headers.get("Content-Encoding", "identity").lower()
+    if request.content_type not in _TYPES or encoding != "identity":
+        return 415
+    return 413 if (request.content_length or 0) > BODY_MAX else 0
+
+
+async def _body(request: web.BaseRequest) -> bytes | int:
+    """The whole body; 413 when it is longer than allowed, 408 when it does not arrive."""
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_WITHIN_S):
+            if request.headers.get("Expect", "").lower() == "100-continue":
+                await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            while piece := await request.content.readany():
+                size += len(piece)
+                if size > BODY_MAX:
+                    return 413
+                pieces.append(piece)
+    except TimeoutError:
+        return 408
+    return b"".join(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """Web hooks that are heard: the address of each Receiver, and bells that want to be run."""
+
+    urls: Mapping[str, str] = field(default_factory=dict)
+    bells: Sequence[Bell] = ()
+
+
+async def open_receivers(
+    config: Config,
+    pollings: Mapping[str, Polling],
+    listen: Listen,
+    around: tuple[Transport, Clock],
+    stack: AsyncExitStack,
+) -> Hearing:
+    """Listen for all Receivers of `config`, until `stack` closes; without any nothing listens.
+
+    Raises UsageProblem GK7026 for a Secret without a key, GK7027 where it cannot listen, and
+    ApiError for a missing Secret.
+    """
+    if not config.receivers:
+        return Hearing()
+    transport, clock = around
+    bells = {polling: Bell(polling.look_now, clock) for polling in set(pollings.values())}
+    doors: dict[str, Door] = {}
+    first: dict[str, str] = {}
+    for name, receiver in config.receivers.items():
+        refs = receiver.spec.sources
+        wanted = [resolve_reference(r, receiver.namespace) for r in refs] or list(config.sources)
+        followed = [
+            await asyncio.to_thread(Followed, config.sources[one], bells[pollings[one]])
+            for one in wanted
+        ]
+        keys = await _keys(receiver, transport)
+        door = Door(name, receiver.spec.type, keys, followed, clock, named=bool(refs))
+        doors |= {path_of(name, key): door for key in keys}
+        first[name] = path_of(name, keys[0])
+    base = await _serve(Doorman(doors), listen, stack)
+    return Hearing({name: base + path for name, path in first.items()}, tuple(bells.values()))
+
+
+async def _keys(receiver: Receiver, transport: Transport) -> tuple[str, ...]:
+    """The keys that count now. A newline at the end is the editor's, not the key's."""
+    data, where = await read_secret(receiver.spec.secret_ref, receiver.namespace, transport)
+    keys = [data[name].rstrip("\r\n") for name in KEYS if name in data]
+    if "token" not in data or not all(_usable(receiver.spec.type, key) for key in keys):
+        message = f"the Secret {where} has no key that Receiver {receiver.name} can use"
+        found = ", ".join(sorted(data)) or "no keys"
+        notes = (
+            ("why", "without a shared key anybody could send web hooks"),
+            ("found", found),
+            ("next", f"give it token: {KEY_MIN} characters or more, the same as at the forge"),
+        )
+        raise UsageProblem(Finding(code="GK7026", message=message, notes=notes))
+    return tuple(keys)
+
+
+def _usable(kind: str, key: str) -> bool:
+    try:
+        return len(signing_key(key) if kind == "gitlab" and key.startswith(WHSEC) else key) >= (
+            KEY_MIN
+        )
+    except ValueError:
+        return False
+
+
+async def _serve(doorman: Doorman, listen: Listen, stack: AsyncExitStack) -> str:
+    """The URL of the server, which `stack` stops."""
+    quiet = logging.getLogger("gitkruise.hooks.http")  # of broken requests
+    quiet.setLevel(logging.CRITICAL)
+    server = web.Server(doorman.handle, logger=quiet, **_SERVER)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=2.0)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    try:
+        await web.TCPSite(runner, listen.host, listen.port).start()
+    except OSError as error:
+        message = f"cannot listen for web hooks at {listen.host}:{listen.port}: {error.strerror}"
+        notes = (("next", "choose another address with --hooks HOST:PORT"),)
+        raise UsageProblem(Finding(code="GK7027", message=message, notes=notes)) from error
+    host = f"[{listen.host}]" if ":" in listen.host else listen.host
+    return f"http://{host}:{runner.addresses[0][1]}"
+
+
+def parse_listen(text: str) -> Listen:
+    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT` (every address). Raises UsageProblem GK7027."""
+    host, colon, port = text.rpartition(":")
+    inner = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    digits = port.isascii() and port.isdigit() and len(port) < 6
+    if not (colon and digits and int(port) < 65_536) or (":" in inner and inner == host):
+        notes = (("next", "write --hooks HOST:PORT, such as 127.0.0.1:9292"),)
+        raise UsageProblem(Finding(code="GK7027", message=f"{text!r} is no address", notes=notes))
+    return Listen(inner or "0.0.0.0", int(port))  # noqa: S104  asked for with an empty host
