@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument("--secret-file", required=True, type=Path, help="holds the shared key")
     parser.add_argument("--repository", default="", help="its address; this folder by default")
     given = parser.parse_args()
-    refs = [line.split()[2] for line in sys.stdin if len(line.split()) == 3][:_REFS_MAX]
+    lines = sys.stdin.buffer.read().decode("utf-8", "replace").splitlines()
+    refs = [words[2] for line in lines if len(words := line.split()) == 3][:_REFS_MAX]
     try:
         status = send(given.url, given.secret_file, given.repository or str(Path.cwd()), refs)
     except (OSError, ValueError, http.client.HTTPException) as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.gitops.forges import (
@@ -124,7 +125,13 @@ class Doorman:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request to any path."""
-        status = await self._status(request)
+        try:
+            status = await self._status(request)
+        except (ConnectionError, web.HTTPException):
+            raise
+        except Exception:
+            log.exception("a web hook failed")
+            status = 500
         allow = {"Allow": "POST"} if status == 405 else None
         response = web.Response(status=status, headers=allow)
         if status not in {200, 202}:
@@ -159,7 +166,7 @@ def _unfit(request: web.BaseRequest) -> int:
 
 
 async def _body(request: web.BaseRequest) -> bytes | int:
-    """The whole body; 413 when it is longer than allowed, 408 when it does not arrive."""
+    """The whole body; 413 when it is longer than allowed, 400 and 408 when it does not arrive."""
     pieces: list[bytes] = []
     size = 0
     try:
@@ -173,6 +180,8 @@ async def _body(request: web.BaseRequest) -> bytes | int:
                 pieces.append(piece)
     except TimeoutError:
         return 408
+    except (web.RequestPayloadError, HttpProcessingError):
+        return 400
     return b"".join(pieces)
 
 

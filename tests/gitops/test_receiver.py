@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +19,7 @@ from gitkruise.gitops.config import load_config
 from gitkruise.gitops.forges import Push
 from gitkruise.gitops.hinting import WINDOW_S, Bell, Followed
 from gitkruise.gitops.receiver import (
+    AT_ONCE_MAX,
     BODY_MAX,
     REMEMBERED_MAX,
     REMEMBERED_S,
@@ -173,6 +172,55 @@ def test_what_no_forge_sends_is_refused(staged: MakeStage, tmp_path: Path) -> No
     listening(stage, config, script)
 
 
+def test_a_body_that_breaks_off_is_none(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    put_secret(stage, "hook", token=KEY)
+    config = configured(tmp_path, source("src", url=URLS["github"]), receiver("x", "github"))
+
+    async def script(_: Any, heard: Hearing, looks: dict[str, Looks]) -> None:
+        host, _, path = heard.urls["shop/x"].removeprefix("http://").partition("/")
+        reader, writer = await asyncio.open_connection(*host.split(":"))
+        head = f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\nzz\r\n".encode())
+        assert (await reader.readline()).split()[1] == b"400"
+        writer.close()
+
+    listening(stage, config, script)
+
+
+def test_only_a_few_are_inside_at_once(staged: MakeStage, tmp_path: Path) -> None:
+    stage, body = staged(), text(BODIES["github"])
+    put_secret(stage, "hook", token=KEY)
+    config = configured(tmp_path, source("src", url=URLS["github"]), receiver("x", "github"))
+
+    async def script(session: Any, heard: Hearing, looks: dict[str, Looks]) -> None:
+        url, go, inside = heard.urls["shop/x"], asyncio.Event(), asyncio.Semaphore(0)
+
+        async def slow() -> AsyncIterator[bytes]:
+            yield body[:10]
+            inside.release()
+            await go.wait()
+            yield body[10:]
+
+        async def wait(number: int) -> None:
+            headers = signed("github", body, delivery=str(number))
+            async with session.post(url, data=slow(), headers=headers) as answer:
+                assert answer.status == 202
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(AT_ONCE_MAX):
+                tasks.create_task(wait(number))
+                await inside.acquire()
+            status = 401
+            while status == 401:  # until the server has seen them all
+                status = await knock(session, url, b"x", **signed("github", body))
+            assert status == 429
+            go.set()
+        assert await knock(session, url, body, **signed("github", body)) == 202
+
+    listening(stage, config, script)
+
+
 def door(clock: ManualClock, rung: list[str]) -> Door:
     bell = Bell(lambda: None, clock)
     vars(bell)["ring"] = lambda: rung.append("looks")
@@ -318,41 +366,3 @@ def test_a_taken_port_is_told(staged: MakeStage, tmp_path: Path) -> None:
 def test_a_path_is_the_same_at_every_start_and_nobody_can_guess_it() -> None:
     assert path_of("shop/x", KEY) == path_of("shop/x", KEY)
     assert len({path_of(name, key) for name in ("a/x", "a/y") for key in (KEY, KEY + "2")}) == 4
-
-
-def test_the_post_receive_hook_tells_and_never_fails(staged: MakeStage, tmp_path: Path) -> None:
-    stage = staged()
-    put_secret(stage, "hook", token=KEY)
-    bare = stage.origin.bare
-    config = configured(
-        tmp_path,
-        source("src", url=str(bare), ref={"branch": "main"}),
-        receiver("bare", "generic-hmac"),
-    )
-    secret = tmp_path / "hook.key"
-    secret.write_text(KEY + "\n")
-
-    def push(url: str, file: Path, ref: str = "refs/heads/main") -> tuple[int, str]:
-        words = [sys.executable, "-m", "gitkruise.cli.hook", "--url", url, "--secret-file"]
-        root = str(Path(__file__).parents[2])
-        line = f"{'0' * 40} {'1' * 40} {ref}\n"
-        done = subprocess.run(
-            [*words, str(file)], cwd=bare, env={"PYTHONPATH": root}, input=line, text=True,
-            capture_output=True, check=False,
-        )  # fmt: skip
-        return done.returncode, done.stderr.partition(":")[2]
-
-    async def script(_: Any, heard: Hearing, looks: dict[str, Looks]) -> None:
-        url = heard.urls["shop/bare"]
-        assert await asyncio.to_thread(push, url, secret, "refs/heads/other") == (0, "")
-        assert looks["shop/src"].count == 0
-        assert await asyncio.to_thread(push, url, secret) == (0, "")
-        assert looks["shop/src"].count == 1
-        code, said = await asyncio.to_thread(push, url + "0", secret)
-        assert (code, said) == (0, f" {url}0 answered 404\n")
-        for bad, file in (("http://127.0.0.1:9/", secret), (url, tmp_path / "none"), ("x", secret)):
-            code, said = await asyncio.to_thread(push, bad, file)
-            assert code == 0
-            assert said.startswith(f" {bad} was not told: ")
-
-    listening(stage, config, script)
