@@ -27,10 +27,10 @@ demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube"
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube" --ignore tests/laws
 
 .PHONY: laws
-laws: $(VENV)/dev ## Hold the laws over many more cases; PROFILE=night draws new ones each time
+laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time
 	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto tests/laws
 
 .PHONY: e2e
