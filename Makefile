@@ -27,7 +27,11 @@ demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube" --ignore tests/laws
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not slow" --ignore tests/laws
+
+.PHONY: slow
+slow: $(VENV)/dev ## Run the tests that talk to real programs or measure
+	$(BIN)/python -m pytest -q -n auto -m "slow and not e2e and not kube"
 
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time

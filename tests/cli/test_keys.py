@@ -19,6 +19,8 @@ from tests.cli.live import applied
 from tests.cli.shop import cloneset
 from tests.cli.test_get import check
 
+pytestmark = pytest.mark.slow
+
 FOOTER = r"\[p\] pods  \[e\] events  \[r\] revisions  \[/\] filter  \[q\] quit"
 
 

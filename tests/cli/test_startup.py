@@ -8,6 +8,8 @@ from tests.bench.commands import BUDGETS, REPEATS, YARDSTICK, YARDSTICK_MS, once
 from tests.cli.calls import python
 from tests.cli.shop import CONFIG_MAP, Checkout
 
+pytestmark = pytest.mark.slow
+
 HEAVY = (
     "rich", "aiohttp", "cryptography", "ruamel", "jinja2", "kubernetes", "git", "yaml",
     "jsonschema", "platformdirs", "msgspec", "asyncio", "gitkruise.wire", "gitkruise.app",

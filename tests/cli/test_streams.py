@@ -9,6 +9,8 @@ import pytest
 from tests.cli.calls import Caller, Terminal, environment
 from tests.cli.shop import CONFIG_MAP, Checkout, cloneset, unit_record
 
+pytestmark = pytest.mark.slow
+
 ESCAPE = "\x1b"
 
 

@@ -15,6 +15,8 @@ from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.process import Credentials
 from gitkruise.git.repo import Repository
 
+pytestmark = pytest.mark.slow
+
 SHOUT: Final = "\x1b[31mevil\x07 \u202ereversed ::error::x " + "y" * 5_000
 ID: Final = "1" * 40
 Answer = Callable[["Handler"], None]

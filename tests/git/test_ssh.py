@@ -21,6 +21,8 @@ from tests.conftest import need
 from tests.git.repos import Origin
 from tests.git.signing import ssh_key
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """\
 Port {port}
 ListenAddress 127.0.0.1

@@ -12,6 +12,8 @@ from gitkruise.wire.names import Obj
 from tests.git.repos import run_git
 from tests.gitops.stage import STATUS, MakeStage, config_map, documents, web
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = config_map("settings", mode="fast")
 
 
