@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gitkruise.errors import Finding, Reported, SourceFailed
+from gitkruise.errors import Finding, Reported
 from gitkruise.git.prefetch import bring_files
 from gitkruise.git.repo import Repository
+from gitkruise.gitops.standing import leads_to
 from gitkruise.gitops.target import Target, look, ref_of
 from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.model.config import GitSource
@@ -110,16 +111,9 @@ class SourceFollower:
         if self.source.spec.allow_force_push or self.source.spec.ref.commit:
             return None
         for commit in sorted(set(self._live()) - target.tagged):
-            if not self._leads_to(commit, target.commit):
+            if not leads_to(self.repository, commit, target.commit):
                 return self._lost(commit, target.commit)
         return None
-
-    def _leads_to(self, commit: str, tip: str) -> bool:
-        try:
-            return self.repository.is_ancestor(commit, tip)
-        except SourceFailed:
-            log.info("%s is not in the repository any more", commit)
-            return False
 
     def _lost(self, commit: str, tip: str) -> Finding:
         short = commit[:7]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 
 from gitkruise.errors import SourceFailed
@@ -10,6 +11,8 @@ from gitkruise.git.repo import Repository
 from gitkruise.kube.store import Store
 from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.wire.names import ObjectKey
+
+log = logging.getLogger(__name__)
 
 
 async def newest_applied(
@@ -27,14 +30,15 @@ async def newest_applied(
 def _newest(repository: Repository, marked: list[str], recorded: str) -> str:
     best = recorded
     for commit in marked:
-        if not best or _leads_to(repository, best, commit):
+        if not best or leads_to(repository, best, commit):
             best = commit
     return best
 
 
-def _leads_to(repository: Repository, old: str, new: str) -> bool:
+def leads_to(repository: Repository, old: str, new: str) -> bool:
     """Whether `new` builds on `old`; a commit that is not here any more leads nowhere."""
     try:
         return repository.is_ancestor(old, new)
     except SourceFailed:
+        log.info("%s does not lead to %s: one of them is not here any more", old, new)
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -33,7 +32,6 @@ from gitkruise.wire.names import Obj, ObjectKey
 
 __all__ = ["Surroundings", "UnitSync"]
 
-log = logging.getLogger(__name__)
 SETTLE_S, SETTLE_MAX_S = 0.02, 0.5  # news of one moment are looked at together
 LOOK: Final = timedelta(seconds=30)  # to see whether the cluster still speaks to us
 STAGES_MAX: Final = 100  # in one round; the next goes on at once
