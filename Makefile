@@ -30,7 +30,7 @@ test: $(VENV)/dev ## Run the tests
 	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not slow" --ignore tests/laws
 
 .PHONY: slow
-slow: $(VENV)/dev ## Run the tests that talk to real programs or measure
+slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units, budgets
 	$(BIN)/python -m pytest -q -n auto -m "slow and not e2e and not kube"
 
 .PHONY: laws

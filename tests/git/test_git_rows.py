@@ -14,6 +14,8 @@ from gitkruise.git.manifests import ParseCache, read_desired
 from gitkruise.git.repo import Repository
 from tests.git.repos import Origin, run_git
 
+pytestmark = pytest.mark.slow
+
 GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 Entries = Callable[[Origin], str]
 

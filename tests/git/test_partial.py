@@ -11,6 +11,8 @@ from gitkruise.git.manifests import ParseCache, read_desired
 from gitkruise.git.repo import Repository
 from tests.git.repos import Origin, run_git, serve
 
+pytestmark = pytest.mark.slow
+
 FILE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n"
 
 

@@ -13,6 +13,8 @@ from gitkruise.git.process import Credentials
 from gitkruise.git.repo import RefMoved, Repository
 from tests.git.repos import Origin, make_origin, processes_of, run_git, serve
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "canary-pass"
 AUTHORIZATION = "Basic " + base64.b64encode(f"dana:{PASSWORD}".encode()).decode()
 

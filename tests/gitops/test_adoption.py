@@ -8,6 +8,8 @@ from gitkruise.errors import ApiError
 from gitkruise.wire.request import JSON_PATCH, ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map
 
+pytestmark = pytest.mark.slow
+
 ROWS: list[tuple[str, bool]] = [
     # who applied it before, whether what only that one named is taken out
     ("kubectl", True),

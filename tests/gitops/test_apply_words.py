@@ -9,6 +9,8 @@ import pytest
 from gitkruise.wire.names import Obj
 from tests.gitops.stage import MakeStage, config_map
 
+pytestmark = pytest.mark.slow
+
 OURS, FLUX = "gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa"
 LATER: Final = config_map("later", {"gitkruise.io/wave": "1"}, x="1")
 

@@ -12,6 +12,8 @@ from gitkruise.wire.request import MERGE_PATCH, ApiRequest
 from tests.gitops.stage import WEB, MakeStage, Stage, config_map, web
 from tests.worlds import SPACE
 
+pytestmark = pytest.mark.slow
+
 HPA: Final[Obj] = {
     "apiVersion": "autoscaling/v2",
     "kind": "HorizontalPodAutoscaler",

@@ -11,6 +11,8 @@ from gitkruise.wire.request import MERGE_PATCH, ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.worlds import SPACE
 
+pytestmark = pytest.mark.slow
+
 IMMUTABLE: Final = {"apply": {"replace": "onImmutable"}}
 
 

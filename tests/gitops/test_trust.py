@@ -23,6 +23,8 @@ from tests.git.repos import run_git
 from tests.git.signing import sign, ssh_key
 from tests.gitops.stage import MakeStage, Stage, config_map, documents
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = config_map("settings", mode="fast")
 Signed = Callable[..., Stage]
 

@@ -12,6 +12,8 @@ from gitkruise.gitops.sync import UnitSync
 from gitkruise.model.config import UnitSpec
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
+pytestmark = pytest.mark.slow
+
 SETTINGS: Final = config_map("settings", mode="fast")
 
 
