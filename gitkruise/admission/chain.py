@@ -17,6 +17,8 @@ from gitkruise.admission.config_objects import (
     secret_problems,
 )
 from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_problems
+from gitkruise.admission.policies import KINDS as POLICIES
+from gitkruise.admission.policies import ROLES, default_role, policy_problems
 from gitkruise.admission.protection import KINDS as PROTECTED
 from gitkruise.admission.protection import protect
 from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
@@ -86,6 +88,8 @@ STAGES: Final = (
         mutate=default_claim_object,
         examine=claim_problems,
     ),
+    Stage(name="roles", kinds=ROLES, mutate=default_role),
+    Stage(name="policies", kinds=POLICIES, examine=policy_problems),
     Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
     Stage(
         name="readiness gate",

@@ -40,10 +40,7 @@ _DEFAULTS: Final[tuple[Default, ...]] = (
     (("spec",), "sessionAffinity", "None"),
     (("spec", "ports", "*"), "protocol", "TCP"),
 )
-_ROUTED: Final[tuple[Default, ...]] = (
-    (("spec",), "internalTrafficPolicy", "Cluster"),
-    (("spec",), "ipFamilyPolicy", "SingleStack"),
-)
+_ROUTED: Final[tuple[Default, ...]] = ((("spec",), "internalTrafficPolicy", "Cluster"),)
 _EXTERNAL: Final = Table((("externalName",), (present, like(formats.dns_subdomain))))
 _RULES: Final = Table(
     (("type",), (one_of(*_TYPES),)),
@@ -101,6 +98,10 @@ def _address(request: AdmissionRequest, spec: dict[str, Any]) -> None:
         chosen = _free(request.key, _ADDRESSES, taken | {_RESERVED}, _ip)
     spec["clusterIP"] = chosen
     spec.setdefault("clusterIPs", [chosen])
+    if chosen == "None" and not spec.get("selector"):  # its endpoints may be of either family
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack")
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
     spec.setdefault("ipFamilies", ["IPv6" if ":" in chosen else "IPv4"])
 
 

@@ -107,7 +107,7 @@ _FROZEN: Final[Mapping[GroupKind, tuple[str, ...]]] = {
     DEPLOYMENT: ("selector",),
     REPLICA_SET: ("selector",),
     DAEMON_SET: ("selector",),
-    JOB: ("selector", "completionMode"),
+    JOB: ("completions", "selector", "completionMode"),
 }
 _SET_MAY_CHANGE: Final = (
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
@@ -199,8 +199,11 @@ def workload_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Prob
 def _selector_problems(kind: GroupKind, spec: Obj) -> Iterator[Problem]:
     at: Path = ("spec", "selector")
     selector = spec.get("selector")
+    at_labels = ("spec", "template", "metadata", "labels")
+    labels = paths.get(spec, "template", "metadata", "labels", default=None)
+    unmatched = invalid(at_labels, labels, "`selector` does not match template `labels`")
     if selector is None:
-        yield required(at)
+        yield from (required(at), unmatched)
         return
     found = list(selector_problems(selector, at))
     yield from found
@@ -209,10 +212,8 @@ def _selector_problems(kind: GroupKind, spec: Obj) -> Iterator[Problem]:
     if is_empty(selector):
         yield invalid(at, selector, f"empty selector is invalid for {kind.kind.lower()}")
         return
-    labels = paths.get(spec, "template", "metadata", "labels", default={})
-    if not label_selector(selector).matches(labels):
-        text = "`selector` does not match template `labels`"
-        yield invalid(("spec", "template", "metadata", "labels"), labels, text)
+    if not label_selector(selector).matches(labels or {}):
+        yield unmatched
 
 
 def _template_problems(kind: GroupKind, obj: Obj) -> Iterator[Problem]:
@@ -293,6 +294,8 @@ def _cron_problems(request: AdmissionRequest, spec: Obj) -> Iterator[Problem]:
 
 def _change_problems(kind: GroupKind, before: Obj, after: Obj) -> Iterator[Problem]:
     for field in _FROZEN.get(kind, ()):
+        if field == "completions" and _is_elastic(after):
+            continue
         if before.get(field) != after.get(field):
             yield invalid(("spec", field), after.get(field), IMMUTABLE)
     if (
@@ -308,6 +311,12 @@ def _change_problems(kind: GroupKind, before: Obj, after: Obj) -> Iterator[Probl
             f"{listed} and '{_SET_MAY_CHANGE[-1]}' are forbidden"
         )
         yield forbidden(_SPEC, text)
+
+
+def _is_elastic(spec: Obj) -> bool:
+    """An indexed job that grows and shrinks with its parallelism."""
+    count = spec.get("completions")
+    return spec.get("completionMode") == "Indexed" and count == spec.get("parallelism")
 
 
 def _rest(spec: Obj) -> Obj:

@@ -80,6 +80,15 @@ def _service_account(obj: Obj, now: datetime) -> list[Cell]:
     return [_name(obj), len(obj.get("secrets") or ()), age(obj, now)]
 
 
+_ROLES: Final = tuple(
+    GroupKind("rbac.authorization.k8s.io", kind) for kind in ("Role", "ClusterRole")
+)
+
+
+def _role(obj: Obj, _now: datetime) -> list[Cell]:
+    return [_name(obj), obj["metadata"].get("creationTimestamp", "")]
+
+
 def _event(obj: Obj, now: datetime) -> list[Cell]:
     first = obj.get("firstTimestamp") or obj.get("eventTime")
     last = get(obj, "series", "lastObservedTime") or obj.get("lastTimestamp") or first
@@ -177,8 +186,9 @@ _PRINTERS: Final[Mapping[GroupKind, Printer]] = {
         _columns("Name | Type | Cluster-IP | External-IP | Port(s) | Age | +Selector"),
         node_cells.service,
     ),
+    **dict.fromkeys(_ROLES, (_columns("Name | Created At:date"), _role)),
     GroupKind("apps", "Deployment"): (
-        _columns(f"Name | Ready | Up-to-date:integer | Available:integer | Age | {_WORKLOAD}"),
+        _columns(f"Name | Ready | Up-to-date | Available | Age | {_WORKLOAD}"),
         workload_cells.deployment,
     ),
     GroupKind("apps", "ReplicaSet"): (

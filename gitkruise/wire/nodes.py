@@ -115,7 +115,8 @@ class Node:
         self.embedded_resource: bool = bool(raw.get("x-kubernetes-embedded-resource"))
         self.list_type: str = raw.get("x-kubernetes-list-type") or "atomic"
         self.list_keys: tuple[str, ...] = tuple(raw.get("x-kubernetes-list-map-keys") or ())
-        self.map_type: str = raw.get("x-kubernetes-map-type") or "granular"
+        whole = "atomic" if self.component == _RAW_EXTENSION else "granular"
+        self.map_type: str = raw.get("x-kubernetes-map-type") or whole
         self.merge_key: str = raw.get("x-kubernetes-patch-merge-key") or ""
         self.merge_strategy: str = raw.get("x-kubernetes-patch-strategy") or ""
 

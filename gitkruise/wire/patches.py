@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import BadRequest, Cause, InvalidObject, StatusDetails, TooLarge
+from gitkruise.wire.gojson import RawJSON
 
 MAX_OPERATIONS: Final = 10_000  # kube-apiserver's own limit
 MAX_COPIED: Final = 3 << 20  # bytes all `copy` operations of a patch may add, as kube-apiserver
@@ -301,6 +303,8 @@ def _merged(target: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return target if target is not _MISSING and same(target, patch) else patch
     base: Mapping[str, Any] = target if isinstance(target, Mapping) else {}
+    if isinstance(target, RawJSON):  # opaque to types, not to a patch of its text
+        base = json.loads(target)
     out = dict(base)
     changed = base is not target
     for key, value in patch.items():

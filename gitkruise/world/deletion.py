@@ -13,7 +13,7 @@ from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.paths import get, put
 from gitkruise.wire.request import ApiReply
 from gitkruise.wire.times import format_time, parse_time
-from gitkruise.world import refusals
+from gitkruise.world import advice, refusals
 from gitkruise.world.call import Call, read_dry_run
 from gitkruise.world.commit import is_finished, remove, store
 from gitkruise.world.crds import CLEANUP
@@ -70,6 +70,8 @@ def read_delete_options(call: Call) -> DeleteOptions:
     if orphan is not None:
         policy = "Orphan" if orphan in (True, "true") else "Background"
     asked = params.get("preconditions") or {}
+    advised = advice.of_delete(call.kind.group_kind, policy_given=bool(policy))
+    call.warnings.extend(advised)
     return DeleteOptions(
         dry_run=read_dry_run("DeleteOptions", params),
         grace_s=_seconds(params.get("gracePeriodSeconds")),

@@ -28,11 +28,13 @@ _LABEL_1035_RE: Final = re.compile(_LABEL_1035)
 _NAME_RE: Final = re.compile(_NAME)
 
 
-def new_uid(state: State) -> str:
-    """The uid of what the next commit creates, in the form of a random UUID."""
-    digest = bytearray(
-        hashlib.sha256(f"uid/{state.seed}/{state.version + 1}".encode()).digest()[:16]
-    )
+def new_uid(state: State, *, dry_run: bool = False) -> str:
+    """The uid of what the next commit creates, in the form of a random UUID.
+
+    A dry run's is nobody's: the object that is created later gets another.
+    """
+    seed = f"{'dry-' * dry_run}uid/{state.seed}/{state.version + 1}"
+    digest = bytearray(hashlib.sha256(seed.encode()).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x40
     digest[8] = digest[8] & 0x3F | 0x80
     text = digest.hex()
@@ -103,6 +105,7 @@ def path_segment(name: str) -> str:
 _RULES: Final[Mapping[GroupKind, Callable[[str], str]]] = {
     GroupKind("", "Namespace"): label,
     GroupKind("", "Service"): label_1035,
+    GroupKind("policy", "PodDisruptionBudget"): path_segment,  # no stricter rule is checked
 }
 _GROUP_RULES: Final[Mapping[str, Callable[[str], str]]] = {
     "rbac.authorization.k8s.io": path_segment

@@ -33,7 +33,7 @@ def lean_new(call: Call, obj: Obj) -> Obj | None:
     sent, made = call.state.molds.get(owner["uid"] if owner else "", (None, None))
     if sent is None or made is None or not same(_body(sent), _body(obj)):
         return None
-    meta = _without_empty(metadata.born(call.state, call.kind, obj["metadata"], call.now))
+    meta = _without_empty(metadata.born(call, obj["metadata"]))
     if problems := metadata.check_new(call.kind, meta):
         raise refusals.invalid(call.kind, meta["name"], problems)
     return {**made, "metadata": meta}

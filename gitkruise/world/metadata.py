@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
@@ -12,14 +11,16 @@ from gitkruise.errors import BadRequest, Problem
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.times import format_time
+from gitkruise.world.call import Call
 from gitkruise.world.identity import check_name, label_value, new_uid, qualified_name, wrong
 from gitkruise.world.refusals import undecodable
-from gitkruise.world.state import State
 
 ANNOTATIONS_MAX_BYTES: Final = 256 * 1024
+SCHEME: Final = "pkg/runtime/scheme.go:110"  # where a kube-apiserver says it looked
 OWNERS_MAX: Final = 1000
 FINALIZERS_MAX: Final = 1000
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 # Built-in kinds whose generation the server counts (1.34); others have none.
 COUNTED: Final = frozenset(
     GroupKind(group, kind)
@@ -47,16 +48,17 @@ _SYSTEM: Final = (
 _IMMUTABLE: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-def born(state: State, kind: Kind, meta: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def born(call: Call, meta: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of a new object: what a client may not set is set or dropped."""
+    kind = call.kind
     out = {key: value for key, value in meta.items() if key not in _SYSTEM and value is not None}
     out["name"] = meta["name"]
     if meta.get("generateName"):
         out["generateName"] = meta["generateName"]
     if kind.namespaced:
         out["namespace"] = meta["namespace"]
-    out["uid"] = new_uid(state)
-    out["creationTimestamp"] = format_time(now)
+    out["uid"] = new_uid(call.state, dry_run=call.options.dry_run)
+    out["creationTimestamp"] = format_time(call.now)
     if counts_generation(kind):
         out["generation"] = 1
     return out
@@ -94,7 +96,11 @@ def next_generation(kind: Kind, old: Obj, new: Obj) -> int:
     )
     names = (old.keys() | new.keys()) if kind.crd else ("spec", "webhooks")
     asked = (name for name in names if name not in aside)
-    return generation + any(old.get(name) != new.get(name) for name in asked)
+    grown = any(old.get(name) != new.get(name) for name in asked)
+    if not grown and kind.group_kind == DEPLOYMENT:  # its annotations count as asked for
+        before, after = (o["metadata"].get("annotations") or {} for o in (old, new))
+        grown = before != after
+    return generation + grown
 
 
 def check_new(kind: Kind, meta: Mapping[str, Any]) -> list[Problem]:
@@ -230,7 +236,9 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
 def _check_words(kind: Kind, version: Any, name: Any) -> None:
     """apiVersion and kind of a body are those of the URL; custom kinds word it differently."""
     if not kind.crd and version not in (None, "", kind.api_version):
-        raise undecodable(kind, f'no kind "{name}" is registered for version "{version}" in scheme')
+        said = name or kind.kind
+        why = f'no kind "{said}" is registered for version "{version}" in scheme "{SCHEME}"'
+        raise undecodable(kind, why, (said, split_api_version(version)[1]))
     if version not in (None, "", kind.api_version):
         raise BadRequest(
             f"the API version in the data ({version}) does not match the expected API version"

@@ -99,15 +99,25 @@ def invalid(kind: Kind, name: str, problems: Sequence[Problem]) -> InvalidObject
     return invalid_object(kind.kind, kind.group, name, problems)
 
 
+def joined(
+    kind: Kind, name: str, problems: Sequence[Problem], error: InvalidObject
+) -> InvalidObject:
+    """Broken rules of metadata and those that admission found, in one refusal."""
+    if not problems:
+        return error
+    found = (Problem((c.field,), c.reason, c.message) for c in error.details.causes)
+    return invalid(kind, name, [*problems, *found])
+
+
 def bad_options(what: str, path: str, reason: str, message: str) -> InvalidObject:
     """A 422 about CreateOptions, PatchOptions, DeleteOptions, ... of meta.k8s.io."""
     return invalid_object(what, "meta.k8s.io", "", [Problem((path,), reason, message)])
 
 
-def undecodable(kind: Kind, why: str) -> BadRequest:
-    return BadRequest(
-        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
-    )
+def undecodable(kind: Kind, why: str, said: tuple[str, str] | None = None) -> BadRequest:
+    """A body that is not of this kind; `said` is the kind and version it names instead."""
+    name, version = said or (kind.kind, kind.version)
+    return BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def rejected_patch(why: str) -> InvalidObject:

@@ -17,7 +17,7 @@ from gitkruise.wire.request import (
     ApiReply,
 )
 from gitkruise.wire.strategic import strategic_patch
-from gitkruise.world import refusals
+from gitkruise.world import advice, refusals
 from gitkruise.world.apply import apply
 from gitkruise.world.call import Call
 from gitkruise.world.commit import commit, namespace_key
@@ -251,4 +251,5 @@ def _config(call: Call) -> Obj:
 
 
 def _reply(call: Call, stored: Obj, *, status: int) -> ApiReply:
-    return ApiReply(status=status, body=call.shown(stored), warnings=tuple(call.warnings))
+    warnings = (*call.warnings, *advice.of_write(call.kind.group_kind, stored))
+    return ApiReply(status=status, body=call.shown(stored), warnings=warnings)

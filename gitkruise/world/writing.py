@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gitkruise.admission.request import CREATE, UPDATE
-from gitkruise.errors import BadRequest, Problem, invalid_object
+from gitkruise.errors import BadRequest, InvalidObject, Problem, invalid_object
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
@@ -17,6 +17,7 @@ from gitkruise.wire.paths import drop, put
 from gitkruise.wire.schema import UNKNOWN_FIELD, prune, unknown_fields, validate, with_defaults
 from gitkruise.world import managed, metadata, refusals
 from gitkruise.world.admitting import admitted
+from gitkruise.world.allotted import as_asked
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import on_create, on_update
 from gitkruise.world.lean import is_lean, lean_change, lean_new, remember
@@ -37,17 +38,20 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     if lean and (made := lean_new(call, sent)) is not None:
         return made
     obj = cleaned(call, obj, {})
-    meta = metadata.born(call.state, kind, obj["metadata"], call.now)
+    meta, asked = metadata.born(call, obj["metadata"]), obj
     obj = with_part_defaults(kind, on_create(kind, {**obj, "metadata": meta}), {})
     checked = _typed(call, obj, {})
     if kind.crd and listed is None:
         obj = _owned(call, None, obj)
-    made = admitted(call, CREATE, obj, None)
+    problems = metadata.check_new(kind, meta)
+    try:
+        made = admitted(call, CREATE, obj, None)
+    except InvalidObject as error:
+        raise refusals.joined(kind, meta["name"], problems, error) from None
     if listed is not None:
         made = _with_managers(made, listed)
     elif not kind.crd:
-        made = _owned(call, None, made)
-    problems = metadata.check_new(kind, made["metadata"])
+        made = _owned(call, None, made, as_asked(kind.group_kind, asked, made))
     problems += _schema_problems(kind, made, checked)
     if problems:
         raise refusals.invalid(kind, made["metadata"]["name"], problems)
@@ -294,6 +298,8 @@ def _schema_problems(kind: Kind, obj: Obj, old: Obj) -> list[Problem]:
         if name not in obj
     ]
     for path, value, node in touched(schema, obj, old):
+        if value is None and not kind.crd:
+            continue  # a nil list of a built-in type, which Go writes as null
         if node is not None and path[0] != "metadata":
             problems += (_relocated(problem, path) for problem in validate(node, value))
     return problems

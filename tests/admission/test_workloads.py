@@ -162,7 +162,7 @@ def test_claim_templates_of_a_stateful_set() -> None:
 LABELS = "spec.template.metadata.labels"
 REFUSED: list[tuple[dict[str, Any], set[str]]] = [
     (workload("Deployment", replicas=-1), {"spec.replicas"}),
-    (workload("Deployment", selector=None), {"spec.selector"}),
+    (workload("Deployment", selector=None), {"spec.selector", LABELS}),
     (workload("Deployment", selector={}), {"spec.selector"}),
     (workload("Deployment", selector={"matchLabels": {"a": "c"}}), {LABELS}),
     (workload("ReplicaSet", selector={"matchExpressions": [{"key": "a", "operator": "In"}]}),

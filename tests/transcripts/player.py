@@ -1,0 +1,106 @@
+"""Plays a chapter against a server over HTTPS and says what it answered, made comparable."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from tests.transcripts.script import Chapter, Step
+from tests.transcripts.volatile import Names
+
+KEPT: Final = re.compile(r"\$\{(\w+)\}")
+
+
+class Answer(Protocol):
+    """What came back: `tests.sandbox.served.Answer` is one."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def data(self) -> bytes: ...
+
+
+class Client(Protocol):
+    """Sends one request: `tests.sandbox.served.Client` is one."""
+
+    def ask(
+        self, path: str, method: str = ..., body: Any = ..., headers: Mapping[str, str] | None = ...
+    ) -> Answer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A step and its reply: status, media type, warnings, and the body or the events of a watch."""
+
+    step: str
+    reply: Mapping[str, Any]
+
+
+def play(chapter: Chapter, client: Client, namespace: str) -> list[Exchange]:
+    """Every exchange of the chapter in a fresh namespace."""
+    kept = {"ns": namespace}
+    names = Names(namespace)
+    made = client.ask("/api/v1/namespaces", "POST", {"metadata": {"name": namespace}})
+    assert made.status == 201, made.data
+    exchanges = []
+    for step in chapter.steps:
+        answer = _send(step, client, kept)
+        body = _decoded(answer, watch="watch=" in step.path)
+        for name, path in step.keep.items():
+            kept[name] = _at(body, path)
+        exchanges.append(Exchange(f"{step.method} {step.path}", _reply(answer, body, names)))
+    return exchanges
+
+
+def _send(step: Step, client: Client, kept: Mapping[str, str]) -> Answer:
+    headers = {"Accept": step.accept, "User-Agent": "transcript/1"}
+    if step.content_type:
+        headers["Content-Type"] = step.content_type
+    body = None
+    if step.content_type:  # compact: a ControllerRevision's data is kept as it was written
+        body = json.dumps(_filled(step.body, kept), separators=(",", ":")).encode()
+    return client.ask(_filled(step.path, kept), step.method, body, headers)
+
+
+def _filled(value: Any, kept: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return KEPT.sub(lambda found: kept[found[1]], value)
+    if isinstance(value, Mapping):
+        return {key: _filled(item, kept) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, kept) for item in value]
+    return value
+
+
+def _decoded(answer: Answer, *, watch: bool) -> Any:
+    if watch and answer.status == 200:
+        return [json.loads(line) for line in answer.data.splitlines()]
+    if "json" in answer.headers.get("Content-Type", ""):
+        return json.loads(answer.data)
+    return answer.data.decode()
+
+
+def _at(body: Any, path: str) -> str:
+    value = body
+    for part in path.split("."):
+        try:
+            value = value[int(part) if isinstance(value, list) else part]
+        except (KeyError, IndexError):
+            raise AssertionError(f"no {path} to keep in {body}") from None
+    return str(value)
+
+
+def _reply(answer: Answer, body: Any, names: Names) -> Mapping[str, Any]:
+    headers = {key.lower(): value for key, value in answer.headers.items()}
+    said: dict[str, Any] = {
+        "status": answer.status,
+        "type": headers.get("content-type", "").split(";charset")[0],
+    }
+    if "warning" in headers:
+        said["warning"] = names.text(headers["warning"])
+    return {**said, "body": names.plain(body)}

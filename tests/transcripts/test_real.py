@@ -1,0 +1,27 @@
+"""The recordings are what the real kube-apiserver says today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kube.real.apiserver import Apiserver, apiserver
+from tests.transcripts.player import play
+from tests.transcripts.real import client_of
+from tests.transcripts.recording import read
+from tests.transcripts.script import Chapter, chapters
+
+pytestmark = pytest.mark.kube
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apiserver]:
+    with apiserver(tmp_path_factory.mktemp("kube")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.name)
+def test_recording(chapter: Chapter, bare: Apiserver) -> None:
+    said = play(chapter, client_of(bare), f"t-{chapter.name}")
+    assert [{"step": e.step, **e.reply} for e in said] == read(chapter.name)
