@@ -86,7 +86,7 @@ class Shaper:
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{form.version}",
             "metadata": meta,
-            "columnDefinitions": [column.as_obj() for column in described] if columns else [],
+            "columnDefinitions": [column.as_obj() for column in described] if columns else None,
             "rows": rows,
         }
 
@@ -120,7 +120,7 @@ def _version_of(obj: Obj) -> dict[str, Any]:
 
 def _inside(item: Obj, include: str, form: Form) -> dict[str, Any]:
     if include == "None":
-        return {}
+        return {"object": None}
     return {"object": item if include == "Object" else _partial(item, form)}
 
 

@@ -92,8 +92,10 @@ def _check_shape(operation: Any) -> None:
     if not isinstance(operation, Mapping) or not isinstance(operation.get("path"), str):
         raise BadRequest("an operation of a JSON patch needs `op` and `path`")
     op = operation.get("op")
-    if not isinstance(op, str) or op not in _OPERATIONS:
-        raise BadRequest(f"unknown operation {op!r} in a JSON patch")
+    if not isinstance(op, str):
+        raise BadRequest(f"the operation of a JSON patch is no text: {op!r}")
+    if op not in _OPERATIONS:
+        raise _refused(f"unknown operation {op!r} in a JSON patch")
     if op in ("move", "copy") and not isinstance(operation.get("from"), str):
         raise BadRequest(f"operation {op} needs `from`")
     if op in ("add", "replace", "test") and "value" not in operation:

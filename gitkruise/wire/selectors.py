@@ -170,6 +170,9 @@ def parse_label_selector(text: str) -> Selector:
     if not text.strip():
         return Selector()
     tokens = _Tokens(text)
+    if tokens.peek() in _PUNCTUATION and tokens.peek() != "!":
+        wanted = "expected: !, identifier, or 'end of string'"
+        raise BadRequest(f"found '{tokens.peek()}', {wanted}")
     requirements = []
     while True:
         requirements.append(_parse_requirement(tokens))
@@ -305,13 +308,16 @@ class FieldSelector:
 
     def checked(self, group_kind: GroupKind) -> FieldSelector:
         """Itself, if objects of the kind can be selected by all its fields. Raises BadRequest."""
-        known = _EVERY | _FIELDS.get(group_kind, frozenset())
+        own = _FIELDS.get(group_kind, frozenset())
+        custom = "." in group_kind.group and not group_kind.group.endswith(".k8s.io")
         for term in self.terms:
-            if term.field not in known:
-                raise BadRequest(
-                    f'Unable to find "{group_kind}" that match label selector "", '
-                    f'field selector "{self}": field label not supported: {term.field}'
-                )
+            if term.field in own or term.field in _EVERY:
+                continue
+            if own or custom:  # kinds that tell what is selectable have a sentence of their own
+                raise BadRequest(f"field label not supported: {term.field}")
+            listed = ", ".join(f'"{name}"' for name in sorted(_EVERY))
+            why = f'"{term.field}" is not a known field selector: only {listed}'
+            raise BadRequest(why)
         return self
 
     def required(self, field: str) -> str | None:

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.admission.conversion import convert
-from gitkruise.errors import BadRequest
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest
@@ -75,13 +74,8 @@ _PLAIN: Final = Options(manager="unknown")
 
 
 def flag(params: Mapping[str, str], name: str) -> bool:
-    """A boolean query parameter as Go reads it. Raises BadRequest."""
-    text = params.get(name, "")
-    if text in ("", "0", "f", "F", "false", "False", "FALSE"):
-        return False
-    if text in ("1", "t", "T", "true", "True", "TRUE"):
-        return True
-    raise BadRequest(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+    """A boolean query parameter as apimachinery reads it: anything but no, 0 and false is true."""
+    return params.get(name, "false").lower() not in ("false", "0", "")
 
 
 def read_options(request: ApiRequest) -> Options:

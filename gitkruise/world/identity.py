@@ -70,6 +70,8 @@ def subdomain(name: str) -> str:
 
 def label(name: str) -> str:
     """DNS-1123 label, the rule for namespaces."""
+    if "." in name:
+        return "must not contain dots"
     if len(name) > 63:
         return "must be no more than 63 bytes"
     if _LABEL_RE.fullmatch(name):

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from gitkruise.errors import BadRequest, Problem
+from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import GroupKind, Obj, split_api_version
+from gitkruise.wire.paths import get
 from gitkruise.wire.times import format_time
 from gitkruise.world.call import Call
 from gitkruise.world.identity import check_name, label_value, new_uid, qualified_name, wrong
@@ -219,7 +220,7 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
             f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is"
             " missing"
         )
-    _check_words(kind, version, name)
+    _check_words(kind, obj, version, name)
     if not isinstance(obj.get("metadata", {}), dict | Mapping | None):
         raise BadRequest("metadata must be an object")
     if version and name and obj.get("metadata") and tuple(islice(obj, 3)) == _HEAD:
@@ -233,7 +234,7 @@ def check_type(kind: Kind, obj: Any) -> Mapping[str, Any]:
     }
 
 
-def _check_words(kind: Kind, version: Any, name: Any) -> None:
+def _check_words(kind: Kind, obj: Obj, version: Any, name: Any) -> None:
     """apiVersion and kind of a body are those of the URL; custom kinds word it differently."""
     if not kind.crd and version not in (None, "", kind.api_version):
         said = name or kind.kind
@@ -247,9 +248,8 @@ def _check_words(kind: Kind, version: Any, name: Any) -> None:
     if name in (None, "", kind.kind):
         return
     if kind.crd:
-        raise BadRequest(
-            f"the kind in the data ({name}) does not match the expected kind ({kind.kind})"
-        )
+        problem = wrong(("kind",), _shown(name), f"must be {kind.kind}")
+        raise invalid_object(name, kind.group, get(obj, "metadata", "name", default=""), [problem])
     raise BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}')
 
 

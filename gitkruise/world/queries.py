@@ -85,6 +85,8 @@ def list_objects(call: Call) -> ApiReply:
     params = call.request.params
     limit = _limit(params)
     token = params.get("continue", "")
+    if token and params.get("resourceVersion", "0") != "0":
+        raise BadRequest("specifying resource version is not allowed when using continue")
     _check_match(params)
     if params.get("sendInitialEvents"):
         why = "Forbidden: sendInitialEvents is forbidden for list"
@@ -145,7 +147,7 @@ def list_reply(
     """The list document; items of built-in kinds go without apiVersion and kind, as on the wire."""
     kind = call.kind
     meta: dict[str, Any] = {"resourceVersion": str(version)}
-    if more:
+    if more or kind.crd:
         meta["continue"] = more
     if left is not None:
         meta["remainingItemCount"] = left

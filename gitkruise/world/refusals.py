@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from gitkruise.errors import (
     AlreadyExists,
@@ -118,6 +120,16 @@ def undecodable(kind: Kind, why: str, said: tuple[str, str] | None = None) -> Ba
     """A body that is not of this kind; `said` is the kind and version it names instead."""
     name, version = said or (kind.kind, kind.version)
     return BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def quoted(obj: Any) -> str:
+    """An object as a message about a patch shows it: its JSON text, quoted."""
+    text = json.dumps(obj, ensure_ascii=False, separators=(",", ":"), default=_raw)
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _raw(value: Any) -> Any:
+    return json.loads(bytes(value)) if isinstance(value, bytes) else str(value)
 
 
 def rejected_patch(why: str) -> InvalidObject:

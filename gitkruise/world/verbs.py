@@ -22,7 +22,7 @@ from gitkruise.world.apply import apply
 from gitkruise.world.call import Call
 from gitkruise.world.commit import commit, namespace_key
 from gitkruise.world.identity import generated_name
-from gitkruise.world.metadata import check_type
+from gitkruise.world.metadata import SCHEME, check_type
 from gitkruise.world.writing import changed_object, new_object
 
 NAME_ATTEMPTS: Final = 8
@@ -171,7 +171,8 @@ def patched(call: Call, old: Obj, lay: Callable[[Call, Obj], Any]) -> Obj:
         raise refusals.rejected_patch("Invalid value: metadata is not an object")
     for name in ("apiVersion", "kind"):
         if new.get(name) != old[name]:
-            why = f'no kind "{new.get("kind")}" is registered for version "{new.get("apiVersion")}"'
+            said = f'kind "{new.get("kind")}" is registered for version "{new.get("apiVersion")}"'
+            why = f'{refusals.quoted(new)}: no {said} in scheme "{SCHEME}"'
             raise refusals.rejected_patch(f"Invalid value: {why}")
     return new if meta is not None else {**new, "metadata": {}}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -32,6 +33,7 @@ UNORDERED: Final = frozenset({"managedFields", "causes"})
 VERSION: Final = re.compile(
     r"(?<=ResourceVersion in the precondition \()\d+|(?<=in record \()\d+(?=\))"
 )
+CURRENT: Final = re.compile(r"(?<=current: )\d+")
 # A refused patch shows the object in the order in which the server's JSON library left it.
 WHOLE: Final = re.compile(r'(?<=patch: Invalid value: )"\{.*\}"|(?<=^Invalid value: )"\{.*\}"')
 GENERATED: Final = re.compile(r"\b(gen-)[a-z0-9]{5}\b")
@@ -74,7 +76,7 @@ class Names:
     def text(self, value: str) -> str:
         """A message or a name: with the chapter's namespace, uids and made-up names hidden."""
         value = value.replace(self._namespace, "<ns>")
-        value = WHOLE.sub("<object>", value)
+        value = CURRENT.sub("<any>", WHOLE.sub("<object>", value))
         value = VERSION.sub(lambda found: self.of("version", found[0]), value)
         value = UID.sub(lambda found: self.of("uid", found[0]), value)
         return GENERATED.sub(r"\1<made up>", value)
@@ -83,7 +85,7 @@ class Names:
 def _comparable(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """A list without its version, which tells of the whole server's writes; a refusal without
     details where the real server gives none and the embedded one says which operation failed."""
-    if value.get("message") == UNTOLD:
+    if value.get("message") == UNTOLD or value.get("details") == {}:
         return {key: item for key, item in value.items() if key != "details"}
     if LISTS.search(str(value.get("kind", ""))) and value.get("metadata"):
         return {**value, "metadata": {**value["metadata"], "resourceVersion": "<any>"}}
@@ -92,5 +94,5 @@ def _comparable(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _in_order(items: list[Any]) -> list[Any]:
     """The items in an order that tells nothing, each once."""
-    listed = sorted(items, key=str)
+    listed = sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
     return [item for i, item in enumerate(listed) if i == 0 or item != listed[i - 1]]

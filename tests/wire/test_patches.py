@@ -78,8 +78,8 @@ def test_json_patch(before: Any, ops: list[dict[str, Any]], after: Any) -> None:
 REFUSED: list[tuple[str, Any, Any, type[ApiError], str]] = [
     ("not a list", {}, {"op": "add"}, BadRequest, "list of operations"),
     ("no operation", {}, ["add"], BadRequest, "needs `op` and `path`"),
-    ("unknown op", {}, [op("merge", "/a", 1)], BadRequest, "unknown operation 'merge'"),
-    ("op of no text", {}, [{"op": [], "path": ""}], BadRequest, "unknown operation"),
+    ("unknown op", {}, [op("merge", "/a", 1)], InvalidObject, "unknown operation 'merge'"),
+    ("op of no text", {}, [{"op": [], "path": ""}], BadRequest, "is no text"),
     ("no value", {}, [op("add", "/a")], BadRequest, "needs `value`"),
     ("no from", {}, [op("copy", "/a")], BadRequest, "needs `from`"),
     ("no slash", {}, [op("add", "a", 1)], BadRequest, "does not start with /"),

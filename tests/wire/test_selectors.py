@@ -62,7 +62,7 @@ BAD_LABELS: list[tuple[str, str]] = [
     ("a b", "found 'b', expected: in, notin"),
     ("a in b", "found 'b', expected: '\\('"),
     ("a in (b", "expected: ',' or '\\)'"),
-    ("=a", "expected: identifier"),
+    ("=a", "expected: !, identifier, or 'end of string'"),
     ("a,,b", "expected: identifier"),
     ("a=b,", "expected: identifier"),
     ("x/y/z=a", "name part must consist"),
