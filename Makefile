@@ -68,6 +68,10 @@ check: $(VENV)/dev ## Lint, types, rings
 golden: $(VENV)/dev ## Rewrite the goldens
 	$(BIN)/python -m pytest -q --update-golden
 
+.PHONY: transcripts
+transcripts: $(VENV)/dev $(KUBE_ASSETS)/kube-apiserver ## Record again what a real kube-apiserver answers
+	KUBEBUILDER_ASSETS="$(CURDIR)/$(KUBE_ASSETS)" $(BIN)/python -m tests.transcripts
+
 .PHONY: schemas
 schemas: $(VENV)/dev ## Generate schemas and CRDs again
 	$(BIN)/python schemas/generate.py

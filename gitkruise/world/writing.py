@@ -68,7 +68,7 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     kind = call.kind
     _check_locks(call, old["metadata"], new["metadata"])
     if is_lean(call):
-        return _numbered(kind, old, lean_change(call, old, new))
+        return _numbered(call, old, lean_change(call, old, new))
     new = cleaned(call, new, old)
     frozen = metadata.changed_system_fields(old["metadata"], new["metadata"])
     if frozen:
@@ -85,10 +85,10 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
         new = _with_managers(new, listed)
     else:
         new = _owned(call, old, new, defaulted if kind.crd else new)
-    return _numbered(kind, old, new)
+    return _numbered(call, old, new)
 
 
-def _numbered(kind: Kind, old: Obj, new: Obj) -> Obj:
+def _numbered(call: Call, old: Obj, new: Obj) -> Obj:
     """`new` with its generation; `old` when they say the same (times of managers aside)."""
     before, after = old["metadata"], new["metadata"]
     if _same_content(old, new):
@@ -96,8 +96,8 @@ def _numbered(kind: Kind, old: Obj, new: Obj) -> Obj:
         if left == right or managed.same_but_times(left, right):
             return old
         return new
-    generation = metadata.next_generation(kind, old, new)
-    if not generation or generation == before.get("generation"):
+    generation = metadata.next_generation(call.kind, old, new)
+    if call.subresource == "status" or not generation or generation == before.get("generation"):
         return new
     return {**new, "metadata": {**after, "generation": generation}}
 

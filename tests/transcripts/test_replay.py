@@ -25,6 +25,7 @@ def bare() -> Iterator[Client]:
         yield running.client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
 def test_replay(chapter: Chapter, bare: Client) -> None:
     theirs = read(chapter.name)

@@ -246,7 +246,8 @@ class _Round:
         if have == str(self.revision):
             return []
         body = {"metadata": {"annotations": {rs.REVISION: str(self.revision)}}}
-        return [rs.patch(self.s.raw, body)]
+        # Through its status, as Kubernetes' controller does: it is no change of what is asked for.
+        return [rs.patch(self.s.raw, body, subresource="status")]
 
     def _clean_up(self) -> list[Action]:
         limit = self.spec.get("revisionHistoryLimit", 10)

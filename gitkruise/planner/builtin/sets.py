@@ -153,7 +153,9 @@ def renumbered(one: SetFacts, revision: int, deployment: Obj) -> Mapping[str, st
     return {key: value for key, value in want.items() if have.get(key) != value}
 
 
-def patch(raw: Obj, body: Mapping[str, Any], *, done: Event | None = None) -> Patch:
+def patch(
+    raw: Obj, body: Mapping[str, Any], *, done: Event | None = None, subresource: str = ""
+) -> Patch:
     """A merge patch of one apps/v1 object as we saw it."""
     meta = raw["metadata"]
     return Patch(
@@ -161,7 +163,7 @@ def patch(raw: Obj, body: Mapping[str, Any], *, done: Event | None = None) -> Pa
         version="v1",
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
-        steps=(Step(body=body),),
+        steps=(Step(body=body, subresource=subresource),),
         done=done,
     )
 
