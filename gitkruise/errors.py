@@ -160,7 +160,10 @@ class StatusDetails:
 
 
 class ApiError(GitkruiseError):
-    """An API server's refusal. `message` is the server's sentence, unchanged."""
+    """An API server's refusal. `message` is the server's sentence, unchanged.
+
+    `warnings` are what the server said beside it.
+    """
 
     exit_code = 5
 
@@ -168,6 +171,7 @@ class ApiError(GitkruiseError):
         super().__init__(message)
         self.message = message
         self.details = details or StatusDetails()
+        self.warnings: tuple[str, ...] = ()
 
     def as_status(self) -> dict[str, Any]:
         """The meta/v1 Status document of this failure."""

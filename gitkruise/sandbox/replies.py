@@ -42,7 +42,7 @@ def text_reply(text: str) -> web.Response:
 
 def refusal(error: ApiError) -> web.Response:
     """The Status of a failed request, with the headers its code asks for."""
-    response = json_reply(error.as_status(), status=error.status)
+    response = send(encode(error.as_status()), status=error.status, warnings=error.warnings)
     if isinstance(error, Unauthorized):
         response.headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, TooManyRequests) or error.details.retry_after_s:

@@ -202,12 +202,13 @@ def _remove(obj: Any, operation: Operation) -> Any:
 
 
 def _replace(obj: Any, operation: Operation) -> Any:
+    """A missing entry of a map is added, as by the library kube-apiserver uses."""
     pointer, value = operation["path"], operation["value"]
 
     def change(container: Any, token: str) -> Any:
-        _step(container, token, pointer)
         if isinstance(container, Mapping):
             return {**container, token: value}
+        _step(container, token, pointer)
         at = int(token)
         return [*container[:at], value, *container[at + 1 :]]
 

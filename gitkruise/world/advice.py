@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.paths import get
 
 _JOB: Final = GroupKind("batch", "Job")
 _CHILDREN: Final = (
@@ -26,8 +27,37 @@ def _service(obj: Obj) -> Iterator[str]:
         yield from (text for name, text in _IGNORED if spec.get(name))
 
 
+def _template(*path: str) -> Callable[[Obj], Iterator[str]]:
+    """Warnings of the pod spec at `path`."""
+
+    def warnings(obj: Obj) -> Iterator[str]:
+        yield from _pod_spec(get(obj, *path, default={}), ".".join(path))
+
+    return warnings
+
+
+def _pod_spec(spec: Obj, at: str) -> Iterator[str]:
+    """GetWarningsForPodTemplate: one port of two containers."""
+    seen: dict[tuple[Any, Any], str] = {}
+    for i, container in enumerate(spec.get("containers") or ()):
+        for j, port in enumerate(container.get("ports") or ()):
+            here = f"{at}.containers[{i}].ports[{j}]"
+            key = (port.get("containerPort"), port.get("protocol"))
+            if key in seen:
+                yield f"{here}: duplicate port definition with {seen[key]}"
+            seen.setdefault(key, here)
+
+
+_IN_TEMPLATE: Final = ("spec", "template", "spec")
 _OF_KIND: Final[Mapping[GroupKind, Callable[[Obj], Iterator[str]]]] = {
-    GroupKind("", "Service"): _service
+    GroupKind("", "Pod"): _template("spec"),
+    **{
+        GroupKind("apps", kind): _template(*_IN_TEMPLATE)
+        for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+    },
+    _JOB: _template(*_IN_TEMPLATE),
+    GroupKind("batch", "CronJob"): _template("spec", "jobTemplate", *_IN_TEMPLATE),
+    GroupKind("", "Service"): _service,
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from gitkruise.errors import BadRequest
+from gitkruise.errors import ApiError, BadRequest
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import GroupKind
 from gitkruise.wire.paths import get
@@ -55,7 +55,12 @@ def handle(state: State, request: ApiRequest, now: datetime, *, user: str) -> Ap
         raise refusals.no_such_resource()
     verb = _verb_of(kind, request)
     options = read_options(request) if request.verb in _WRITES else Options()
-    return verb(Call(state=state, kind=kind, request=request, now=now, user=user, options=options))
+    call = Call(state=state, kind=kind, request=request, now=now, user=user, options=options)
+    try:
+        return verb(call)
+    except ApiError as error:
+        error.warnings = tuple(call.warnings)
+        raise
 
 
 def _verb_of(kind: Kind, request: ApiRequest) -> Verb:

@@ -93,16 +93,12 @@ def without_below(left: FieldSet, right: FieldSet) -> FieldSet:
     return out
 
 
-def members(fields: FieldSet) -> list[tuple[str, ...]]:
-    """Every member, parents before children, elements in order."""
-    out: list[tuple[str, ...]] = []
-    todo: list[tuple[tuple[str, ...], FieldSet]] = [((), fields)]
-    while todo:
-        path, node = todo.pop()
-        if SELF in node and path:
-            out.append(path)
-        below = sorted((e for e in node if e != SELF), key=_order, reverse=True)
-        todo.extend(((*path, element), node[element]) for element in below)
+def members(fields: FieldSet, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every member; those of one level come before everything below them, as the server walks."""
+    elements = sorted((e for e in fields if e != SELF), key=_order)
+    out = [(*at, element) for element in elements if SELF in fields[element]]
+    for element in elements:
+        out += members(fields[element], (*at, element))
     return out
 
 

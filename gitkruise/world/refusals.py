@@ -48,8 +48,10 @@ def no_namespace(name: str) -> NotFound:
     return NotFound(f'namespaces "{name}" not found', StatusDetails(name=name, kind="namespaces"))
 
 
-def already_exists(kind: Kind, name: str) -> AlreadyExists:
-    return AlreadyExists(f'{resource(kind)} "{name}" already exists', _details(kind, name))
+def already_exists(kind: Kind, name: str, *, going: bool = False) -> AlreadyExists:
+    """`going`: what stands in the way is being deleted."""
+    why = "object is being deleted: " * going + f'{resource(kind)} "{name}" already exists'
+    return AlreadyExists(why, _details(kind, name))
 
 
 def modified(kind: Kind, name: str) -> Conflict:

@@ -17,7 +17,7 @@ from gitkruise.wire.request import (
     ApiReply,
 )
 from gitkruise.wire.strategic import strategic_patch
-from gitkruise.world import advice, refusals
+from gitkruise.world import refusals
 from gitkruise.world.apply import apply
 from gitkruise.world.call import Call
 from gitkruise.world.commit import commit, namespace_key
@@ -55,8 +55,10 @@ def _created(call: Call, obj: Obj, listed: list[dict[str, Any]] | None = None) -
     name = obj["metadata"]["name"]
     _check_namespace(call, name)
     made = new_object(call, obj, listed)
-    if call.state.get(call.key(name)) is not None:
-        raise refusals.already_exists(call.kind, name)
+    there = call.state.get(call.key(name))
+    if there is not None:
+        going = "deletionTimestamp" in there["metadata"]
+        raise refusals.already_exists(call.kind, name, going=going)
     return _reply(call, commit(call, None, made), status=201)
 
 
@@ -252,5 +254,4 @@ def _config(call: Call) -> Obj:
 
 
 def _reply(call: Call, stored: Obj, *, status: int) -> ApiReply:
-    warnings = (*call.warnings, *advice.of_write(call.kind.group_kind, stored))
-    return ApiReply(status=status, body=call.shown(stored), warnings=warnings)
+    return ApiReply(status=status, body=call.shown(stored), warnings=tuple(call.warnings))

@@ -14,7 +14,7 @@ from gitkruise.wire.nodes import Node
 from gitkruise.wire.patches import same
 from gitkruise.wire.paths import drop, put
 from gitkruise.wire.schema import UNKNOWN_FIELD, prune, unknown_fields, validate, with_defaults
-from gitkruise.world import managed, metadata, refusals
+from gitkruise.world import advice, managed, metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.allotted import as_asked
 from gitkruise.world.call import Call
@@ -54,6 +54,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     problems += _schema_problems(kind, made, checked)
     if problems:
         raise refusals.invalid(kind, made["metadata"]["name"], problems)
+    call.warnings.extend(advice.of_write(kind.group_kind, made))
     if lean:
         remember(call, sent, made)
     return made
@@ -65,19 +66,19 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     Answers `old` itself when nothing changes. Raises Conflict when `new` was made from another
     version, and what `new_object` raises.
     """
-    kind = call.kind
-    _check_locks(call, old["metadata"], new["metadata"])
+    kind, before = call.kind, old["metadata"]
+    _check_locks(call, before, new["metadata"])
     if is_lean(call):
         return _numbered(call, old, lean_change(call, old, new))
     new = cleaned(call, new, old)
-    frozen = metadata.changed_system_fields(old["metadata"], new["metadata"])
+    frozen = metadata.changed_system_fields(before, new["metadata"])
     if frozen:
         raise refusals.invalid(kind, call.name, frozen)
-    new = {**new, "metadata": metadata.carried(old["metadata"], new["metadata"])}
+    new = {**new, "metadata": metadata.carried(before, new["metadata"])}
     new = with_part_defaults(kind, on_update(kind, call.subresource, old, new), old)
     checked = _typed(call, new, old)
     defaulted, new = new, admitted(call, UPDATE, new, old)
-    problems = metadata.check_update(old["metadata"], new["metadata"])
+    problems = metadata.check_update(before, new["metadata"])
     problems += _schema_problems(kind, new, checked)
     if problems:
         raise refusals.invalid(kind, call.name, problems)
@@ -85,7 +86,12 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
         new = _with_managers(new, listed)
     else:
         new = _owned(call, old, new, defaulted if kind.crd else new)
-    return _numbered(call, old, new)
+    new = _numbered(call, old, new)
+    if new["metadata"].get("generation") != before.get("generation") or not before.get(
+        "generation"
+    ):
+        call.warnings.extend(advice.of_write(kind.group_kind, new))
+    return new
 
 
 def _numbered(call: Call, old: Obj, new: Obj) -> Obj:

@@ -43,14 +43,16 @@ class Exchange:
 
 def play(chapter: Chapter, client: Client, namespace: str) -> list[Exchange]:
     """Every exchange of the chapter in a fresh namespace."""
-    kept = {"ns": namespace}
+    kept = {"ns": namespace, "version": "1", "uid": "00000000-0000-0000-0000-000000000000"}
     names = Names(namespace)
     made = client.ask("/api/v1/namespaces", "POST", {"metadata": {"name": namespace}})
     assert made.status == 201, made.data
     exchanges = []
     for step in chapter.steps:
         answer = _send(step, client, kept)
+        names.passing = "dryRun=All" in step.path
         body = _decoded(answer, watch="watch=" in step.path)
+        kept |= _identity(body)
         for name, path in step.keep.items():
             kept[name] = _at(body, path)
         exchanges.append(Exchange(f"{step.method} {step.path}", _reply(answer, body, names)))
@@ -83,6 +85,14 @@ def _decoded(answer: Answer, *, watch: bool) -> Any:
     if "json" in answer.headers.get("Content-Type", ""):
         return json.loads(answer.data)
     return answer.data.decode()
+
+
+def _identity(body: Any) -> dict[str, str]:
+    """uid and version of an object that is stored."""
+    meta = body.get("metadata") or {} if isinstance(body, Mapping) else {}
+    if not ("uid" in meta and "resourceVersion" in meta):
+        return {}
+    return {"version": meta["resourceVersion"], "uid": meta["uid"]}
 
 
 def _at(body: Any, path: str) -> str:

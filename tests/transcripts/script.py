@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ class Step:
     body: Any = None
     content_type: str = ""
     accept: str = "application/json"
-    keep: Mapping[str, str] = ()  # type: ignore[assignment]  # an empty mapping that is frozen
+    keep: Mapping[str, str] = field(default_factory=dict)
     known: str = ""
 
 
@@ -88,8 +88,8 @@ def _filled(value: Any, row: Mapping[str, Any]) -> Any:
         return [_filled(item, row) for item in value]
     if not isinstance(value, str):
         return value
-    for field, item in row.items():
-        mark = f"$({field})"
+    for name, item in row.items():
+        mark = f"$({name})"
         if value == mark:
             return item
         value = value.replace(mark, str(item)) if mark in value else value

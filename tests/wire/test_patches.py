@@ -43,6 +43,7 @@ APPLIED: list[tuple[str, Any, list[dict[str, Any]], Any]] = [
     ("A3 remove member", {"a": 1, "b": 2}, [op("remove", "/b")], {"a": 1}),
     ("A4 remove element", {"a": [1, 2, 3]}, [op("remove", "/a/1")], {"a": [1, 3]}),
     ("A5 replace", {"a": 1}, [op("replace", "/a", 2)], {"a": 2}),
+    ("replace missing", {}, [op("replace", "/a", 1)], {"a": 1}),
     (
         "A6 move",
         {"a": {"b": 1}, "c": {}},
@@ -88,7 +89,7 @@ REFUSED: list[tuple[str, Any, Any, type[ApiError], str]] = [
     ("A9 test fails", {"a": 1}, [op("test", "/a", "1")], InvalidObject, "testing value /a failed"),
     ("A12 missing parent", {"a": 1}, [op("add", "/b/c", 2)], InvalidObject, "missing path: /b/c"),
     ("remove missing", {}, [op("remove", "/a")], InvalidObject, "missing path: /a"),
-    ("replace missing", {}, [op("replace", "/a", 1)], InvalidObject, "missing path: /a"),
+    ("replace in missing", {}, [op("replace", "/a/b", 1)], InvalidObject, "missing path: /a"),
     ("past the end", {"a": [1]}, [op("add", "/a/2", 1)], InvalidObject, "index 2 is out of bounds"),
     ("remove end", {"a": [1]}, [op("remove", "/a/-")], InvalidObject, "index - is out of bounds"),
     ("leading zero", {"a": [1, 2]}, [op("remove", "/a/01")], InvalidObject, "is not an index"),
