@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.model.view import View
@@ -22,7 +23,8 @@ class AdmissionRequest:
 
     `obj` is the object as it would be stored, in the version of the request, or None on DELETE;
     `old` the stored one, or None on CREATE (any served version). `view` answers look-ups of other
-    objects.
+    objects. `now` is the instant of the write, None where nothing will be written (a check of a
+    manifest alone); `uid` names the request, and seeds what is drawn by lot.
     """
 
     operation: str
@@ -33,4 +35,6 @@ class AdmissionRequest:
     subresource: str = ""
     user: str = ""
     dry_run: bool = False
+    now: datetime | None = None
+    uid: str = ""
     view: View

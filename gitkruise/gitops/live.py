@@ -17,7 +17,7 @@ from gitkruise.kube.store import Store
 from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Feed
 from gitkruise.model.pod import POD
-from gitkruise.planner.revisions import REVISION
+from gitkruise.model.revision import REVISION
 from gitkruise.planner.sync.autoscale import AUTOSCALERS
 from gitkruise.planner.sync.marks import UNIT
 from gitkruise.wire.catalog import Catalog, Kind

@@ -14,9 +14,9 @@ from gitkruise.model.change import Change, Desired, DesiredSet, Live, SyncPlan
 from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.record import DriftRecord, ObjectRecord, Rollout
+from gitkruise.model.revision import REVISION
 from gitkruise.model.states import State, worst
 from gitkruise.planner.health import Health, Phase, health
-from gitkruise.planner.revisions import REVISION
 from gitkruise.planner.rollouts import observe_rollout
 from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.summary import shown

@@ -19,8 +19,8 @@ from gitkruise.kube.rawobject import thaw
 from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Change, Desired
 from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.revision import REVISION
 from gitkruise.model.settings import Gates
-from gitkruise.planner.revisions import REVISION
 from gitkruise.planner.sync.marks import MANAGER
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey

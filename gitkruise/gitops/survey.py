@@ -18,9 +18,9 @@ from gitkruise.kube.watch import Empty, Feed, Page, Watching, WatchState, step, 
 from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.pod import POD, PodFacts
 from gitkruise.model.record import Rollout
+from gitkruise.model.revision import REVISION
 from gitkruise.model.states import State
 from gitkruise.planner.health import health
-from gitkruise.planner.revisions import REVISION
 from gitkruise.planner.rollouts import observe_rollout
 from gitkruise.planner.sync.marks import COMMIT, PATH, UNIT, UNIT_REF, annotation
 from gitkruise.wire.catalog import Catalog

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from gitkruise.model import labels as wire
+from gitkruise.model.priority import Weight, order_terms, scatter_terms, weight_terms
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.paths import get
 from gitkruise.wire.selectors import Selector, label_selector
@@ -41,14 +42,6 @@ class Lifecycle:
     pre_delete: Hook | None = None
     in_place_update: Hook | None = None
     pre_normal: Hook | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weight:
-    """Pods that `selector` matches are `weight` heavier; heavier pods are updated first."""
-
-    weight: int
-    selector: Selector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +204,7 @@ def _fields(strategy: UpdateStrategy) -> dict[str, Any]:
 
 
 def _rolling(raw: Obj, policy: str | None) -> UpdateStrategy:
-    priority = raw.get("priorityStrategy") or {}
+    priority = raw.get("priorityStrategy")
     in_place = raw.get("inPlaceUpdateStrategy") or {}
     return UpdateStrategy(
         policy=Policy(policy) if policy in set(Policy) else Policy.RECREATE,
@@ -219,14 +212,9 @@ def _rolling(raw: Obj, policy: str | None) -> UpdateStrategy:
         max_unavailable=raw.get("maxUnavailable"),
         max_surge=raw.get("maxSurge"),
         paused=bool(raw.get("paused")),
-        order_priority=tuple(t["orderedKey"] for t in priority.get("orderPriority") or ()),
-        weight_priority=tuple(
-            Weight(weight=int(t.get("weight") or 0), selector=label_selector(t["matchSelector"]))
-            for t in priority.get("weightPriority") or ()
-        ),
-        scatter=tuple(
-            (t.get("key") or "", t.get("value") or "") for t in raw.get("scatterStrategy") or ()
-        ),
+        order_priority=order_terms(priority),
+        weight_priority=weight_terms(priority),
+        scatter=scatter_terms(raw.get("scatterStrategy")),
         grace_s=int(in_place.get("gracePeriodSeconds") or 0),
         predownload_parallelism=in_place.get("imagePreDownloadParallelism"),
         predownload_timeout_s=in_place.get("imagePreDownloadTimeoutSeconds"),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Final
 
-from gitkruise.wire.names import Obj
+from gitkruise.model import labels as wire
+from gitkruise.wire.gojson import RawJSON, compact
+from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.times import parse_time
+
+REVISION: Final = GroupKind("apps", "ControllerRevision")
+_OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +36,26 @@ class Revision:
     def short(self) -> str:
         """The hash part of the name: what `pod-template-hash` carries."""
         return self.name.rpartition("-")[2]
+
+
+def revision_of(raw: Obj) -> Revision:
+    """A Revision from a raw ControllerRevision; data that a server re-ordered is compacted."""
+    meta, data = raw["metadata"], raw.get("data")
+    notes = meta.get("annotations") or {}
+    return Revision(
+        name=meta["name"],
+        number=int(raw.get("revision") or 0),
+        data=bytes(data) if isinstance(data, RawJSON) else compact(data),
+        hash_label=(meta.get("labels") or {}).get(wire.HISTORY_HASH, ""),
+        claims_hash=notes.get(wire.CLAIMS_HASH),
+        labels=meta.get("labels") or {},
+        annotations=notes,
+        uid=meta.get("uid") or "",
+        resource_version=meta.get("resourceVersion") or "",
+        created=parse_time(meta.get("creationTimestamp")),
+    )
+
+
+def in_order(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
+    """Oldest first: by number, then age, then name."""
+    return tuple(sorted(revisions, key=lambda r: (r.number, r.created or _OLDEST, r.name)))

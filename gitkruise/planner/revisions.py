@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from gitkruise.model import labels as wire
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.plan import Action, Create, Delete, Patch, Step
-from gitkruise.model.revision import Revision
-from gitkruise.wire.gojson import RawJSON, compact
+from gitkruise.model.revision import REVISION, Revision, in_order
+from gitkruise.wire.gojson import RawJSON
 from gitkruise.wire.hashes import revision_hash, revision_name
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.normal_form import claims_hash, revision_data
 from gitkruise.wire.paths import get
 from gitkruise.wire.quantity import parse_quantity
-from gitkruise.wire.times import parse_time
 
-REVISION: Final = GroupKind("apps", "ControllerRevision")
 _COLLISIONS_MAX: Final = 1000
 _QUANTITY_MAPS: Final = frozenset({"limits", "requests"})
 _QUANTITIES: Final = frozenset({"sizeLimit", "divisor"})
-_OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,29 +46,6 @@ class History:
         """The first known revision whose short name equals that of a pod's label."""
         short = label.rpartition("-")[2]
         return next((r for r in self.known if label and r.short == short), None)
-
-
-def revision_of(raw: Obj) -> Revision:
-    """A Revision from a raw ControllerRevision; data that a server re-ordered is compacted."""
-    meta, data = raw["metadata"], raw.get("data")
-    notes = meta.get("annotations") or {}
-    return Revision(
-        name=meta["name"],
-        number=int(raw.get("revision") or 0),
-        data=bytes(data) if isinstance(data, RawJSON) else compact(data),
-        hash_label=(meta.get("labels") or {}).get(wire.HISTORY_HASH, ""),
-        claims_hash=notes.get(wire.CLAIMS_HASH),
-        labels=meta.get("labels") or {},
-        annotations=notes,
-        uid=meta.get("uid") or "",
-        resource_version=meta.get("resourceVersion") or "",
-        created=parse_time(meta.get("creationTimestamp")),
-    )
-
-
-def in_order(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
-    """Oldest first: by number, then age, then name."""
-    return tuple(sorted(revisions, key=lambda r: (r.number, r.created or _OLDEST, r.name)))
 
 
 def next_revisions(

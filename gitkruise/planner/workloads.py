@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from gitkruise.model.cloneset import CLONESET as CLONESET_KIND
 from gitkruise.model.pod import POD
+from gitkruise.model.revision import REVISION
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.model.workload import Workload
 from gitkruise.planner.builtin.deployment import DEPLOYMENT
@@ -13,7 +14,6 @@ from gitkruise.planner.builtin.job import JOB
 from gitkruise.planner.builtin.replicaset import REPLICASET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
-from gitkruise.planner.revisions import REVISION
 
 CLONESET: Final[Workload[CloneSetSnapshot]] = Workload(
     kind=CLONESET_KIND,

@@ -20,6 +20,7 @@ def admitted(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
         subresource=call.subresource,
         user=call.user,
         dry_run=call.options.dry_run,
+        now=call.now,
         view=call.state,
     )
     result = call.state.admit(request)

@@ -179,6 +179,7 @@ def _admit(call: Call, stored: Obj, *, dry_run: bool) -> None:
         old=call.shown(stored),
         user=call.user,
         dry_run=dry_run,
+        now=call.now,
         view=call.state,
     )
     call.state.admit(request)

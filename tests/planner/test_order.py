@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.model.cloneset import UpdateStrategy, Weight
+from gitkruise.model.cloneset import UpdateStrategy
 from gitkruise.model.pod import PodFacts, pod_facts
+from gitkruise.model.priority import Weight
 from gitkruise.planner.order import deletion_order, same_node_ranks, spread_ranks, update_order
 from gitkruise.wire.selectors import label_selector
 from tests.pods import NOW, pods, raw_pod, stamp

@@ -10,12 +10,10 @@ import pytest
 
 from gitkruise.model.cloneset import cloneset_facts
 from gitkruise.model.plan import Create, Delete, Patch
-from gitkruise.model.revision import Revision
+from gitkruise.model.revision import Revision, in_order, revision_of
 from gitkruise.planner.revisions import (
     History,
-    in_order,
     next_revisions,
-    revision_of,
     template_of,
     truncate,
 )

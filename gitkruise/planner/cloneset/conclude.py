@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from gitkruise.model import conditions as rule
 from gitkruise.model.plan import Action, Applied, Create, Delete, Outcome, Patch, Refused
+from gitkruise.model.revision import REVISION
 from gitkruise.planner.cloneset.status import FAILED_SCALE, FAILED_UPDATE, differs
-from gitkruise.planner.revisions import REVISION
 from gitkruise.wire.names import Obj
 
 _POD_KINDS: Final = frozenset({"Pod", "PersistentVolumeClaim"})

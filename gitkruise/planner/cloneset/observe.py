@@ -11,7 +11,7 @@ from typing import Final
 from gitkruise.model.cloneset import CLONESET, CloneSetFacts, cloneset_facts
 from gitkruise.model.conditions import find
 from gitkruise.model.pod import PodFacts, State
-from gitkruise.model.revision import Revision
+from gitkruise.model.revision import REVISION, Revision, in_order, revision_of
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.model.view import View
 from gitkruise.planner.cloneset.budget import resolve_amounts
@@ -21,7 +21,6 @@ from gitkruise.planner.cloneset.predownload import PULL_JOB
 from gitkruise.planner.cloneset.status import FAILED_UPDATE
 from gitkruise.planner.cloneset.strangers import overlaps, taken_ids
 from gitkruise.planner.order import topology_keys
-from gitkruise.planner.revisions import REVISION, in_order, revision_of
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of
 
 CLAIM = GroupKind("", "PersistentVolumeClaim")

@@ -8,10 +8,11 @@ from typing import Any, Final
 from gitkruise.model import labels as wire
 from gitkruise.model.cloneset import Policy
 from gitkruise.model.plan import Action, Create, Delete, Event, Patch, Step
+from gitkruise.model.revision import REVISION
 from gitkruise.model.settings import Gates
 from gitkruise.planner.cloneset.round import Round
 from gitkruise.planner.inplace import Impossible, in_place_spec
-from gitkruise.planner.revisions import REVISION, template_of
+from gitkruise.planner.revisions import template_of
 from gitkruise.wire.intstr import unavailable_count
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of
 from gitkruise.wire.paths import get

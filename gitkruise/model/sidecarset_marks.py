@@ -1,0 +1,220 @@
+"""What pods carry about their SidecarSets: which were injected, at which hash, and what changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from gitkruise.model.sidecarset import SidecarSetFacts
+from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
+from gitkruise.wire.gojson import compact, ordered
+from gitkruise.wire.names import Obj
+from gitkruise.wire.times import format_time
+from gitkruise.wire.typed import Malformed, normalise
+
+INJECTED_LIST: Final = "kruise.io/sidecarset-injected-list"
+INPLACE_STATE: Final = "kruise.io/sidecarset-inplace-update-state"
+WORKING: Final = "kruise.io/sidecarset-working-hotupgrade-container"
+VERSION_PREFIX: Final = "version.sidecarset.kruise.io/"
+VERSION_ALT_PREFIX: Final = "versionalt.sidecarset.kruise.io/"
+
+Notes = Mapping[str, str]  # annotations of a pod
+_RECORD: Final = "SidecarSetUpgradeSpec"
+_STATE: Final = "SidecarSetInPlaceUpdateState"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One SidecarSet's entry in a hash annotation; everything empty when there is none."""
+
+    hash: str = ""
+    updated: str = ""  # RFC 3339, as written
+    sidecars: tuple[str, ...] = ()
+    revision: str = ""
+
+
+def version_key(container: str) -> str:
+    """The annotation with the version of a hot sidecar's container (`mesh-1`)."""
+    return VERSION_PREFIX + container
+
+
+def version_alt_key(container: str) -> str:
+    """The annotation with the version of its other container."""
+    return VERSION_ALT_PREFIX + container
+
+
+def injected_sets(notes: Notes) -> tuple[str, ...]:
+    """Names of the SidecarSets injected into a pod, as listed."""
+    listed = notes.get(INJECTED_LIST, "")
+    return tuple(listed.split(",")) if listed else ()
+
+
+def mark_of(notes: Notes, set_name: str) -> Mark:
+    """The hash recorded for a SidecarSet, in the present or the legacy form; lenient."""
+    return _mark(notes.get(HASH, ""), set_name)
+
+
+def mark_without_image(notes: Notes, set_name: str) -> Mark:
+    """The same of the hash without images."""
+    return _mark(notes.get(HASH_WITHOUT_IMAGE, ""), set_name)
+
+
+def working_containers(notes: Notes) -> dict[str, str]:
+    """Which container of each hot sidecar serves, by the sidecar's name; lenient."""
+    found = _decoded(notes.get(WORKING, ""))
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+        return {}
+    return found
+
+
+def working_text(working: Mapping[str, str]) -> str:
+    """The annotation that says so."""
+    return compact(working).decode()
+
+
+def in_place_states(notes: Notes) -> dict[str, dict[str, Any]] | None:
+    """`lastContainerStatuses` and the rest by SidecarSet; {} without the annotation.
+
+    None when it cannot be read.
+    """
+    text = notes.get(INPLACE_STATE)
+    return {} if text is None else _entries(text, _STATE)
+
+
+def in_place_text(states: Mapping[str, Obj]) -> str:
+    """The annotation for states shaped like `in_place_states` gives them."""
+    return _text(states, _STATE)
+
+
+def injected_notes(
+    notes: Notes, sets: Iterable[tuple[SidecarSetFacts, bool]], now: datetime
+) -> dict[str, str]:
+    """The three annotations of an injection: both hashes, and the list of sets.
+
+    `sets` are the sets that apply, each as it is injected and whether it brought containers. What
+    the pod carries of other sets stays. Raises ValueError when that cannot be read.
+    """
+    hashes, without = (_merge_base(notes, key) for key in (HASH, HASH_WITHOUT_IMAGE))
+    listed = set(injected_sets(notes))
+    for facts, brought in sets:
+        listed.add(facts.name)
+        if brought:
+            hashes[facts.name] = _record(facts, facts.hash, now, facts.latest_revision)
+            without[facts.name] = _record(facts, facts.hash_without_image, now, "")
+    return {
+        HASH: _text(hashes, _RECORD),
+        HASH_WITHOUT_IMAGE: _text(without, _RECORD),
+        INJECTED_LIST: ",".join(sorted(listed)),
+    }
+
+
+def upgraded_notes(notes: Notes, facts: SidecarSetFacts, now: datetime) -> dict[str, str]:
+    """The hash annotations an in-place upgrade writes; the one without images only out of legacy.
+
+    What cannot be read is started anew.
+    """
+    out = {}
+    records = _entries(notes.get(HASH, ""), _RECORD)
+    if records is None:
+        records = _migrated(notes, HASH, facts, now) or {}
+        without = _migrated(notes, HASH_WITHOUT_IMAGE, facts, now)
+        if without is not None:
+            out[HASH_WITHOUT_IMAGE] = _text(without, _RECORD)
+    records[facts.name] = _record(facts, facts.hash, now, facts.latest_revision)
+    return {**out, HASH: _text(records, _RECORD)}
+
+
+def _record(facts: SidecarSetFacts, digest: str, now: datetime, revision: str) -> dict[str, Any]:
+    return {
+        "updateTimestamp": format_time(now),
+        "hash": digest,
+        "sidecarSetName": facts.name,
+        "sidecarList": list(facts.sidecar_list),
+        "controllerRevision": revision,
+    }
+
+
+def _migrated(
+    notes: Notes, key: str, facts: SidecarSetFacts, now: datetime
+) -> dict[str, dict[str, Any]] | None:
+    legacy = _legacy(notes.get(key, ""))
+    if legacy is None:
+        return None
+    stamp = format_time(now)
+    return {
+        name: {"updateTimestamp": stamp, "hash": digest, "sidecarSetName": facts.name}
+        for name, digest in legacy.items()
+    }
+
+
+def _merge_base(notes: Notes, key: str) -> dict[str, dict[str, Any]]:
+    text = notes.get(key, "")
+    if not text:
+        return {}
+    records = _entries(text, _RECORD)
+    if records is not None:
+        return records
+    legacy = _legacy(text)
+    if legacy is None:
+        raise ValueError(f"annotation {key} cannot be read: {text[:200]!r}")
+    return {name: {"hash": h, "sidecarSetName": name} for name, h in legacy.items()}
+
+
+def _mark(text: str, set_name: str) -> Mark:
+    if not text:
+        return Mark()
+    records = _entries(text, _RECORD)
+    if records is None:
+        return Mark(hash=(_legacy(text) or {}).get(set_name, ""))
+    found = records.get(set_name)
+    if found is None:
+        return Mark()
+    return Mark(
+        hash=found["hash"],
+        updated=found["updateTimestamp"] or "",
+        sidecars=tuple(found["sidecarList"] or ()),
+        revision=found.get("controllerRevision", ""),
+    )
+
+
+def _decoded(text: str) -> Any:
+    """The JSON value of an annotation; None for null and for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _each(text: str, read: Callable[[Any], Any]) -> dict[str, Any] | None:
+    """A JSON object with every value read; None when it is none, or a value is not as it should."""
+    if text.strip() == "null":
+        return {}
+    found = _decoded(text)
+    if not isinstance(found, dict):
+        return None
+    try:
+        return {key: read(value) for key, value in found.items()}
+    except Malformed:
+        return None
+
+
+def _entries(text: str, type_name: str) -> dict[str, dict[str, Any]] | None:
+    return _each(text, lambda value: normalise(type_name, value))
+
+
+def _legacy(text: str) -> dict[str, str] | None:
+    return _each(text, _hash_text)
+
+
+def _hash_text(value: Any) -> str:
+    if not isinstance(value, str | None):
+        raise Malformed("a legacy record holds the hash alone")
+    return value or ""
+
+
+def _text(entries: Mapping[str, Obj], type_name: str) -> str:
+    """As Go writes a map of structs: outer keys sorted, inner ones in struct order."""
+    return ordered({key: normalise(type_name, entries[key]) for key in sorted(entries)}).decode()
