@@ -84,6 +84,11 @@ def round_up_milli(text: str | float) -> str:
     return _print(_away_from_zero(parsed.value, _MILLI), parsed.style)
 
 
+def written(value: Fraction, style: str) -> str:
+    """The text of an amount that was computed, in a style (SI, BINARY or EXPONENT)."""
+    return _print(value, style)
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     negative: bool

@@ -1,0 +1,1 @@
+"""Sidecar injection: what SidecarSets make of a pod that is being created."""
