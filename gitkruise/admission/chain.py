@@ -23,6 +23,9 @@ from gitkruise.admission.protection import KINDS as PROTECTED
 from gitkruise.admission.protection import protect
 from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.admission.services import default_service, service_problems
+from gitkruise.admission.sidecar_injection import inject_sidecars
+from gitkruise.admission.sidecarset import default_sidecarset, sidecarset_problems
+from gitkruise.admission.sidecarset_neighbours import neighbour_problems
 from gitkruise.admission.workloads import KINDS as WORKLOADS
 from gitkruise.admission.workloads import default_workload, workload_problems
 from gitkruise.errors import BadRequest, Problem, invalid_object
@@ -40,13 +43,15 @@ class Stage:
     """One link: first every `mutate` runs in order, then every `examine`.
 
     No kinds means all kinds. `examine` gives the broken rules, or raises Forbidden to refuse the
-    write as a whole. The subresource "" is the object itself.
+    write as a whole. The subresource "" is the object itself. `asks_cluster`: what it says
+    depends on other objects, so a manifest alone cannot be judged by it.
     """
 
     name: str
     kinds: frozenset[GroupKind] = frozenset()
     operations: frozenset[str] = WRITES
     subresources: frozenset[str] = field(default_factory=lambda: frozenset({""}))
+    asks_cluster: bool = False
     mutate: Mutate | None = None
     examine: Examine | None = None
 
@@ -62,8 +67,7 @@ def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:
     return frozenset(GroupKind(group, kind) for kind in kinds)
 
 
-# What a kube-apiserver itself does to the kinds it serves comes first, then OpenKruise's webhooks;
-# sidecar injection slots in behind.
+# What a kube-apiserver itself does to the kinds it serves comes first, then OpenKruise's webhooks.
 STAGES: Final = (
     Stage(name="pods", kinds=_kinds("", "Pod"), mutate=default_pod, examine=pod_problems),
     Stage(
@@ -98,10 +102,29 @@ STAGES: Final = (
         mutate=add_readiness_gate,
     ),
     Stage(
+        name="sidecar injection",
+        kinds=_kinds("", "Pod"),
+        operations=frozenset({CREATE}),
+        asks_cluster=True,
+        mutate=inject_sidecars,
+    ),
+    Stage(
         name="clonesets",
         kinds=_kinds("apps.kruise.io", "CloneSet"),
         mutate=default_cloneset,
         examine=cloneset_problems,
+    ),
+    Stage(
+        name="sidecarsets",
+        kinds=_kinds("apps.kruise.io", "SidecarSet"),
+        mutate=default_sidecarset,
+        examine=sidecarset_problems,
+    ),
+    Stage(
+        name="sidecarset neighbours",
+        kinds=_kinds("apps.kruise.io", "SidecarSet"),
+        asks_cluster=True,
+        examine=neighbour_problems,
     ),
     Stage(
         name="deletion protection",
@@ -110,6 +133,7 @@ STAGES: Final = (
         examine=protect,
     ),
 )
+OFFLINE: Final = tuple(stage for stage in STAGES if not stage.asks_cluster)
 
 
 def admit(
@@ -117,8 +141,8 @@ def admit(
 ) -> Obj | None:
     """The object as it is to be stored, in the version of `request.obj`; None on DELETE.
 
-    Raises BadRequest (a value no type can hold), InvalidObject (every broken rule with its field)
-    and Forbidden (a protected deletion).
+    Raises BadRequest (a value no type can hold), InvalidObject (every broken rule with its field),
+    Forbidden (a protected deletion) and InternalError (a sidecar that cannot be injected).
     """
     chosen = [stage for stage in stages if stage.concerns(request)]
     try:

@@ -23,7 +23,7 @@ FILE_FIELDS: Final = frozenset({
     "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace",
     "metadata.uid",
 })  # fmt: skip
-_SUBSCRIPT: Final = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]", re.DOTALL)
+SUBSCRIPT: Final = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]", re.DOTALL)
 _RESOURCES: Final = frozenset(
     f"{side}.{name}"
     for side in ("limits", "requests")
@@ -95,7 +95,7 @@ def field_problems(ref: Obj, at: Path, allowed: frozenset[str]) -> Iterator[Prob
     path = ref.get("fieldPath") or ""
     if not path:
         yield required((*at, "fieldPath"))
-    elif subscript := _SUBSCRIPT.fullmatch(path):
+    elif subscript := SUBSCRIPT.fullmatch(path):
         key = subscript[2]
         lowered = key.lower() if subscript[1] == "metadata.annotations" else key
         yield from (invalid((*at, "fieldPath"), path, s) for s in formats.qualified_name(lowered))

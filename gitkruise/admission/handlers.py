@@ -59,8 +59,8 @@ def probe_problems(container: Obj, at: Path) -> Iterator[Problem]:
         path = (*at, kind)
         yield from exactly_one(probe, _PROBE_KINDS, path, _WORDS)
         yield from _PROBE.problems(probe, path)
-        threshold = probe.get("successThreshold")
-        if kind != "readinessProbe" and threshold not in (None, 1):
+        threshold = probe.get("successThreshold") or 0
+        if kind != "readinessProbe" and threshold != 1:
             yield invalid((*path, "successThreshold"), threshold, "must be 1")
         grace = probe.get("terminationGracePeriodSeconds")
         if kind == "readinessProbe" and grace is not None:

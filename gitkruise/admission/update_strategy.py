@@ -44,8 +44,8 @@ def strategy_problems(spec: Obj, version: str) -> Iterator[Problem]:
 def _rolling_problems(rolling: Obj, policy: str, spec: Obj, at: Path) -> Iterator[Problem]:
     replicas = spec.get("replicas") or 0
     yield from _partition_problems(rolling, replicas, at)
-    yield from _priority_problems(rolling.get("priorityStrategy"), (*at, "priorityStrategy"))
-    yield from _scatter_problems(rolling.get("scatterStrategy"), (*at, "scatterStrategy"))
+    yield from priority_problems(rolling.get("priorityStrategy"), (*at, "priorityStrategy"))
+    yield from scatter_problems(rolling.get("scatterStrategy"), (*at, "scatterStrategy"))
     yield from _budget_problems(rolling, policy, replicas, at)
 
 
@@ -82,7 +82,8 @@ def _budget_problems(rolling: Obj, policy: str, replicas: int, at: Path) -> Iter
         yield invalid((*at, "maxUnavailable"), rolling.get("maxUnavailable"), text)
 
 
-def _priority_problems(priority: Obj | None, at: Path) -> Iterator[Problem]:
+def priority_problems(priority: Obj | None, at: Path) -> Iterator[Problem]:
+    """One kind of priority, weights from 0 to 100, selectors that select, keys that are there."""
     weights = (priority or {}).get("weightPriority") or ()
     orders = (priority or {}).get("orderPriority") or ()
     if weights and orders:
@@ -99,7 +100,8 @@ def _priority_problems(priority: Obj | None, at: Path) -> Iterator[Problem]:
         yield invalid(at, priority, "order key can not be empty")
 
 
-def _scatter_problems(terms: list[Obj] | None, at: Path) -> Iterator[Problem]:
+def scatter_problems(terms: list[Obj] | None, at: Path) -> Iterator[Problem]:
+    """Each term has a key, and no term stands there twice."""
     pairs = [(term.get("key", ""), term.get("value", "")) for term in terms or ()]
     if any(not key for key, _ in pairs):
         yield invalid(at, terms, "key should not be empty")

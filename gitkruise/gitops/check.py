@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from gitkruise.admission.chain import admit
+from gitkruise.admission.chain import OFFLINE, admit
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
 from gitkruise.gitops.desired import desired_of, duplicates
@@ -192,7 +192,7 @@ def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Itera
         view=Nothing(),
     )
     try:
-        admit(request, gates)
+        admit(request, gates, OFFLINE)
     except InvalidObject as error:
         for cause in error.details.causes:
             if not _asks_the_cluster(cause) and REFUSAL not in cause.message:

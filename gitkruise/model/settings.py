@@ -37,6 +37,8 @@ class Gates:
     workload_spread: bool = True
     in_place_pod_vertical_scaling: bool = False
     sidecar_terminator: bool = False
+    enable_sort_sidecar_container_by_name: bool = False
+    sidecar_set_patch_pod_metadata_defaults_allowed: bool = False
 
 
 _WIRE_NAMES: Final = {
@@ -62,6 +64,8 @@ _WIRE_NAMES: Final = {
     "workload_spread": "WorkloadSpread",
     "in_place_pod_vertical_scaling": "InPlacePodVerticalScaling",
     "sidecar_terminator": "SidecarTerminator",
+    "enable_sort_sidecar_container_by_name": "EnableSortSidecarContainerByName",
+    "sidecar_set_patch_pod_metadata_defaults_allowed": "SidecarSetPatchPodMetadataDefaultsAllowed",
 }
 assert set(_WIRE_NAMES) == {f.name for f in fields(Gates)}
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.admission.recorded import validation_rows
 from tests.admission.writes import fields, refusal, stored
-
-ORACLE = Path(__file__).parents[1] / "oracle" / "validation.jsonl"
-ROWS: list[dict[str, Any]] = [
-    row
-    for row in map(json.loads, ORACLE.read_text().strip().split("\n"))
-    if row["kind"] == "CloneSet"
-]
 
 
 def merged(target: Any, patch: Any) -> Any:
@@ -32,7 +24,9 @@ def merged(target: Any, patch: Any) -> Any:
     return out
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['operation']}: {row['case']}")
+@pytest.mark.parametrize(
+    "row", validation_rows("CloneSet"), ids=lambda row: f"{row['operation']}: {row['case']}"
+)
 def test_recorded_answer(row: dict[str, Any]) -> None:
     manifest, old = row["manifest"], None
     if row["operation"] == "update":

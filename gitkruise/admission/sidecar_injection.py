@@ -1,0 +1,107 @@
+"""The pod webhook's heart: what the cluster knows, handed to the injection of sidecars."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gitkruise.admission.injection.choose import Newborn
+from gitkruise.admission.injection.inject import inject
+from gitkruise.admission.pod_defaults import fill_spec
+from gitkruise.admission.request import AdmissionRequest
+from gitkruise.errors import InternalError
+from gitkruise.model.revision import REVISION, Revision, revision_of
+from gitkruise.model.settings import Gates
+from gitkruise.model.sidecarset import SIDECARSET, Pin, SidecarSetFacts, sidecarset_facts
+from gitkruise.model.sidecarset_revision import (
+    REVISION_NAMESPACE,
+    SET_LABEL,
+    newest_of_version,
+)
+from gitkruise.model.view import View
+from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.paths import get
+from gitkruise.wire.typed import settle
+
+_DENIED: Final = 'admission webhook "mpod.kb.io" denied the request'
+_KNOWN_MAX: Final = 256
+
+
+class _Known:
+    """Facts of SidecarSets by the very object they were read from: a pod in, most sets are known.
+
+    Raw objects never change, and one is held as long as its facts are, so its id stays its own.
+    """
+
+    __slots__ = ("_facts",)
+
+    def __init__(self) -> None:
+        self._facts: dict[int, tuple[Obj, SidecarSetFacts]] = {}
+
+    def of(self, raw: Obj) -> SidecarSetFacts:
+        found = self._facts.get(id(raw))
+        if found is not None and found[0] is raw:
+            return found[1]
+        if len(self._facts) >= _KNOWN_MAX:
+            self._facts.clear()
+        facts = sidecarset_facts(raw)
+        self._facts[id(raw)] = (raw, facts)
+        return facts
+
+
+_known: Final = _Known()
+
+
+def inject_sidecars(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The pod with the sidecars of every SidecarSet that applies, defaulted again.
+
+    Only pods that are being created get any. Raises InternalError, as OpenKruise's webhook denies
+    with 500, where a SidecarSet cannot be injected.
+    """
+    pod = request.obj
+    assert pod is not None
+    sets = request.view.objects(SIDECARSET, "")
+    if not sets or not gates.pod_webhook:
+        return pod
+    assert request.now is not None
+    try:
+        found = inject(
+            pod,
+            [_known.of(raw) for raw in sets],
+            _newborn(request, pod),
+            lambda facts, pin: pinned_revision(request.view, facts, pin),
+            request.now,
+            sort_by_name=gates.enable_sort_sidecar_container_by_name,
+        )
+    except ValueError as error:
+        raise InternalError(f"{_DENIED}: {error}") from error
+    if found.pod.get("spec") is pod.get("spec"):
+        return found.pod
+    spec = settle("PodSpec", found.pod["spec"])
+    fill_spec(spec, is_pod=True)
+    return {**found.pod, "spec": spec}
+
+
+def _newborn(request: AdmissionRequest, pod: Obj) -> Newborn:
+    meta = pod["metadata"]
+    namespace = request.key.namespace
+    place = request.view.get(ObjectKey("", "Namespace", "", namespace))
+    name = meta.get("name") or meta.get("generateName") or ""
+    return Newborn(
+        namespace=namespace,
+        namespace_labels=None if place is None else get(place, "metadata", "labels", default={}),
+        labels=meta.get("labels") or {},
+        lot=f"{request.uid}/{namespace}/{name}",
+    )
+
+
+def pinned_revision(view: View, facts: SidecarSetFacts, pin: Pin) -> Revision | None:
+    """The revision a SidecarSet pins; its name wins over a custom version.
+
+    A revision of another SidecarSet is none: OpenKruise would inject it all the same.
+    """
+    if pin.revision_name is not None:
+        raw = view.get(ObjectKey(*REVISION, REVISION_NAMESPACE, pin.revision_name))
+        found = None if raw is None else revision_of(raw)
+        return found if found and found.labels.get(SET_LABEL) == facts.name else None
+    known = (revision_of(raw) for raw in view.objects(REVISION, REVISION_NAMESPACE))
+    return newest_of_version(known, facts.name, pin.custom_version or "")

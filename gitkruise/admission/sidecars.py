@@ -1,0 +1,136 @@
+"""What only a sidecar has: how it is placed, upgraded and lent things, and its formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from gitkruise.admission import formats
+from gitkruise.admission.environment import SUBSCRIPT
+from gitkruise.admission.injection.amounts import RESOURCES, variable_of
+from gitkruise.admission.injection.expression import BadExpression, amount, evaluate
+from gitkruise.admission.words import Path, forbidden, invalid, required, unsupported
+from gitkruise.errors import Problem
+from gitkruise.model.sidecarset import HOT_UPGRADE
+from gitkruise.model.sidecarset_hash import is_native
+from gitkruise.wire.automaton import compile_pattern
+from gitkruise.wire.names import Obj
+from gitkruise.wire.paths import get
+from gitkruise.wire.patterns import BadPattern
+
+_PLACES: Final = ("AfterAppContainer", "BeforeAppContainer")
+_SHARING: Final = ("disabled", "enabled")
+_NAME_MAX: Final = 63
+_PAIR_SUFFIX: Final = 2  # characters
+
+
+def sidecar_problems(spec: Obj) -> Iterator[Problem]:
+    """The rules of Kruise's own fields in both lists of sidecars."""
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        at: Path = ("spec", index)
+        if container.get("resourcesPolicy") is not None and not is_native(container):
+            text = "only a container that keeps running may have a resourcesPolicy"
+            yield forbidden((*at, "resourcesPolicy"), text)
+        else:
+            yield from _policy_problems(container, at)
+        yield from _transfer_problems(container, at)
+        yield from _pair_problems(container, is_pair=is_native(container))
+    for index, container in enumerate(spec.get("containers") or ()):
+        at = ("spec", index)
+        yield from _placing_problems(container)
+        yield from _policy_problems(container, at)
+        yield from _transfer_problems(container, at)
+        yield from _pair_problems(container, is_pair=True)
+
+
+def _placing_problems(container: Obj) -> Iterator[Problem]:
+    at: Path = ("spec", "container")
+    place = container.get("podInjectPolicy") or ""
+    if place not in _PLACES:
+        yield unsupported((*at, "podInjectPolicy"), place, _PLACES)
+    sharing = get(container, "shareVolumePolicy", "type", default="")
+    if sharing not in _SHARING:
+        yield unsupported((*at, "shareVolumePolicy"), sharing, _SHARING)
+
+
+def _pair_problems(container: Obj, *, is_pair: bool) -> Iterator[Problem]:
+    """The two containers of a hot upgrade have longer names."""
+    name = container.get("name") or ""
+    hot = get(container, "upgradeStrategy", "upgradeType") == HOT_UPGRADE
+    if is_pair and hot and _NAME_MAX - _PAIR_SUFFIX < len(name) <= _NAME_MAX:
+        text = f"must be no more than {_NAME_MAX - _PAIR_SUFFIX} characters for a HotUpgrade"
+        yield invalid(("spec", "containers", "name"), name, text)
+
+
+def _transfer_problems(container: Obj, at: Path) -> Iterator[Problem]:
+    at = (*at, "transferEnv", "fieldRef")
+    for term in container.get("transferEnv") or ():
+        source = term.get("sourceContainerNameFrom")
+        if source is None:
+            continue
+        ref = source.get("fieldRef")
+        if ref is None:
+            yield required(at, "sourceContainerNameFrom needs a fieldRef")
+            continue
+        version, path = ref.get("apiVersion") or "", ref.get("fieldPath") or ""
+        if version != "v1":
+            spot = (*at, "apiVersion")
+            yield invalid(spot, version, "must be v1") if version else required(spot)
+        yield from _field_problems(path, (*at, "fieldPath"))
+
+
+def _field_problems(path: str, at: Path) -> Iterator[Problem]:
+    found = SUBSCRIPT.fullmatch(path)
+    if not path:
+        yield required(at)
+    elif not found:
+        text = "must be metadata.labels['<key>'] or metadata.annotations['<key>']"
+        yield invalid(at, path, text)
+    else:
+        key = found[2] if found[1] == "metadata.labels" else found[2].lower()
+        yield from (invalid(at, path, sentence) for sentence in formats.qualified_name(key))
+
+
+def _policy_problems(container: Obj, at: Path) -> Iterator[Problem]:
+    policy = container.get("resourcesPolicy")
+    if policy is None:
+        return
+    at = (*at, "resourcesPolicy")
+    resources = container.get("resources") or {}
+    if resources.get("limits") or resources.get("requests"):
+        yield forbidden(at, "resources and resourcesPolicy exclude each other")
+        return
+    yield from _pattern_problems(policy, (*at, "targetContainersNameRegex"))
+    formulas: Obj = policy.get("resourcesExpr") or {}
+    sides = [side for side in ("limits", "requests") if formulas.get(side) is not None]
+    if not sides:
+        yield required((*at, "resourcesExpr"), "one of limits and requests must be given")
+    for side in sides:
+        for name in RESOURCES:
+            expression = formulas[side].get(name) or ""
+            if expression:
+                yield from _formula_problems(expression, (*at, "resourcesExpr", side, name))
+
+
+def _pattern_problems(policy: Obj, at: Path) -> Iterator[Problem]:
+    pattern = policy.get("targetContainersNameRegex") or ""
+    if not pattern:
+        yield required(at)
+        return
+    try:
+        compile_pattern(pattern)
+    except BadPattern as error:
+        yield invalid(at, pattern, str(error))
+
+
+def _formula_problems(expression: str, at: Path) -> Iterator[Problem]:
+    """A formula is tried with the number 1, as OpenKruise does, and with one unit of a quantity.
+
+    The second try refuses what would deny every pod; that its result is negative says nothing.
+    """
+    variable = variable_of(expression)
+    try:
+        evaluate(expression, {variable: 1.0}, strict=True)
+        evaluate(f"max(0, {expression})", {variable: amount("1")}, strict=True)
+    except BadExpression as error:
+        yield invalid(at, expression, str(error))

@@ -1,0 +1,220 @@
+"""SidecarSet at admission: the defaults and rules of OpenKruise's webhooks, in both versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from gitkruise.admission.conversion import convert
+from gitkruise.admission.labels import annotation_problems, is_empty, selector_problems
+from gitkruise.admission.pod_template import KRUISE, pod_spec_problems
+from gitkruise.admission.request import AdmissionRequest
+from gitkruise.admission.sidecars import sidecar_problems
+from gitkruise.admission.update_strategy import priority_problems, scatter_problems
+from gitkruise.admission.words import Path, duplicate, forbidden, invalid, required, unsupported
+from gitkruise.errors import BadRequest, Problem
+from gitkruise.model.settings import Gates
+from gitkruise.model.sidecarset import (
+    ALWAYS,
+    BASE,
+    NOT_UPDATE,
+    PARTIAL,
+    ROLLING_UPDATE,
+    canary_base,
+)
+from gitkruise.model.sidecarset_hash import (
+    HASH,
+    HASH_WITHOUT_IMAGE,
+    hash_without_image,
+    is_native,
+    sidecarset_hash,
+)
+from gitkruise.wire.names import Obj, split_api_version
+from gitkruise.wire.paths import get, put
+from gitkruise.wire.selectors import label_selector
+from gitkruise.wire.sidecar_defaults import default_sidecarset_spec
+
+HUB: Final = "v1beta1"
+_NAME: Final = re.compile(r"[a-zA-Z0-9-]+")
+_NAME_MAX: Final = 63
+_PERCENT: Final = re.compile(r"[0-9]+%")
+_META: Final[Path] = ("metadata",)
+_STRATEGY: Final[Path] = ("spec", "updateStrategy")
+_PIN: Final[Path] = ("spec", "injectionStrategy", "revision")
+_METADATA: Final[Path] = ("spec", "patchPodMetadata")
+_STAND_IN: Final = {
+    "name": "stand-in",
+    "image": "stand-in",
+    "imagePullPolicy": "IfNotPresent",
+    "terminationMessagePolicy": "File",
+}
+_POD: Final = {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst"}
+
+
+def default_sidecarset(request: AdmissionRequest, _gates: Gates) -> Obj:
+    """The SidecarSet as OpenKruise's mutating webhook stores it: typed, defaulted, hashed.
+
+    The hashes are what it says they are, whatever the annotations held. Raises Malformed.
+    """
+    assert request.obj is not None
+    sent: Obj = request.obj.get("spec") or {}
+    _, version = split_api_version(request.obj["apiVersion"])
+    spec = default_sidecarset_spec(sent, version)
+    # a list that came empty is hashed as one, though it is stored as none
+    empty: Obj = {"containers": []} if sent.get("containers") == [] else {}
+    hashed = {"spec": {**spec, **empty}}
+    notes = {
+        **(get(request.obj, "metadata", "annotations") or {}),
+        HASH: sidecarset_hash(hashed),
+        HASH_WITHOUT_IMAGE: hash_without_image(hashed),
+    }
+    out: Obj = put({**request.obj, "spec": spec}, ("metadata", "annotations"), notes)
+    return out
+
+
+def sidecarset_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
+    """What OpenKruise's validating webhook refuses, at the fields it names (v1beta1's).
+
+    What takes other objects to say is in `neighbour_problems`.
+    """
+    assert request.obj is not None
+    obj = convert(request.obj, HUB)
+    old = None if request.old is None else convert(request.old, HUB)
+    spec: Obj = obj.get("spec") or {}
+    yield from _name_problems(request.key.name)
+    yield from _canary_problems(obj, old)
+    yield from _native_problems(spec)
+    yield from _selectors_problems(spec)
+    yield from _strategy_problems(spec.get("updateStrategy") or {})
+    yield from _pin_problems(spec)
+    yield from sidecar_problems(spec)
+    yield from _pod_problems(spec)
+    yield from _metadata_problems(spec.get("patchPodMetadata") or ())
+    if old is not None:
+        yield from _change_problems(old.get("spec") or {}, spec)
+
+
+def _name_problems(name: str) -> Iterator[Problem]:
+    at = (*_META, "name")
+    if not _NAME.fullmatch(name):
+        yield invalid(at, name, "must consist of letters, digits and '-'")
+    if len(name) > _NAME_MAX:
+        yield invalid(at, name, f"must be no more than {_NAME_MAX} characters")
+
+
+def _canary_problems(obj: Obj, old: Obj | None) -> Iterator[Problem]:
+    base = canary_base(get(obj, "metadata", "annotations", default={}))
+    if not base:
+        return
+    if base == get(obj, "metadata", "name"):
+        yield invalid(_META, base, "a canary cannot be its own base")
+    before = None if old is None else get(old, "metadata", "annotations", BASE, default="")
+    if before is not None and before != base:
+        yield forbidden(_META, f"the base of a canary cannot change from {before!r}")
+    if get(obj, "spec", "updateStrategy", "type") != NOT_UPDATE:
+        yield forbidden(_META, f"a canary's updateStrategy.type must be {NOT_UPDATE}")
+
+
+def _native_problems(spec: Obj) -> Iterator[Problem]:
+    if get(spec, "updateStrategy", "type") != ROLLING_UPDATE:
+        return
+    for container in spec.get("initContainers") or ():
+        if is_native(container):
+            text = f"init container {container.get('name')} keeps running: it needs {NOT_UPDATE}"
+            yield invalid(_STRATEGY, ROLLING_UPDATE, text)
+
+
+def _selectors_problems(spec: Obj) -> Iterator[Problem]:
+    if spec.get("selector") is None:
+        yield required(("spec", "selector"), "no selector defined for SidecarSet")
+    for field in ("selector", "namespaceSelector"):
+        if spec.get(field) is not None:
+            yield from _selector_problems(spec[field], ("spec", field))
+
+
+def _selector_problems(selector: Obj, at: Path) -> Iterator[Problem]:
+    """The rules of label selectors, and once more that it can be used at all."""
+    yield from selector_problems(selector, at)
+    if is_empty(selector):
+        yield invalid(at, selector, "empty selector is not valid for sidecarset.")
+    try:
+        label_selector(selector)
+    except BadRequest:
+        yield invalid((*at, "selector"), selector, "")
+
+
+def _strategy_problems(strategy: Obj) -> Iterator[Problem]:
+    """Only rolling updates are looked at."""
+    if strategy.get("type") != ROLLING_UPDATE:
+        return
+    partition = strategy.get("partition")
+    if strategy.get("selector") is not None:
+        if isinstance(partition, str) or partition:
+            yield forbidden(("updateStrategy",), "partition and selector exclude each other")
+        yield from _selector_problems(strategy["selector"], (*_STRATEGY, "selector"))
+    for field in ("partition", "maxUnavailable"):
+        yield from _amount_problems(strategy.get(field), (*_STRATEGY, field))
+    yield from priority_problems(strategy.get("priorityStrategy"), (*_STRATEGY, "priorityStrategy"))
+    yield from scatter_problems(strategy.get("scatterStrategy"), (*_STRATEGY, "scatterStrategy"))
+
+
+def _amount_problems(value: int | str | None, at: Path) -> Iterator[Problem]:
+    if isinstance(value, str) and not _PERCENT.fullmatch(value):
+        yield invalid(at, value, "must be an integer or a percentage such as 30%")
+    elif isinstance(value, int) and value < 0:
+        yield invalid(at, value, "must be greater than or equal to 0")
+
+
+def _pin_problems(spec: Obj) -> Iterator[Problem]:
+    revision = get(spec, "injectionStrategy", "revision")
+    if revision is None:
+        return
+    policy = revision.get("policy") or ""
+    if policy not in ("", ALWAYS, PARTIAL):  # the CRD's schema says so before any webhook is asked
+        yield unsupported((*_PIN, "policy"), policy, (ALWAYS, PARTIAL))
+    elif revision.get("revisionName") is None and revision.get("customVersion") is None:
+        yield required(("revision",), "one of revisionName and customVersion must be given")
+
+
+def _pod_problems(spec: Obj) -> Iterator[Problem]:
+    """The sidecars and volumes as a pod of their own, with a stand-in if it has no container."""
+    if not spec.get("containers") and not spec.get("initContainers"):
+        text = "one of initContainers and containers must be given"
+        yield required(("spec",), text)
+        return
+    pod = {
+        **_POD,
+        "containers": spec.get("containers") or [_STAND_IN],
+        "initContainers": spec.get("initContainers") or [],
+        "volumes": spec.get("volumes") or [],
+    }
+    yield from pod_spec_problems(pod, ("spec",), KRUISE)
+
+
+def _metadata_problems(patches: list[Obj] | tuple[Obj, ...]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for patch in patches:
+        notes: Obj = patch.get("annotations") or {}
+        if not notes:
+            yield required(_METADATA, "each element needs an annotation")
+        if not patch.get("patchPolicy"):
+            yield required(_METADATA, "each element needs a patchPolicy")
+        yield from annotation_problems(notes, ("patchPodMetadata", "annotations"))
+        yield from (duplicate(_METADATA, key) for key in sorted(seen & notes.keys()))
+        seen |= notes.keys()
+
+
+def _change_problems(before: Obj, after: Obj) -> Iterator[Problem]:
+    """Ordinary sidecars may go, but none may come or change the way it is upgraded."""
+    at: Path = ("spec", "containers")
+    known = {container["name"]: container for container in before.get("containers") or ()}
+    for container in after.get("containers") or ():
+        name = container.get("name") or ""
+        if name not in known:
+            yield invalid((*at, "name"), name, "a container cannot be added or renamed")
+            continue
+        was, now = (get(c, "upgradeStrategy", "upgradeType") for c in (known[name], container))
+        if was and was != now:
+            text = f"the upgradeType of container {name} cannot change from {was}"
+            yield invalid((*at, "upgradeStrategy", "upgradeType"), now, text)

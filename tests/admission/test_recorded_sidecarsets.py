@@ -1,0 +1,41 @@
+"""Recorded creates and updates of SidecarSets are accepted and refused as OpenKruise did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.errors import ApiError
+from gitkruise.model.sidecarset import SIDECARSET
+from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from tests.admission.recorded import validation_rows
+from tests.worlds import START, create, empty_world
+
+ALPHA = ResourceRef("apps.kruise.io", "v1alpha1", "sidecarsets")
+
+
+@pytest.mark.parametrize(
+    "row", validation_rows("SidecarSet"), ids=lambda row: f"{row['operation']}: {row['case']}"
+)
+def test_recorded_answer(row: dict[str, Any]) -> None:
+    """What a webhook denied with 500 is denied as invalid here (see test_quirk_denials)."""
+    world = empty_world()
+    name = row["manifest"]["metadata"]["name"]
+    request = create(world, row["manifest"])
+    if row["operation"] == "update":
+        world.handle(request, START)
+        request = ApiRequest(
+            verb="patch", resource=ALPHA, name=name, body=row["patch"], content_type=MERGE_PATCH
+        )
+    if "rejected" in row:
+        with pytest.raises(ApiError) as refusal:
+            world.handle(request, START)
+        assert {cause.field for cause in refusal.value.details.causes} == set(row["fields"])
+        assert refusal.value.status == 422
+        return
+    world.handle(request, START)
+    stored = world.get(ObjectKey(*SIDECARSET, "", name))
+    assert stored is not None
+    assert stored["spec"] == row["accepted"]
