@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -15,12 +16,11 @@ from gitkruise.model.sidecarset import (
     sidecarset_facts,
 )
 from gitkruise.model.sidecarset_revision import restored
-from gitkruise.wire.hashes import fnv1a_32
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 
 FindRevision: TypeAlias = Callable[[SidecarSetFacts, Pin], Revision | None]
-_LOTS: Final = 2**32
+_LOT_BYTES: Final = 6  # as many as a float holds exactly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,4 +122,4 @@ def _takes_pinned(facts: SidecarSetFacts, pin: Pin, pod: Newborn) -> bool:
 
 def _draw(lot: str) -> float:
     """A number in [0, 1) that depends on the text alone."""
-    return fnv1a_32(lot.encode()) / _LOTS
+    return int.from_bytes(hashlib.sha256(lot.encode()).digest()[:_LOT_BYTES]) / 256**_LOT_BYTES
