@@ -134,7 +134,9 @@ def _role_problems(container: Obj, at: Path, *, init: bool) -> Iterator[Problem]
 
 def _mount_problems(container: Obj, at: Path, pod: Surroundings) -> Iterator[Problem]:
     seen: set[str] = set()
-    devices = {device.get("name") for device in container.get("volumeDevices") or ()}
+    devices = container.get("volumeDevices") or ()
+    names = {device.get("name") for device in devices}
+    paths = {device.get("devicePath") for device in devices}
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         path = (*at, "volumeMounts", index)
         name, target = mount.get("name") or "", mount.get("mountPath") or ""
@@ -143,9 +145,12 @@ def _mount_problems(container: Obj, at: Path, pod: Surroundings) -> Iterator[Pro
         if target in seen:
             yield invalid((*path, "mountPath"), target, "must be unique")
         seen.add(target)
-        if name and name in devices:
+        if name and name in names:
             text = "must not already exist in volumeDevices"
             yield invalid((*path, "name"), name, text)
+        if target and target in paths:
+            text = "must not already exist as a path in volumeDevices"
+            yield invalid((*path, "mountPath"), target, text)
         yield from _sub_path_problems(mount, path)
         privileged = (container.get("securityContext") or {}).get("privileged")
         if mount.get("mountPropagation") == "Bidirectional" and not privileged:
@@ -172,6 +177,9 @@ def descending_path(value: Any, at: Path) -> Iterator[Problem]:
 def _device_problems(container: Obj, at: Path, pod: Surroundings) -> Iterator[Problem]:
     paths: set[str] = set()
     names: set[str] = set()
+    mounts = container.get("volumeMounts") or ()
+    mounted = {mount.get("name") for mount in mounts}
+    places = {mount.get("mountPath") for mount in mounts}
     for index, device in enumerate(container.get("volumeDevices") or ()):
         path = (*at, "volumeDevices", index)
         name, target = device.get("name") or "", device.get("devicePath") or ""
@@ -184,6 +192,11 @@ def _device_problems(container: Obj, at: Path, pod: Surroundings) -> Iterator[Pr
             yield invalid((*path, "name"), name, text)
         if target in paths:
             yield invalid((*path, "devicePath"), target, "must be unique")
+        if name and name in mounted:
+            yield invalid((*path, "name"), name, "must not already exist in volumeMounts")
+        if target and target in places:
+            text = "must not already exist as a path in volumeMounts"
+            yield invalid((*path, "devicePath"), target, text)
         names.add(name)
         paths.add(target)
 
