@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitkruise.admission.request import UPDATE
+from gitkruise.model.sidecarset import SIDECARSET
 from gitkruise.wire.names import Obj, controller_of
 from gitkruise.wire.patches import same
 from gitkruise.world import metadata, refusals
@@ -26,9 +27,11 @@ def is_lean(call: Call) -> bool:
 def lean_new(call: Call, obj: Obj) -> Obj | None:
     """A new pod made as its sibling before it; None when its controller has sent no such spec yet.
 
-    The same spec from the same controller is admitted alike. Raises InvalidObject when the
-    metadata break a rule.
+    The same spec from the same controller is admitted alike, but where SidecarSets look at each
+    pod. Raises InvalidObject when the metadata break a rule.
     """
+    if call.state.objects(SIDECARSET):
+        return None
     owner = controller_of(obj)
     sent, made = call.state.molds.get(owner["uid"] if owner else "", (None, None))
     if sent is None or made is None or not same(_body(sent), _body(obj)):
