@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from gitkruise.admission.injection.choose import Newborn
@@ -27,7 +29,7 @@ _KNOWN_MAX: Final = 256
 
 
 class _Known:
-    """Facts of SidecarSets by the very object they were read from: a pod in, most sets are known.
+    """Completed facts of SidecarSets by the very object they were read from: sets change seldom.
 
     Raw objects never change, and one is held as long as its facts are, so its id stays its own.
     """
@@ -43,7 +45,7 @@ class _Known:
             return found[1]
         if len(self._facts) >= _KNOWN_MAX:
             self._facts.clear()
-        facts = sidecarset_facts(raw)
+        facts = completed(sidecarset_facts(raw))
         self._facts[id(raw)] = (raw, facts)
         return facts
 
@@ -74,11 +76,50 @@ def inject_sidecars(request: AdmissionRequest, gates: Gates) -> Obj:
         )
     except ValueError as error:
         raise InternalError(f"{_DENIED}: {error}") from error
-    if found.pod.get("spec") is pod.get("spec"):
+    if found.pod["spec"] is pod["spec"] or not _needs_defaults(pod, sets):
         return found.pod
     spec = settle("PodSpec", found.pod["spec"])
     fill_spec(spec, is_pod=True)
     return {**found.pod, "spec": spec}
+
+
+def completed(facts: SidecarSetFacts) -> SidecarSetFacts:
+    """The same with every sidecar and volume as the API server completes it in a pod.
+
+    Done once for a set instead of once for each of its pods. Raises Malformed.
+    """
+    lists = (facts.containers, facts.init_containers)
+    spec = {
+        "containers": [sidecar.raw for sidecar in lists[0]],
+        "initContainers": [sidecar.raw for sidecar in lists[1]],
+        "volumes": facts.volumes,
+    }
+    filled = settle("PodSpec", spec)
+    fill_spec(filled, is_pod=True)
+    containers, inits = (
+        tuple(replace(s, raw=raw) for s, raw in zip(sidecars, filled.get(kind) or (), strict=True))
+        for sidecars, kind in zip(lists, ("containers", "initContainers"), strict=True)
+    )
+    return replace(
+        facts,
+        containers=containers,
+        init_containers=inits,
+        volumes=tuple(filled.get("volumes") or ()),
+    )
+
+
+def _needs_defaults(pod: Obj, sets: Sequence[Obj]) -> bool:
+    """Where completing a set once is not enough: its pods differ, or old revisions come in."""
+    return bool(pod["spec"].get("hostNetwork")) or any(
+        get(raw, "spec", "injectionStrategy", "revision") is not None or _has_formulas(raw)
+        for raw in sets
+    )
+
+
+def _has_formulas(raw: Obj) -> bool:
+    spec = raw["spec"]
+    listed = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    return any(container.get("resourcesPolicy") is not None for container in listed)
 
 
 def _newborn(request: AdmissionRequest, pod: Obj) -> Newborn:

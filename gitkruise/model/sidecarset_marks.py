@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from gitkruise.model.sidecarset import SidecarSetFacts
@@ -97,16 +98,18 @@ def injected_notes(
     `sets` are the sets that apply, each as it is injected and whether it brought containers. What
     the pod carries of other sets stays. Raises ValueError when that cannot be read.
     """
-    hashes, without = (_merge_base(notes, key) for key in (HASH, HASH_WITHOUT_IMAGE))
+    hashes, without = (_texts_there(notes, key) for key in (HASH, HASH_WITHOUT_IMAGE))
     listed = set(injected_sets(notes))
+    stamp = format_time(now)
     for facts, brought in sets:
         listed.add(facts.name)
         if brought:
-            hashes[facts.name] = _record(facts, facts.hash, now, facts.latest_revision)
-            without[facts.name] = _record(facts, facts.hash_without_image, now, "")
+            name, sidecars = facts.name, facts.sidecar_list
+            hashes[name] = _entry(name, facts.hash, sidecars, stamp, facts.latest_revision)
+            without[name] = _entry(name, facts.hash_without_image, sidecars, stamp, "")
     return {
-        HASH: _text(hashes, _RECORD),
-        HASH_WITHOUT_IMAGE: _text(without, _RECORD),
+        HASH: _joined(hashes),
+        HASH_WITHOUT_IMAGE: _joined(without),
         INJECTED_LIST: ",".join(sorted(listed)),
     }
 
@@ -123,18 +126,36 @@ def upgraded_notes(notes: Notes, facts: SidecarSetFacts, now: datetime) -> dict[
         without = _migrated(notes, HASH_WITHOUT_IMAGE, facts, now)
         if without is not None:
             out[HASH_WITHOUT_IMAGE] = _text(without, _RECORD)
-    records[facts.name] = _record(facts, facts.hash, now, facts.latest_revision)
-    return {**out, HASH: _text(records, _RECORD)}
+    texts = {name: _entry_text(record) for name, record in records.items()}
+    name, revision = facts.name, facts.latest_revision
+    texts[name] = _entry(name, facts.hash, facts.sidecar_list, format_time(now), revision)
+    return {**out, HASH: _joined(texts)}
 
 
-def _record(facts: SidecarSetFacts, digest: str, now: datetime, revision: str) -> dict[str, Any]:
-    return {
-        "updateTimestamp": format_time(now),
+@lru_cache(maxsize=1024)  # many pods get the same one
+def _entry(name: str, digest: str, sidecars: tuple[str, ...], stamp: str, revision: str) -> str:
+    record = {
+        "updateTimestamp": stamp,
         "hash": digest,
-        "sidecarSetName": facts.name,
-        "sidecarList": list(facts.sidecar_list),
+        "sidecarSetName": name,
+        "sidecarList": sidecars,
         "controllerRevision": revision,
     }
+    return _entry_text(record)
+
+
+def _entry_text(record: Obj) -> str:
+    return ordered(normalise(_RECORD, record)).decode()
+
+
+def _joined(texts: Mapping[str, str]) -> str:
+    """One JSON object of the entries, in key order."""
+    return "{" + ",".join(f"{_quoted(name)}:{texts[name]}" for name in sorted(texts)) + "}"
+
+
+@lru_cache(maxsize=1024)
+def _quoted(name: str) -> str:
+    return ordered(name).decode()
 
 
 def _migrated(
@@ -150,17 +171,18 @@ def _migrated(
     }
 
 
-def _merge_base(notes: Notes, key: str) -> dict[str, dict[str, Any]]:
+def _texts_there(notes: Notes, key: str) -> dict[str, str]:
+    """The entries an annotation holds, each as it will be written again."""
     text = notes.get(key, "")
     if not text:
         return {}
     records = _entries(text, _RECORD)
-    if records is not None:
-        return records
-    legacy = _legacy(text)
-    if legacy is None:
-        raise ValueError(f"annotation {key} cannot be read: {text[:200]!r}")
-    return {name: {"hash": h, "sidecarSetName": name} for name, h in legacy.items()}
+    if records is None:
+        legacy = _legacy(text)
+        if legacy is None:
+            raise ValueError(f"annotation {key} cannot be read: {text[:200]!r}")
+        records = {name: {"hash": h, "sidecarSetName": name} for name, h in legacy.items()}
+    return {name: _entry_text(record) for name, record in records.items()}
 
 
 def _mark(text: str, set_name: str) -> Mark:
@@ -217,4 +239,4 @@ def _hash_text(value: Any) -> str:
 
 def _text(entries: Mapping[str, Obj], type_name: str) -> str:
     """As Go writes a map of structs: outer keys sorted, inner ones in struct order."""
-    return ordered({key: normalise(type_name, entries[key]) for key in sorted(entries)}).decode()
+    return _joined({k: ordered(normalise(type_name, v)).decode() for k, v in entries.items()})

@@ -11,6 +11,7 @@ from tests.bench import (
     commands,
     drift,
     idle,
+    injection,
     memory,
     planning,
     polling,
@@ -37,6 +38,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "drift": drift.rows,
     "idle": idle.rows,
     "canary": canary.rows,
+    "injection": injection.rows,
 }
 
 

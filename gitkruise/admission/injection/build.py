@@ -123,4 +123,4 @@ def _environment(own: Iterable[Obj], borrowed: Iterable[Obj]) -> list[Obj]:
 
 def _from_note(name: str, annotation: str) -> Obj:
     path = f"metadata.annotations['{annotation}']"
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
