@@ -122,11 +122,15 @@ class PartlyApplied(Reported):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One entry of a Status' details.causes. `field` is a path such as `spec.replicas`."""
+    """One entry of a Status' details.causes. `field` is a path such as `spec.replicas`.
+
+    `path` leads to the spot where `field` does not; it stays on this side of the wire.
+    """
 
     field: str
     reason: str  # FieldValueInvalid, FieldValueRequired, FieldValueForbidden, ...
     message: str
+    path: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,12 +322,13 @@ class Problem:
     reason: str
     message: str  # without the field, e.g. 'Invalid value: -1: must be greater than or equal to 0'
     suggestion: str = ""  # the nearest known name, for "did you mean"
+    named: tuple[str | int, ...] = ()  # what the server calls the field, where it is not its path
 
     @property
     def field(self) -> str:
         """The path as Kubernetes prints it: `spec.containers[0].image`."""
         out = ""
-        for part in self.path:
+        for part in self.named or self.path:
             keyed = isinstance(part, int | MapKey)
             out += f"[{part}]" if keyed else f".{part}" if out else str(part)
         return out
@@ -341,6 +346,8 @@ def invalid_object(kind: str, group: str, name: str, problems: Sequence[Problem]
             name=name,
             group=group,
             kind=kind,
-            causes=tuple(Cause(p.field, p.reason, p.message) for p in problems),
+            causes=tuple(
+                Cause(p.field, p.reason, p.message, p.path if p.named else ()) for p in problems
+            ),
         ),
     )

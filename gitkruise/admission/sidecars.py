@@ -9,7 +9,14 @@ from gitkruise.admission import formats
 from gitkruise.admission.environment import SUBSCRIPT
 from gitkruise.admission.injection.amounts import RESOURCES, variable_of
 from gitkruise.admission.injection.expression import BadExpression, amount, evaluate
-from gitkruise.admission.words import Path, forbidden, invalid, required, unsupported
+from gitkruise.admission.words import (
+    Path,
+    forbidden,
+    invalid,
+    named,
+    required,
+    unsupported,
+)
 from gitkruise.errors import Problem
 from gitkruise.model.sidecarset import HOT_UPGRADE
 from gitkruise.model.sidecarset_hash import is_native
@@ -25,58 +32,70 @@ _PAIR_SUFFIX: Final = 2  # characters
 
 
 def sidecar_problems(spec: Obj) -> Iterator[Problem]:
-    """The rules of Kruise's own fields in both lists of sidecars."""
+    """The rules of Kruise's own fields in both lists of sidecars.
+
+    OpenKruise names the fields of both lists by `spec` and the index alone.
+    """
     for index, container in enumerate(spec.get("initContainers") or ()):
-        at: Path = ("spec", index)
+        at: Path = ("spec", "initContainers", index)
         if container.get("resourcesPolicy") is not None and not is_native(container):
             text = "only a container that keeps running may have a resourcesPolicy"
-            yield forbidden((*at, "resourcesPolicy"), text)
+            problem = forbidden((*at, "resourcesPolicy"), text)
+            yield named(problem, ("spec", index, "resourcesPolicy"))
         else:
             yield from _policy_problems(container, at)
         yield from _transfer_problems(container, at)
-        yield from _pair_problems(container, is_pair=is_native(container))
+        yield from _pair_problems(container, at, is_pair=is_native(container))
     for index, container in enumerate(spec.get("containers") or ()):
-        at = ("spec", index)
-        yield from _placing_problems(container)
+        at = ("spec", "containers", index)
+        yield from _placing_problems(container, at)
         yield from _policy_problems(container, at)
         yield from _transfer_problems(container, at)
-        yield from _pair_problems(container, is_pair=True)
+        yield from _pair_problems(container, at, is_pair=True)
 
 
-def _placing_problems(container: Obj) -> Iterator[Problem]:
-    at: Path = ("spec", "container")
+def _placing_problems(container: Obj, at: Path) -> Iterator[Problem]:
     place = container.get("podInjectPolicy") or ""
     if place not in _PLACES:
-        yield unsupported((*at, "podInjectPolicy"), place, _PLACES)
+        problem = unsupported((*at, "podInjectPolicy"), place, _PLACES)
+        yield named(problem, ("spec", "container", "podInjectPolicy"))
     sharing = get(container, "shareVolumePolicy", "type", default="")
     if sharing not in _SHARING:
-        yield unsupported((*at, "shareVolumePolicy"), sharing, _SHARING)
+        problem = unsupported((*at, "shareVolumePolicy", "type"), sharing, _SHARING)
+        yield named(problem, ("spec", "container", "shareVolumePolicy"))
 
 
-def _pair_problems(container: Obj, *, is_pair: bool) -> Iterator[Problem]:
+def _pair_problems(container: Obj, at: Path, *, is_pair: bool) -> Iterator[Problem]:
     """The two containers of a hot upgrade have longer names."""
     name = container.get("name") or ""
     hot = get(container, "upgradeStrategy", "upgradeType") == HOT_UPGRADE
     if is_pair and hot and _NAME_MAX - _PAIR_SUFFIX < len(name) <= _NAME_MAX:
         text = f"must be no more than {_NAME_MAX - _PAIR_SUFFIX} characters for a HotUpgrade"
-        yield invalid(("spec", "containers", "name"), name, text)
+        yield invalid((*at, "name"), name, text)
 
 
 def _transfer_problems(container: Obj, at: Path) -> Iterator[Problem]:
-    at = (*at, "transferEnv", "fieldRef")
-    for term in container.get("transferEnv") or ():
+    field: Path = ("spec", at[-1], "transferEnv", "fieldRef")
+    for number, term in enumerate(container.get("transferEnv") or ()):
         source = term.get("sourceContainerNameFrom")
         if source is None:
             continue
+        spot = (*at, "transferEnv", number, "sourceContainerNameFrom", "fieldRef")
         ref = source.get("fieldRef")
         if ref is None:
-            yield required(at, "sourceContainerNameFrom needs a fieldRef")
+            problem = required(spot, "sourceContainerNameFrom needs a fieldRef")
+            yield named(problem, field)
             continue
-        version, path = ref.get("apiVersion") or "", ref.get("fieldPath") or ""
-        if version != "v1":
-            spot = (*at, "apiVersion")
-            yield invalid(spot, version, "must be v1") if version else required(spot)
-        yield from _field_problems(path, (*at, "fieldPath"))
+        for problem in _reference_problems(ref, spot):
+            yield named(problem, (*field, *problem.path[len(spot) :]))
+
+
+def _reference_problems(ref: Obj, at: Path) -> Iterator[Problem]:
+    version = ref.get("apiVersion") or ""
+    if version != "v1":
+        spot = (*at, "apiVersion")
+        yield invalid(spot, version, "must be v1") if version else required(spot)
+    yield from _field_problems(ref.get("fieldPath") or "", (*at, "fieldPath"))
 
 
 def _field_problems(path: str, at: Path) -> Iterator[Problem]:
@@ -95,11 +114,17 @@ def _policy_problems(container: Obj, at: Path) -> Iterator[Problem]:
     policy = container.get("resourcesPolicy")
     if policy is None:
         return
-    at = (*at, "resourcesPolicy")
     resources = container.get("resources") or {}
+    place = (*at, "resourcesPolicy")
     if resources.get("limits") or resources.get("requests"):
-        yield forbidden(at, "resources and resourcesPolicy exclude each other")
-        return
+        problems = iter((forbidden(place, "resources and resourcesPolicy exclude each other"),))
+    else:
+        problems = _rule_problems(policy, place)
+    for problem in problems:
+        yield named(problem, ("spec", *problem.path[2:]))
+
+
+def _rule_problems(policy: Obj, at: Path) -> Iterator[Problem]:
     yield from _pattern_problems(policy, (*at, "targetContainersNameRegex"))
     formulas: Obj = policy.get("resourcesExpr") or {}
     sides = [side for side in ("limits", "requests") if formulas.get(side) is not None]

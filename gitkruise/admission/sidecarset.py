@@ -12,7 +12,15 @@ from gitkruise.admission.pod_template import KRUISE, pod_spec_problems
 from gitkruise.admission.request import AdmissionRequest
 from gitkruise.admission.sidecars import sidecar_problems
 from gitkruise.admission.update_strategy import priority_problems, scatter_problems
-from gitkruise.admission.words import Path, duplicate, forbidden, invalid, required, unsupported
+from gitkruise.admission.words import (
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    named,
+    required,
+    unsupported,
+)
 from gitkruise.errors import BadRequest, Problem
 from gitkruise.model.settings import Gates
 from gitkruise.model.sidecarset import (
@@ -107,13 +115,16 @@ def _canary_problems(obj: Obj, old: Obj | None) -> Iterator[Problem]:
     base = canary_base(get(obj, "metadata", "annotations", default={}))
     if not base:
         return
+    at: Path = (*_META, "annotations", BASE)
     if base == get(obj, "metadata", "name"):
-        yield invalid(_META, base, "a canary cannot be its own base")
+        yield named(invalid(at, base, "a canary cannot be its own base"), _META)
     before = None if old is None else get(old, "metadata", "annotations", BASE, default="")
     if before is not None and before != base:
-        yield forbidden(_META, f"the base of a canary cannot change from {before!r}")
+        problem = forbidden(at, f"the base of a canary cannot change from {before!r}")
+        yield named(problem, _META)
     if get(obj, "spec", "updateStrategy", "type") != NOT_UPDATE:
-        yield forbidden(_META, f"a canary's updateStrategy.type must be {NOT_UPDATE}")
+        text = f"a canary's updateStrategy.type must be {NOT_UPDATE}"
+        yield named(forbidden((*_STRATEGY, "type"), text), _META)
 
 
 def _native_problems(spec: Obj) -> Iterator[Problem]:
@@ -141,7 +152,7 @@ def _selector_problems(selector: Obj, at: Path) -> Iterator[Problem]:
     try:
         label_selector(selector)
     except BadRequest:
-        yield invalid((*at, "selector"), selector, "")
+        yield named(invalid(at, selector, ""), (*at, "selector"))
 
 
 def _strategy_problems(strategy: Obj) -> Iterator[Problem]:
@@ -151,7 +162,8 @@ def _strategy_problems(strategy: Obj) -> Iterator[Problem]:
     partition = strategy.get("partition")
     if strategy.get("selector") is not None:
         if isinstance(partition, str) or partition:
-            yield forbidden(("updateStrategy",), "partition and selector exclude each other")
+            problem = forbidden(_STRATEGY, "partition and selector exclude each other")
+            yield named(problem, ("updateStrategy",))
         yield from _selector_problems(strategy["selector"], (*_STRATEGY, "selector"))
     for field in ("partition", "maxUnavailable"):
         yield from _amount_problems(strategy.get(field), (*_STRATEGY, field))
@@ -174,7 +186,8 @@ def _pin_problems(spec: Obj) -> Iterator[Problem]:
     if policy not in ("", ALWAYS, PARTIAL):  # the CRD's schema says so before any webhook is asked
         yield unsupported((*_PIN, "policy"), policy, (ALWAYS, PARTIAL))
     elif revision.get("revisionName") is None and revision.get("customVersion") is None:
-        yield required(("revision",), "one of revisionName and customVersion must be given")
+        problem = required(_PIN, "one of revisionName and customVersion must be given")
+        yield named(problem, ("revision",))
 
 
 def _pod_problems(spec: Obj) -> Iterator[Problem]:
@@ -194,27 +207,31 @@ def _pod_problems(spec: Obj) -> Iterator[Problem]:
 
 def _metadata_problems(patches: list[Obj] | tuple[Obj, ...]) -> Iterator[Problem]:
     seen: set[str] = set()
-    for patch in patches:
+    for index, patch in enumerate(patches):
+        at = (*_METADATA, index)
         notes: Obj = patch.get("annotations") or {}
         if not notes:
-            yield required(_METADATA, "each element needs an annotation")
+            yield named(required(at, "each element needs an annotation"), _METADATA)
         if not patch.get("patchPolicy"):
-            yield required(_METADATA, "each element needs a patchPolicy")
-        yield from annotation_problems(notes, ("patchPodMetadata", "annotations"))
-        yield from (duplicate(_METADATA, key) for key in sorted(seen & notes.keys()))
+            yield named(required(at, "each element needs a patchPolicy"), _METADATA)
+        for problem in annotation_problems(notes, (*at, "annotations")):
+            yield named(problem, ("patchPodMetadata", "annotations"))
+        for key in sorted(seen & notes.keys()):
+            yield named(duplicate((*at, "annotations", key), key), _METADATA)
         seen |= notes.keys()
 
 
 def _change_problems(before: Obj, after: Obj) -> Iterator[Problem]:
     """Ordinary sidecars may go, but none may come or change the way it is upgraded."""
-    at: Path = ("spec", "containers")
     known = {container["name"]: container for container in before.get("containers") or ()}
-    for container in after.get("containers") or ():
-        name = container.get("name") or ""
+    for index, container in enumerate(after.get("containers") or ()):
+        name, at = container.get("name") or "", ("spec", "containers", index)
         if name not in known:
-            yield invalid((*at, "name"), name, "a container cannot be added or renamed")
+            text = "a container cannot be added or renamed"
+            yield named(invalid((*at, "name"), name, text), (*at[:2], "name"))
             continue
         was, now = (get(c, "upgradeStrategy", "upgradeType") for c in (known[name], container))
         if was and was != now:
             text = f"the upgradeType of container {name} cannot change from {was}"
-            yield invalid((*at, "upgradeStrategy", "upgradeType"), now, text)
+            spot = (*at, "upgradeStrategy", "upgradeType")
+            yield named(invalid(spot, now, text), (*at[:2], *spot[3:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from gitkruise.errors import Problem
@@ -46,6 +47,11 @@ def forbidden(at: Path, detail: str) -> Problem:
 
 def too_long(at: Path, limit: int) -> Problem:
     return Problem(at, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+
+
+def named(problem: Problem, field: Path) -> Problem:
+    """The same under the name a server gives the field, which is not where it stands."""
+    return replace(problem, named=field)
 
 
 def shown(value: Any) -> str:

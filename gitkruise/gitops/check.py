@@ -218,7 +218,7 @@ def parse_field(text: str) -> tuple[str | int, ...]:
 
 
 def _rule(desired: Desired, cause: Cause, old: Obj | None) -> Finding:
-    path = parse_field(cause.field)
+    path = cause.path or parse_field(cause.field)
     for test, explain in _EXPLAINED:
         if test(desired, cause, old):
             return explain(desired, cause, old)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gitkruise.admission.formats import dns_label, dns_subdomain, service_name
-from gitkruise.admission.labels import annotation_problems, is_empty, label_problems
+from gitkruise.admission.labels import annotation_problems, label_problems
 from gitkruise.errors import Finding, Problem
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
@@ -160,19 +160,6 @@ def _variables(desired: Desired) -> Iterator[Finding]:
             seen.add(str(name))
 
 
-def _sidecar_selector(desired: Desired) -> Iterator[Finding]:
-    """Kruise's webhook: an empty selector is not valid for a SidecarSet."""
-    if desired.key.group_kind != GroupKind("apps.kruise.io", "SidecarSet"):
-        return
-    selector = get(desired.obj, "spec", "selector")
-    if selector is None or (isinstance(selector, Mapping) and is_empty(selector)):
-        yield _refused(
-            desired, ("spec", "selector"), "GK2101",
-            "spec.selector: an empty selector would select every pod of the cluster",
-            (("next", "select by labels"),),
-        )  # fmt: skip
-
-
 def _refused(
     desired: Desired, path: tuple[str | int, ...], code: str, message: str,
     notes: tuple[tuple[str, str], ...] = (),
@@ -187,5 +174,5 @@ def _refused(
 
 
 _RULES: Final[tuple[Rule, ...]] = (
-    _metadata, _the_servers, _the_clusters, _images, _variables, _sidecar_selector,
+    _metadata, _the_servers, _the_clusters, _images, _variables,
 )  # fmt: skip

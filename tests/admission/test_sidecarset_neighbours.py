@@ -275,7 +275,7 @@ def test_quirk_a_hot_sidecars_name_leaves_room_for_its_pair() -> None:
     """OpenKruise admits 63 characters, and every pod is then refused for its `-1` and `-2`."""
     fits, long = side("n" * 61, upgradeStrategy=HOT), side("n" * 62, upgradeStrategy=HOT)
     assert refused(sidecarset(containers=[fits])) == []
-    assert refused(sidecarset(containers=[long])) == ["spec.containers.name"]
+    assert refused(sidecarset(containers=[long])) == ["spec.containers[0].name"]
     assert refused(sidecarset(containers=[side("n" * 63)])) == []
 
 
