@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from gitkruise.admission.request import UPDATE
-from gitkruise.model.sidecarset import SIDECARSET
 from gitkruise.wire.names import Obj, controller_of
-from gitkruise.wire.patches import same
 from gitkruise.world import metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import POD, on_update
+from gitkruise.world.molds import ground_of, mold_of
 
 
 def is_lean(call: Call) -> bool:
@@ -27,29 +26,28 @@ def is_lean(call: Call) -> bool:
 def lean_new(call: Call, obj: Obj) -> Obj | None:
     """A new pod made as its sibling before it; None when its controller has sent no such spec yet.
 
-    The same spec from the same controller is admitted alike, but where SidecarSets look at each
-    pod. Raises InvalidObject when the metadata break a rule.
+    The same spec from the same controller is admitted alike (see Mold). Raises InvalidObject when
+    the metadata break a rule.
     """
-    if call.state.objects(SIDECARSET):
-        return None
     owner = controller_of(obj)
-    sent, made = call.state.molds.get(owner["uid"] if owner else "", (None, None))
-    if sent is None or made is None or not same(_body(sent), _body(obj)):
+    mold = call.state.molds.get(owner["uid"]) if owner else None
+    if mold is None or not mold.fits(obj, ground_of(call.state, call.request.namespace)):
         return None
     meta = _without_empty(metadata.born(call, obj["metadata"]))
     if problems := metadata.check_new(call.kind, meta):
         raise refusals.invalid(call.kind, meta["name"], problems)
-    return {**made, "metadata": meta}
+    return {**mold.made, "metadata": mold.metadata(meta, call.now)}
 
 
 def remember(call: Call, sent: Obj, made: Obj) -> None:
     """Keep a pod that was admitted as the mold of its siblings."""
     if owner := controller_of(sent):
-        call.state.molds[owner["uid"]] = (sent, made)
-
-
-def _body(obj: Obj) -> Obj:
-    return {name: value for name, value in obj.items() if name != "metadata"}
+        ground = ground_of(call.state, call.request.namespace)
+        mold = mold_of(sent, made, ground, call.now)
+        if mold is None:
+            call.state.molds.pop(owner["uid"], None)
+        else:
+            call.state.molds[owner["uid"]] = mold
 
 
 def _without_empty(meta: Mapping[str, Any]) -> dict[str, Any]:

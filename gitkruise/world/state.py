@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from gitkruise.errors import WatchExpired
 from gitkruise.model.pod import POD, PodFacts, pod_facts
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.world.molds import Mold
 
 if TYPE_CHECKING:
     from gitkruise.admission.request import AdmissionRequest
@@ -94,7 +95,7 @@ class State:
         self.admit = admit
         self.seed = seed
         self.lean = False  # see World.fork
-        self.molds: dict[str, tuple[Obj, Obj]] = {}  # by controller's uid: pod sent, pod admitted
+        self.molds: dict[str, Mold] = {}  # of pods, by their controller's uid
         self.version = 0
         self.journal = Journal()
         self._buckets: dict[tuple[str, str], dict[str, Bucket]] = {}  # by (group, kind)
