@@ -39,6 +39,9 @@ _SPEC: Final[tuple[Default, ...]] = (
         "v1",
     ),
     *_CORE,
+    # the CRD's own defaults, which the API server gives once more behind the webhook
+    (("imagePullSecrets", "*"), "name", ""),
+    ((_SIDECARS, "*", "resourcesPolicy"), "targetContainersNameRegex", ".*"),
 )
 _AMOUNTS: Final = ((_SIDECARS, "*", "resources", ("limits", "requests")),)
 

@@ -201,8 +201,7 @@ AT: Final = "spec[0].resourcesPolicy"
 LIMITS: Final = {"limits": {"cpu": "1"}}
 SCALED: Final = "0.5*cpu - 0.3*max(0, cpu-4) + 0.3*max(0, cpu-8)"
 ROW_105: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
-    "105: resources": ({"resourcesPolicy": policy(""), "resources": LIMITS}, [AT]),
-    "105: no pattern": ({"resourcesPolicy": policy("")}, [f"{AT}.targetContainersNameRegex"]),
+    "105: resources": ({"resourcesPolicy": policy("["), "resources": LIMITS}, [AT]),
     "105: pattern": (
         {"resourcesPolicy": policy("[invalid(regex")},
         [f"{AT}.targetContainersNameRegex"],
@@ -228,6 +227,24 @@ ROW_105: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
 @pytest.mark.parametrize(("more", "fields"), ROW_105.values(), ids=ROW_105)
 def test_resources_policies(more: dict[str, Any], fields: list[str]) -> None:
     assert refused(sidecarset(containers=[side(**more)])) == fields
+
+
+def test_105_a_pattern_that_is_empty() -> None:
+    """It gets the CRD's default on its way, so only the bare rule sees it."""
+    core = {"imagePullPolicy": "Always", "terminationMessagePolicy": "File"}
+    kruise: dict[str, Any] = {
+        "podInjectPolicy": "AfterAppContainer",
+        "shareVolumePolicy": {"type": "disabled"},
+    }
+    one = side(resourcesPolicy=policy(""), **core, **kruise)
+    assert undefaulted(containers=[one]) == [f"{AT}.targetContainersNameRegex"]
+    made = admitted(sidecarset(containers=[side(resourcesPolicy=policy(""))]))
+    assert made["spec"]["containers"][0]["resourcesPolicy"]["targetContainersNameRegex"] == ".*"
+
+
+def test_a_pull_secret_without_name_keeps_an_empty_one() -> None:
+    made = admitted(sidecarset(imagePullSecrets=[{}]))
+    assert made["spec"]["imagePullSecrets"] == [{"name": ""}]
 
 
 def test_106_an_init_container_that_ends_has_no_formula() -> None:
