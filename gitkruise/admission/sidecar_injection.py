@@ -26,6 +26,7 @@ from gitkruise.wire.typed import settle
 
 _DENIED: Final = 'admission webhook "mpod.kb.io" denied the request'
 _KNOWN_MAX: Final = 256
+_SPARED: Final = "control-plane"  # a namespace with this label keeps OpenKruise's pod webhook out
 
 
 class _Known:
@@ -56,7 +57,7 @@ _known: Final = _Known()
 def inject_sidecars(request: AdmissionRequest, gates: Gates) -> Obj:
     """The pod with the sidecars of every SidecarSet that applies, defaulted again.
 
-    Only pods that are being created get any. Raises InternalError, as OpenKruise's webhook denies
+    Only pods that are being created get any, and none in a namespace labelled control-plane. Raises InternalError, as OpenKruise's webhook denies
     with 500, where a SidecarSet cannot be injected.
     """
     pod = request.obj
@@ -64,12 +65,15 @@ def inject_sidecars(request: AdmissionRequest, gates: Gates) -> Obj:
     sets = request.view.objects(SIDECARSET, "")
     if not sets or not gates.pod_webhook:
         return pod
+    newborn = _newborn(request, pod)
+    if _SPARED in (newborn.namespace_labels or {}):
+        return pod
     assert request.now is not None
     try:
         found = inject(
             pod,
             [_known.of(raw) for raw in sets],
-            _newborn(request, pod),
+            newborn,
             lambda facts, pin: pinned_revision(request.view, facts, pin),
             request.now,
             sort_by_name=gates.enable_sort_sidecar_container_by_name,

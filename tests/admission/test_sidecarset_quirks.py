@@ -92,6 +92,18 @@ def test_quirk_a_startup_probe_must_say_its_threshold() -> None:
     assert refused(sidecarset(containers=[side(livenessProbe=probe)])) == []
 
 
+@pytest.mark.parametrize(("label", "injected"), [("control-plane", False), ("other", True)])
+def test_quirk_namespaces_of_the_control_plane_are_spared(label: str, *, injected: bool) -> None:
+    """Its pod webhook is configured so, whatever the SidecarSets say."""
+    world = empty_world()
+    meta = {"name": "x", "labels": {label: ""}}
+    born(world, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    born(world, for_pods())
+    sent = web()
+    sent["metadata"]["namespace"] = "x"
+    assert ("log" in names(born(world, sent))) is injected
+
+
 @pytest.mark.parametrize(
     "spec",
     [
