@@ -57,8 +57,9 @@ _known: Final = _Known()
 def inject_sidecars(request: AdmissionRequest, gates: Gates) -> Obj:
     """The pod with the sidecars of every SidecarSet that applies, defaulted again.
 
-    Only pods that are being created get any, and none in a namespace labelled control-plane. Raises InternalError, as OpenKruise's webhook denies
-    with 500, where a SidecarSet cannot be injected.
+    Only pods that are being created get any, and none in a namespace labelled control-plane.
+    Raises InternalError, as OpenKruise's webhook denies with 500, where a SidecarSet cannot be
+    injected.
     """
     pod = request.obj
     assert pod is not None
