@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gitkruise.model.sidecarset_metadata import merged_text, patched_annotations
-from gitkruise.wire.patches import merge_patch
+from gitkruise.model.sidecarset_metadata import patched_annotations
 
 MERGES: Final[dict[str, tuple[str, str, str]]] = {
     "92: two members": ('{"log-agent":1}', '{"envoy":2}', '{"envoy":2,"log-agent":1}'),
@@ -75,23 +71,3 @@ def test_policies(policy: str, present: str | None, result: str | None) -> None:
 def test_elements_apply_in_order() -> None:
     both = [{"annotations": {"k": v}, "patchPolicy": "MergePatchJson"} for v in ('{"a":1}', "{}")]
     assert patched_annotations({}, [*both, {"annotations": {"k": "x"}}]) == {"k": '{"a":1}'}
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.text(max_size=2), JSON), st.dictionaries(st.text(max_size=2), JSON))
-def test_merging_texts_means_what_a_merge_patch_means(before: Any, patch: Any) -> None:
-    """Except that nulls inside lists' objects go too, as in Go's library."""
-    found = json.loads(merged_text(json.dumps(before), json.dumps(patch)))
-    assert _without_nulls(found) == _without_nulls(merge_patch(before, patch))
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
-    return [_without_nulls(v) for v in value] if isinstance(value, list) else value
