@@ -55,7 +55,21 @@ _known: Final = _Known()
 
 
 def inject_sidecars(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The pod with the sidecars of every SidecarSet that applies, defaulted again.
+    """`injected`, with the defaults that a server gives to what a webhook leaves."""
+    before = request.obj
+    assert before is not None
+    pod = injected(request, gates)
+    if pod["spec"] is before["spec"]:
+        return pod
+    if not _needs_defaults(before, request.view.objects(SIDECARSET, "")):
+        return pod
+    spec = settle("PodSpec", pod["spec"])
+    fill_spec(spec, is_pod=True)
+    return {**pod, "spec": spec}
+
+
+def injected(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The pod with the sidecars of every SidecarSet that applies.
 
     Only pods that are being created get any, and none in a namespace labelled control-plane.
     Raises InternalError, as OpenKruise's webhook denies with 500, where a SidecarSet cannot be
@@ -81,11 +95,7 @@ def inject_sidecars(request: AdmissionRequest, gates: Gates) -> Obj:
         )
     except ValueError as error:
         raise InternalError(f"{_DENIED}: {error}") from error
-    if found.pod["spec"] is pod["spec"] or not _needs_defaults(pod, sets):
-        return found.pod
-    spec = settle("PodSpec", found.pod["spec"])
-    fill_spec(spec, is_pod=True)
-    return {**found.pod, "spec": spec}
+    return found.pod
 
 
 def completed(facts: SidecarSetFacts) -> SidecarSetFacts:
