@@ -66,20 +66,12 @@ def _base_problems(request: AdmissionRequest, obj: Obj) -> Iterator[Problem]:
 
 
 def _pin_problems(request: AdmissionRequest, obj: Obj) -> Iterator[Problem]:
-    facts = _readable(obj)
-    pin = facts.pin if facts else None
-    if facts is None or pin is None or not pin.named or pin.policy not in (ALWAYS, PARTIAL):
+    facts = sidecarset_facts(obj)
+    pin = facts.pin
+    if pin is None or not pin.named or pin.policy not in (ALWAYS, PARTIAL):
         return
     if pinned_revision(request.view, facts, pin) is None:
         yield not_found(("revision",), pin.revision_name or pin.custom_version)
-
-
-def _readable(obj: Obj) -> SidecarSetFacts | None:
-    """Facts of a SidecarSet that may have broken rules of its own."""
-    try:
-        return sidecarset_facts(obj)
-    except BadRequest:
-        return None
 
 
 def _whitelist_problems(request: AdmissionRequest, obj: Obj, gates: Gates) -> Iterator[Problem]:

@@ -186,8 +186,8 @@ def canary_base(annotations: Mapping[str, str]) -> str:
 def sidecarset_facts(raw: Obj) -> SidecarSetFacts:
     """Facts of a v1alpha1 or v1beta1 SidecarSet as stored (defaults of admission are not assumed).
 
-    A selector without sense matches nothing, as in OpenKruise. Raises BadRequest on a weight term
-    no webhook lets through.
+    A selector without sense matches nothing, as in OpenKruise, and never keeps a set from being
+    read: one bad set must not stop the pods of all the others.
     """
     spec: Obj = raw.get("spec") or {}
     meta: Obj = raw.get("metadata") or {}
@@ -235,7 +235,7 @@ def _selector(raw: Obj | None) -> tuple[Selector, str]:
 def _namespaces(spec: Obj) -> Selector | None:
     """v1alpha1's single namespace takes the place of any selector."""
     if name := spec.get("namespace"):
-        return label_selector({"matchLabels": {NAMESPACE_LABEL: name}})
+        return _selector({"matchLabels": {NAMESPACE_LABEL: name}})[0]
     raw = spec.get("namespaceSelector")
     return None if raw is None else _selector(raw)[0]
 
@@ -266,9 +266,16 @@ def _update(raw: Obj) -> SidecarUpdate:
         partition=raw.get("partition"),
         max_unavailable=raw.get("maxUnavailable"),
         order_priority=order_terms(priority),
-        weight_priority=weight_terms(priority),
+        weight_priority=_weights(priority),
         scatter=scatter_terms(raw.get("scatterStrategy")),
     )
+
+
+def _weights(priority: Obj | None) -> tuple[Weight, ...]:
+    try:
+        return weight_terms(priority)
+    except BadRequest:
+        return ()
 
 
 def _pin(raw: Obj | None) -> Pin | None:

@@ -110,6 +110,15 @@ def test_the_update_selector(selector: Any, *, selected: bool) -> None:
     assert update.inject_only
 
 
+def test_a_set_that_makes_no_sense_can_still_be_read() -> None:
+    """It may have been stored while nobody checked; the pods of other sets must not suffer."""
+    terms = {"weightPriority": [{"weight": 1, "matchSelector": SENSELESS}]}
+    spec = {"updateStrategy": {"priorityStrategy": terms}, "namespace": "a b"}
+    found = facts(spec, version="v1alpha1")
+    assert found.update.weight_priority == ()
+    assert not found.in_namespace({"kubernetes.io/metadata.name": "a b"})
+
+
 def test_a_pin() -> None:
     revision = {"revisionName": "ss-1"}
     pin = facts({"injectionStrategy": {"revision": revision}}).pin
