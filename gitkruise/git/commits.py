@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from gitkruise.git.refs import shown
 from gitkruise.model.document import Commit
+from gitkruise.wire.visible import shown
 
 _SIGNED_BY: Final = re.compile(r"(?P<name>.*?) ?<(?P<email>[^<>]*)> (?P<time>-?\d{1,12}) [-+]\d+")
 _TRAILER: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): (.*)")

@@ -11,12 +11,12 @@ from typing import Any, Final
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.documents import parse_file
 from gitkruise.git.manifests import Manifests
-from gitkruise.git.refs import shown
 from gitkruise.git.repo import Repository
 from gitkruise.git.sops import CIPHERTEXT, METADATA, Form, Sops, as_json, is_encrypted
 from gitkruise.model.document import Document
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import drop
+from gitkruise.wire.visible import shown
 
 _FILES_KEPT: Final = 1_000
 _SPLIT: Final = "put what is secret into a Secret, and leave the rest in plain text"

@@ -16,11 +16,11 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, SingleQuotedScala
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.documents import Parsed, parse_file
 from gitkruise.git.json_text import looks_like_json
-from gitkruise.git.refs import shown
 from gitkruise.git.scalars import resolve
 from gitkruise.model.document import Document, FieldPath
 from gitkruise.wire.names import ObjectKey, key_of
 from gitkruise.wire.paths import get, put
+from gitkruise.wire.visible import shown
 
 _BOM: Final = "\ufeff"
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")

@@ -12,12 +12,12 @@ from gitkruise.errors import Finding, InvalidManifests, Place
 from gitkruise.git.documents import LIMITS, Parsed, too_large
 from gitkruise.git.ignore import Ignored
 from gitkruise.git.parse_cache import ParseCache
-from gitkruise.git.refs import shown
 from gitkruise.git.render import KUSTOMIZATION_NAMES, Renderer
 from gitkruise.git.repo import Repository
 from gitkruise.git.sops import is_encrypted
 from gitkruise.git.tree import TreeEntry, clean_path, entry_trouble
 from gitkruise.model.document import Document
+from gitkruise.wire.visible import shown
 
 __all__ = ["Manifests", "ParseCache", "read_desired", "refusal"]
 

@@ -11,7 +11,7 @@ from typing import Final
 from gitkruise.errors import Finding, SourceFailed, UsageProblem
 from gitkruise.git import process
 from gitkruise.git.process import Launch, git_command
-from gitkruise.git.refs import shown
+from gitkruise.wire.visible import shown
 
 GIT_MIN: Final = (2, 36)  # cat-file --batch-command
 SETUP_S: Final = 60.0

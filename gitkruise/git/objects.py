@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.process import end
-from gitkruise.git.refs import shown
 from gitkruise.git.tree import TreeEntry, parse_tree
+from gitkruise.wire.visible import shown
 
 _BATCH: Final = 64  # requests in the pipe at once; their text stays far below a pipe's capacity
 _TREES_KEPT: Final = 4_096

@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gitkruise.errors import Finding, SourceFailed, UsageProblem
+from gitkruise.wire.visible import UNPRINTABLE, shown
 
 PROTOCOLS: Final = frozenset({"https", "ssh", "file"})  # http only where a caller asks for it
 _KNOWN: Final = frozenset({"https", "ssh", "file", "http"})
@@ -24,9 +25,6 @@ _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f]|[^\x00-\x7f]|%0[0-9aAdD]|[\\^{}|`\
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BAD_REF: Final = re.compile(
     r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|\.\Z|/\Z|\A[/.-]|/-"
-)
-_UNPRINTABLE: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 
 
@@ -97,7 +95,7 @@ def _scp_style(url: str, host: str, path: str, protocols: Collection[str]) -> Re
 def _local(url: str, path: str, protocols: Collection[str]) -> Remote:
     if "file" not in protocols:
         raise bad_url(url, "repositories of this machine are not allowed here")
-    if _UNPRINTABLE.search(path):
+    if UNPRINTABLE.search(path):
         raise bad_url(url, "it has control characters")
     return Remote(url, "file", "", Path(path))
 
@@ -136,7 +134,7 @@ def is_ref(ref: str) -> bool:
         and ref.count("/") >= 2
         and len(ref) <= _REF_MAX
         and not _BAD_REF.search(ref)
-        and not _UNPRINTABLE.search(ref)
+        and not UNPRINTABLE.search(ref)
     )
 
 
@@ -155,9 +153,3 @@ def check_status_branch(branch: str, source: str) -> str:
         next_step = "choose another branch, such as gitkruise/status/<cluster>"
         raise UsageProblem(Finding(code="GK7201", message=message, notes=(("next", next_step),)))
     return ref
-
-
-def shown(text: str, limit: int = 200) -> str:
-    """Untrusted text for a message: control and bidi characters escaped, cut at `limit`."""
-    safe = _UNPRINTABLE.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
-    return safe if len(safe) <= limit else safe[: limit - 1] + "…"

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.documents import parse_file
-from gitkruise.git.refs import shown
 from gitkruise.model.document import Document, FieldPath, Spot
 from gitkruise.wire.paths import get, put
+from gitkruise.wire.visible import shown
 
 _BOM: Final = "\ufeff"
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")

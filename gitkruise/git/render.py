@@ -18,10 +18,10 @@ from gitkruise.errors import Finding, InvalidManifests, Place, SourceFailed
 from gitkruise.git import process
 from gitkruise.git.documents import LIMITS, Limits, Parsed, parse_file
 from gitkruise.git.parse_cache import ParseCache
-from gitkruise.git.refs import shown
 from gitkruise.git.repo import Repository
 from gitkruise.git.tree import TreeEntry, clean_path, entry_trouble
 from gitkruise.model.document import Document
+from gitkruise.wire.visible import shown
 
 KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 RENDER_S: Final = 60.0

@@ -32,12 +32,12 @@ from gitkruise.git.refs import (
     is_object_id,
     is_ref,
     parse_url,
-    shown,
 )
 from gitkruise.git.remote import HEAD, TAGS, Announced, RefState, RemoteEnd
 from gitkruise.git.tree import TreeEntry, clean_path
 from gitkruise.git.trouble import RefMoved, push_refused, ref_missing
 from gitkruise.model.document import Commit
+from gitkruise.wire.visible import shown
 
 __all__ = ["Credentials", "RefMoved", "Repository"]
 

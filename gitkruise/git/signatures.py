@@ -19,8 +19,8 @@ from typing import Final
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git import process
 from gitkruise.git.process import Result, git_command
-from gitkruise.git.refs import shown
 from gitkruise.git.repo import Repository
+from gitkruise.wire.visible import shown
 
 UNTRUSTED: Final = "GK3301"
 UNSIGNED: Final = "GK3302"

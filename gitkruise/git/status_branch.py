@@ -9,9 +9,10 @@ from typing import Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.commits import Identity, format_commit, format_message, parse_trailers
-from gitkruise.git.refs import check_status_branch, full_ref, shown
+from gitkruise.git.refs import check_status_branch, full_ref
 from gitkruise.git.repo import RefMoved, Repository
 from gitkruise.git.tree import FILE, TREE, TreeEntry, clean_path, format_tree
+from gitkruise.wire.visible import shown
 
 __all__ = ["Entry", "Identity", "Notes", "StatusBranch", "Update"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.errors import Finding, InvalidManifests
-from gitkruise.git.refs import shown
+from gitkruise.wire.visible import shown
 
 ENTRIES_MAX: Final = 100_000
 DEPTH_MAX: Final = 64

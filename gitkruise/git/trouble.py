@@ -7,7 +7,7 @@ from typing import Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.process import Result
-from gitkruise.git.refs import shown
+from gitkruise.wire.visible import shown
 
 _KINDS: Final[tuple[tuple[re.Pattern[str], str, str, str], ...]] = (
     # what git or ssh prints · code · our sentence · next step

@@ -10,7 +10,7 @@ from typing import Final
 import semantic_version
 
 from gitkruise.errors import Finding, UsageProblem
-from gitkruise.git.refs import shown
+from gitkruise.wire.visible import shown
 
 _LENGTH_MAX: Final = 256
 _HYPHEN: Final = re.compile(r"(\S+)\s+-\s+(\S+)")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from gitkruise.errors import Finding
-from gitkruise.git.refs import shown
 from gitkruise.git.repo import Repository
 from gitkruise.git.signatures import UNCHECKED, UNSIGNED, Flaw, Signers, verify
 from gitkruise.model.config import Verify
+from gitkruise.wire.visible import shown
 
 _TAG: Final = "refs/tags/"
 _REMEMBERED: Final = 10_000

@@ -8,7 +8,8 @@ import pytest
 
 from gitkruise.errors import SourceFailed, UsageProblem
 from gitkruise.git.process import Credentials, git_command, private_environment
-from gitkruise.git.refs import check_status_branch, full_ref, hide_password, parse_url, shown
+from gitkruise.git.refs import check_status_branch, full_ref, hide_password, parse_url
+from gitkruise.wire.visible import shown
 
 BAD_URLS = [
     ("B-G01", "ext::sh -c 'touch x'"), ("B-G01", "fd::3"), ("B-G01", "git://h/x"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gitkruise.model.change import MISSING, FieldChange
+from gitkruise.wire import visible
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 
@@ -60,8 +61,7 @@ def tag_of(image: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a sentence; long ones are cut."""
+    """A value for a sentence; long ones are cut, and nothing in it steers a terminal."""
     if value is MISSING or value is None:
         return "unset"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+    return visible.shown(str(value).lower() if isinstance(value, bool) else str(value), 60)
