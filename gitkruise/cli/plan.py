@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gitkruise.git.repo import Repository
     from gitkruise.gitops.planning import Side
     from gitkruise.gitops.prospect import Preview
+    from gitkruise.model.report import PlanReport
     from gitkruise.model.settings import Gates
     from gitkruise.wire.catalog import Catalog
 
@@ -40,7 +41,9 @@ _DIRTY_SHOWN = 10
 @click.option("--offline", is_flag=True, help="Use no cluster even if one is named.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 when something would change.")
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text"
+)
 @cluster_options
 @click.pass_context
 def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: Any) -> None:
@@ -100,25 +103,41 @@ class _Made:
 
 
 def _print(made: _Made, output: str, *, dirty: bool) -> None:
+    from gitkruise.cli.findings import finding_obj, findings_text  # noqa: PLC0415
+    from gitkruise.gitops.plan_report import report_of  # noqa: PLC0415  imports the model
+
     style = Style.of(read_environment())
+    report = report_of(made.preview, made.base, made.target, cluster=made.cluster, dirty=dirty)
     if output == "json":
-        from gitkruise.cli.plan_json import plan_obj  # noqa: PLC0415  imports the model
+        from gitkruise.gitops.plan_json import plan_obj  # noqa: PLC0415
 
-        say_json(plan_obj(made.preview, made.base, made.target), style)
+        findings = [finding_obj(f) for f in report.findings]
+        say_json({**plan_obj(report), "findings": findings}, style)
         return
-    from gitkruise.cli.findings import findings_text  # noqa: PLC0415
-    from gitkruise.cli.plan_text import Heading, plan_lines  # noqa: PLC0415  imports the model
+    _WRITERS[output](report, style)
+    if report.findings:
+        tell(findings_text(report.findings, Style.of_errors(read_environment())))
 
-    heading = Heading(
-        base=made.base.commit if made.base else None,
-        target=made.target.commit,
-        cluster=made.cluster,
-        dirty=dirty,
-    )
-    say(plan_lines(made.preview, heading, style, made.target.objects), style)
-    findings = (*made.target.findings, *made.preview.unplayed)
-    if findings:
-        tell(findings_text(findings, Style.of_errors(read_environment())))
+
+def _text(report: PlanReport, style: Style) -> None:
+    from gitkruise.cli.plan_text import plan_lines  # noqa: PLC0415  imports the model
+
+    say(plan_lines(report, style), style)
+
+
+def _markdown(report: PlanReport, _style: Style) -> None:
+    from gitkruise.gitops.plan_markdown import plan_markdown  # noqa: PLC0415  not for text
+
+    click.echo(plan_markdown(report).encode(), nl=False, color=False)
+
+
+def _html(report: PlanReport, _style: Style) -> None:
+    from gitkruise.gitops.plan_html import plan_html  # noqa: PLC0415  not for text
+
+    click.echo(plan_html(report).encode(), nl=False, color=False)
+
+
+_WRITERS: Final = {"text": _text, "markdown": _markdown, "html": _html}
 
 
 def _plan(wishes: _Wishes) -> _Made:

@@ -116,8 +116,8 @@ def test_the_working_tree_is_planned_and_left_alone(
     plan = gk("plan", "--include-dirty", "-o", "json", cwd=checkout.folder).obj
     assert plan["from"] == history[2]
     assert [(c["change"], c["name"]) for c in plan["changes"]] == [
-        ("create", "old-flags"),
         ("configure", "checkout"),
+        ("create", "old-flags"),
     ]
     assert run_git(checkout.folder, "status", "--porcelain") == status
     assert run_git(checkout.folder, "for-each-ref") == refs

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from gitkruise.model.change import Change, FieldChange
+from gitkruise.model.change import MISSING, Change, Desired, FieldChange
+from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.report import Row, Veiled
+from gitkruise.planner.sync.footprint import many
+from gitkruise.planner.sync.lines import lines_changed
+from gitkruise.planner.sync.secrecy import covered
 from gitkruise.planner.sync.summary import shown, tag_of
-from gitkruise.wire.names import GroupKind
+from gitkruise.wire import visible
 from gitkruise.wire.paths import get
 
-if TYPE_CHECKING:
-    from gitkruise.model.change import Desired
-
-CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
 _LISTS_OF_NAMED: Final = frozenset({"containers", "initContainers", "env", "volumes"})
+_PATH_MAX: Final = 160  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a plan. `loud`: this is the field that makes pods be recreated."""
-
-    path: str
-    values: str
-    line: int
-    remark: str
-    loud: bool = False
-
-
-def field_rows(change: Change, d: Desired | None) -> list[Row]:
-    """A row a changed field, in the order of the manifest; values of Secrets are not shown."""
-    rows = [_row(change, field, d) for field in change.fields]
-    return sorted(rows, key=lambda row: row.line)
+def field_rows(change: Change, d: Desired | None, key: bytes) -> tuple[Row, ...]:
+    """A row a changed field, in the order of the manifest; what is secret has a fingerprint."""
+    rows = [_row(change, field, d) for field in covered(change, key)]
+    return tuple(sorted(rows, key=lambda row: row.line))
 
 
 def _row(change: Change, field: FieldChange, d: Desired | None) -> Row:
-    line = d.document.place(field.path, key=True).line if d else 0
     remark, loud = _remark(change, field)
-    return Row(_path(change, field.path), _values(change, field), line, remark, loud)
+    return Row(
+        field=field.path,
+        path=_path(change, field.path),
+        before=field.before,
+        after=field.after,
+        words=_words(field),
+        line=d.document.place(field.path, key=True).line if d else 0,
+        remark=remark,
+        loud=loud,
+    )
 
 
 def _path(change: Change, path: tuple[str | int, ...]) -> str:
@@ -51,16 +49,30 @@ def _path(change: Change, path: tuple[str | int, ...]) -> str:
             out += f"[{name.get('name', part) if named else part}]"
         elif index or part != "spec":
             out += f".{part}" if out else part
-    return out or ".".join(str(p) for p in path)
+    return visible.shown(out or ".".join(str(p) for p in path), _PATH_MAX)
 
 
-def _values(change: Change, field: FieldChange) -> str:
-    if change.key.kind == "Secret" and not change.key.group:
-        return "••• changed"
+def _words(field: FieldChange) -> str:
+    before, after = field.before, field.after
+    if isinstance(before, Veiled) or isinstance(after, Veiled):
+        return _veiled_words(before, after)
     if field.path[-1:] == ("image",):
-        before, after = _image(field.before, field.after)
+        before, after = _image(before, after)
         return f"{before} → {after}"
-    return f"{shown(field.before)} → {shown(field.after)}"
+    lines = lines_changed(before, after)
+    if lines is not None:
+        return f"{many(lines[0], 'line')} out, {lines[1]} in"
+    return f"{shown(before)} → {shown(after)}"
+
+
+def _veiled_words(before: Any, after: Any) -> str:
+    """`••• changed (3f9a → c210)`: readers can tell "rotated" from "restored", and no more."""
+    prints = [v.fingerprint if isinstance(v, Veiled) else shown(v) for v in (before, after)]
+    if before is MISSING:
+        return f"••• added ({prints[1]})"
+    if after is MISSING:
+        return f"••• removed ({prints[0]})"
+    return f"••• changed ({prints[0]} → {prints[1]})"
 
 
 def _image(before: Any, after: Any) -> tuple[str, str]:
@@ -68,7 +80,7 @@ def _image(before: Any, after: Any) -> tuple[str, str]:
     if isinstance(before, str) and isinstance(after, str):
         old, new = tag_of(before), tag_of(after)
         if old != new and before.removesuffix(old) == after.removesuffix(new):
-            return old, new
+            return shown(old), shown(new)
     return shown(before), shown(after)
 
 

@@ -1,0 +1,116 @@
+"""How many pods a change touches: played ahead for CloneSets, by their rules for other kinds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from gitkruise.model.change import Change, ChangeKind
+from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.forecast import CREATE, DELETE, RECREATE, Prediction
+from gitkruise.model.report import Pods, Sentence, Span, Tone
+from gitkruise.model.trace import IN_PLACE
+from gitkruise.planner.sync.marks import kept
+from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.paths import get
+
+# Kinds with replicas whose pods follow their template (apps/v1 and OpenKruise's versions of them).
+_SIZED: Final = frozenset(
+    {
+        CLONESET,
+        GroupKind("apps", "Deployment"),
+        GroupKind("apps", "StatefulSet"),
+        GroupKind("apps.kruise.io", "StatefulSet"),
+        GroupKind("apps", "ReplicaSet"),
+    }
+)
+_EVERYWHERE: Final = frozenset(
+    {GroupKind("apps", "DaemonSet"), GroupKind("apps.kruise.io", "DaemonSet")}
+)
+_ONLY_NEW: Final = frozenset(
+    {GroupKind("apps", "ReplicaSet")}
+)  # pods there are keep their template
+
+
+def moved(p: Prediction, *, created: bool) -> Pods:
+    """Pods of one rollout that was played ahead."""
+    moves = Counter(move.how for step in p.steps for move in step.moves)
+    return Pods(
+        in_place=moves[IN_PLACE],
+        recreated=moves[RECREATE],
+        added=p.replicas if created else moves[CREATE],
+        removed=moves[DELETE],
+    )
+
+
+def footprint(change: Change) -> Pods:
+    """Pods that a change moves by the rules of its kind, when nothing was played ahead."""
+    if change.kind is ChangeKind.PRUNE:
+        assert change.before is not None
+        return Pods() if kept(change.before) else _gone(change)
+    if change.kind is ChangeKind.CREATE:
+        sized = change.key.group_kind in _SIZED
+        return Pods(added=(_replicas(change.after) or 0) if sized else 0)
+    if change.key.group_kind in _EVERYWHERE:
+        return Pods(uncounted=int(_rolls(change)))
+    if change.key.group_kind not in _SIZED - {CLONESET}:
+        return Pods()
+    before, after = _replicas(change.before), _replicas(change.after)
+    grown = 0 if before is None or after is None else after - before
+    size = after if after is not None else before or 0
+    return Pods(
+        rolled=max(min(size, size - grown) - _held(change), 0) if _rolls(change) else 0,
+        added=max(grown, 0),
+        removed=max(-grown, 0),
+    )
+
+
+def footprint_words(pods: Pods, change: Change) -> Sentence:
+    """What `footprint` means, in a sentence; () when no pod is touched."""
+    if change.kind is ChangeKind.PRUNE:
+        return (Span(f"its {many(pods.gone)} go with it", Tone.ALARM),) if pods.gone else ()
+    if pods.uncounted:
+        return (Span("its pods are REPLACED on every node", Tone.ALARM),)
+    if pods.rolled:
+        size = _replicas(change.after) or pods.rolled
+        return (
+            Span(f"{pods.rolled} of {many(size)} REPLACED", Tone.ALARM),
+            Span(" (their template changes)"),
+        )
+    if pods.added or pods.removed:
+        word = f"{many(pods.added)} created" if pods.added else f"{many(pods.removed)} deleted"
+        return (Span(word),)
+    return ()
+
+
+def many(number: int, what: str = "pod") -> str:
+    """`1 pod`, `4 pods`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _gone(change: Change) -> Pods:
+    if change.key.group_kind in _EVERYWHERE:
+        return Pods(uncounted=1)
+    sized = change.key.group_kind in _SIZED
+    return Pods(gone=(_replicas(change.before) or 0) if sized else 0)
+
+
+def _replicas(obj: Obj | None) -> int | None:
+    """As written; 1 where nothing is (apps/v1). None for what is no number."""
+    size: Any = get(obj or {}, "spec", "replicas", default=1)
+    return size if isinstance(size, int) and not isinstance(size, bool) else None
+
+
+def _rolls(change: Change) -> bool:
+    """Whether the controller of this kind replaces pods for the change by itself."""
+    spec = get(change.after or {}, "spec", default={})
+    strategy = spec.get("updateStrategy") or {}
+    waits = spec.get("paused") is True or strategy.get("type") == "OnDelete"
+    if waits or change.key.group_kind in _ONLY_NEW:
+        return False
+    return any(field.path[:2] == ("spec", "template") for field in change.fields)
+
+
+def _held(change: Change) -> int:
+    partition = get(change.after or {}, "spec", "updateStrategy", "rollingUpdate", "partition")
+    return partition if isinstance(partition, int) else 0

@@ -1,0 +1,134 @@
+"""A rollout foretold in words: what becomes of the pods, in which steps, and where it stops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from gitkruise.model.change import Change, ChangeKind
+from gitkruise.model.forecast import DELETE, PredictedStep, Prediction
+from gitkruise.model.report import RolloutView, Row, Sentence, Span, StepView, Tone
+from gitkruise.planner.sync.footprint import many, moved
+from gitkruise.wire.paths import get
+
+_NAMES_SHOWN: Final = 6
+_HOLDS: Final = {
+    "PartitionReached": "⏸ hold  next: a commit that lowers updateStrategy.partition",
+    "Paused": "▮ paused  next: a commit that takes updateStrategy.paused out",
+    "OnDelete": "⏸ hold  the others are updated when somebody deletes them",
+}
+
+
+def rollout_view(
+    change: Change, p: Prediction, rows: tuple[Row, ...], *, live: bool
+) -> RolloutView:
+    """`p` in words. `live`: its pods have their real names."""
+    alone = p.previous == "" and not p.hold
+    return RolloutView(
+        prediction=p,
+        effect=tuple(_effect(change, p, rows)),
+        budget=_budget(p) if p.steps and p.previous else "",
+        steps=() if alone else tuple(_steps(p, live=live)),
+        hold=_hold(p) if p.steps and not alone else (),
+        notes=tuple(_notes(change, p, live=live)),
+    )
+
+
+def _effect(change: Change, p: Prediction, rows: tuple[Row, ...]) -> Iterator[Sentence]:
+    created = change.kind is ChangeKind.CREATE
+    pods = moved(p, created=created)
+    if created:
+        yield (Span(f"{many(p.replicas)} created on {p.revision}"),)
+        return
+    scaled = ", ".join(
+        f"{many(number)} {how}"
+        for number, how in ((pods.added, "created"), (pods.removed, "deleted"))
+        if number
+    )
+    if pods.recreated:
+        words = f"{pods.recreated} of {p.replicas} pods RECREATED"
+        yield Span(words, Tone.ALARM), Span(" (new IP, maybe a new node)")
+        culprit = next((row for row in rows if row.loud), None)
+        if culprit:
+            at = f" at :{culprit.line}" if culprit.line else ""
+            yield (Span(f"because {_short(culprit.path)} changed{at}"),)
+    elif pods.in_place:
+        words = f"{pods.in_place} of {p.replicas} pods updated IN PLACE"
+        yield Span(words, Tone.STRONG), Span(" (IP, node and volumes stay)")
+    else:
+        yield (Span("no pod is updated" + (f"; {scaled}" if scaled else "")),)
+        return
+    if scaled:
+        yield (Span(scaled),)
+    old = p.replicas - p.updated_after
+    if p.partition and old > 0 and p.previous not in {"", p.revision}:
+        yield (Span(f"{old} stay on {p.previous}   ({_arithmetic(change, p)})"),)
+
+
+def _short(path: str, width: int = 40) -> str:
+    """`path` cut in the middle: its end tells most."""
+    head = (width - 1) // 2
+    return path if len(path) <= width else f"{path[:head]}…{path[head + 1 - width :]}"
+
+
+def _arithmetic(change: Change, p: Prediction) -> str:
+    """`partition 60% keeps ⌈10 × 60 %⌉ = 6`."""
+    written = _partition(change)
+    if isinstance(written, str) and written.endswith("%"):
+        return f"partition {written} keeps ⌈{p.replicas} × {written[:-1]} %⌉ = {p.partition}"
+    return f"partition keeps {p.partition}"
+
+
+def _partition(change: Change, *, before: bool = False) -> object:
+    """As written, in either API version; 0 where nothing is."""
+    obj = (change.before if before else change.after) or {}
+    strategy = get(obj, "spec", "updateStrategy", default={})
+    return strategy.get("partition", get(strategy, "rollingUpdate", "partition", default=0))
+
+
+def _budget(p: Prediction) -> str:
+    never = max(p.replicas - p.max_unavailable, 0)
+    budget = f"maxUnavailable {p.max_unavailable}, maxSurge {p.max_surge}"
+    return f"{budget}; {never} of {p.replicas} pods stay up"
+
+
+def _steps(p: Prediction, *, live: bool) -> Iterator[StepView]:
+    done, total = p.updated_before, max(p.replicas, 1)
+    for step in p.steps:
+        done += sum(move.how != DELETE for move in step.moves)
+        names = _names(step, p, live=live)
+        yield StepView(done=min(done, p.replicas), total=total, moves=names, lasts=step.lasts)
+
+
+def _names(step: PredictedStep, p: Prediction, *, live: bool) -> str:
+    if not live:
+        counts = Counter(move.how for move in step.moves)
+        return ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
+    prefix = f"{p.key.name}-"
+    names = [f"-{m.pod.removeprefix(prefix)}" for m in step.moves[:_NAMES_SHOWN]]
+    more = len(step.moves) - _NAMES_SHOWN
+    return " ".join(names) + (f" +{more}" if more > 0 else "")
+
+
+def _hold(p: Prediction) -> Sentence:
+    if p.hold in _HOLDS:
+        return (Span(_HOLDS[p.hold]),)
+    if not p.hold:
+        return ()
+    return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become available'}")
+
+
+def _notes(change: Change, p: Prediction, *, live: bool) -> Iterator[str]:
+    """What people learn too late about partitions."""
+    if change.kind is ChangeKind.CREATE:
+        if p.partition:
+            yield f"partition is ignored on creation: all {p.replicas} pods start on this revision"
+        return
+    over = p.updated_before - (p.replicas - p.partition)
+    if p.partition and over > 0 and p.updated_before and p.previous == p.revision:
+        yield f"the partition stops further updates; {many(p.updated_before)} stay on"
+        yield f"{p.revision} until the template is put back"
+    if not live and _partition(change, before=True) not in {0, "0", "0%"}:
+        yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
+        yield "to see the pods that its partition holds"
