@@ -58,6 +58,8 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0;
   border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 th { color: var(--soft); font-weight: 600; }
+th, td:nth-child(n + 4) { overflow-wrap: normal; white-space: nowrap; }
+a { color: inherit; }
 details { border: 1px solid var(--line); border-radius: 4px; margin: .6rem 0; }
 summary { padding: .5rem .8rem; cursor: pointer; background: var(--card); }
 summary:focus-visible { outline: 2px solid var(--bar); }
@@ -111,7 +113,7 @@ def _list(report: PlanReport) -> Iterator[str]:
         word = _WORDS[entry.kind][0]
         cells = (
             f'<span class="{word}">{_WORDS[entry.kind][1]}</span>',
-            f'<a href="#e{number}"><code>{_text(entry_name(entry))}</code></a>',
+            _linked(number, entry),
             f"{'drift: ' if entry.drift else ''}{_text(change_words(entry))}",
             _text(", ".join(pods_words(entry.pods)) or "–"),
             _text(afterwards(entry) or "–"),
@@ -120,8 +122,20 @@ def _list(report: PlanReport) -> Iterator[str]:
     yield "</tbody></table></div>"
 
 
+def _linked(number: int, entry: Entry) -> str:
+    name = f"<code>{_text(entry_name(entry))}</code>"
+    return f'<a href="#e{number}">{name}</a>' if _has_more(entry) else name
+
+
+def _has_more(entry: Entry) -> bool:
+    """Whether there is more to say than the table does."""
+    return bool(entry.folded or entry.rows or entry.effect or entry.rollouts or entry.notes)
+
+
 def _entries(report: PlanReport) -> Iterator[str]:
     for number, entry in enumerate(report.entries):
+        if not _has_more(entry):
+            continue
         word = _WORDS[entry.kind][0]
         unfolded = " open" if number < _OPEN else ""
         yield f'<details id="e{number}"{unfolded}><summary><span class="{word}">{word}</span> '

@@ -92,21 +92,18 @@ def _text(head: str, table: Sequence[str], details: Sequence[str], foot: str) ->
 def _head(report: PlanReport, state: str) -> Iterator[str]:
     yield f"### gitkruise plan {_code(compared(report))}{f' · {state}' if state else ''}\n\n"
     subject = subject_of(report)
-    yield (
-        f"{_code(subject)} · {_code(looked_at(report))}\n\n"
-        if subject
-        else (f"{_code(looked_at(report))}\n\n")
-    )
+    told = f"Commit {_code(subject)} · " if subject else ""
+    yield f"{told}{_code(looked_at(report))}\n\n"
     worst = [_strong(span.text, loud=span.tone is Tone.ALARM) for span in report.blast]
     yield f"**Blast radius** {' · '.join(worst)}\n\n"
     yield f"**In all** {_code(summary(report))}\n"
     if not report.entries:
         yield f"\n{NOTHING}\n"
-    told = [f"{f.severity}[{f.code}]: {shown(f.message, _CELL)}" for f in report.findings]
-    if told:
-        more = len(told) - _FINDINGS
+    findings = [f"{f.severity}[{f.code}]: {shown(f.message, _CELL)}" for f in report.findings]
+    if findings:
+        more = len(findings) - _FINDINGS
         rest = [f"… and {more} more"] if more > 0 else []
-        yield "\n" + _fence("text", [*told[:_FINDINGS], *rest])
+        yield "\n" + _fence("text", [*findings[:_FINDINGS], *rest])
 
 
 def _strong(text: str, *, loud: bool) -> str:

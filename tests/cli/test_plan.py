@@ -60,13 +60,24 @@ def test_json_has_changes_and_steps(gk: Caller, checkout: Checkout) -> None:
     )  # fmt: skip
 
 
+def test_comments_and_pages_tell_the_same(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("before", {"c.yaml": CHANGES["canary"][0]})
+    checkout.commit("after", {"c.yaml": CHANGES["canary"][1]})
+    for form, start in (("markdown", "### gitkruise plan `"), ("html", "<!doctype html>")):
+        ended = gk("plan", "-o", form, "--exit-code", cwd=checkout.folder, LC_ALL="C")
+        assert (ended.code, ended.err) == (1, "")
+        assert ended.out.startswith(start)
+        assert "4 pods restarted in place" in ended.out
+        assert "0 → 60%" in ended.out
+
+
 def test_a_secret_shows_that_it_changed_and_not_what(gk: Caller, checkout: Checkout) -> None:
     secret = (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\nstringData: {p: %s}\n"
     )
     checkout.commit("a", {"s.yaml": secret % "hunter2"})
     checkout.commit("b", {"s.yaml": secret % "hunter3"})
-    for form in ("text", "json"):
+    for form in ("text", "json", "markdown", "html"):
         ended = gk("plan", "-o", form, cwd=checkout.folder)
         assert "hunter" not in ended.out
         assert "data" in ended.out

@@ -1,0 +1,59 @@
+"""Reports of plans from two states of git, without a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from gitkruise.gitops.changes import changes_between
+from gitkruise.kube.data import load_catalog
+from gitkruise.model.document import Commit
+from gitkruise.model.forecast import PodMove, PredictedStep, Prediction
+from gitkruise.model.report import PlanReport
+from gitkruise.planner.sync.report import Heading, plan_report
+from gitkruise.wire.names import Obj, ObjectKey
+from tests.planner.sync.build import desired
+
+KEY = b"a key that stays in here"
+CATALOG = load_catalog()
+OLD, NEW = Commit(id="a" * 40, subject="before"), Commit(id="b" * 40, subject="after")
+
+
+def report(
+    before: Sequence[Obj],
+    after: Sequence[Obj],
+    predictions: Sequence[Prediction] = (),
+    *,
+    subject: str = "after",
+    key: bytes = KEY,
+) -> PlanReport:
+    """The way from `before` to `after`, offline."""
+    target = [desired(obj) for obj in after]
+    changes = changes_between([desired(obj) for obj in before], target, CATALOG)
+    heading = Heading(base=OLD, target=Commit(id=NEW.id, subject=subject))
+    return plan_report(changes, predictions, target, heading, key=key)
+
+
+def prediction(key: ObjectKey, how: str = "in-place", pods: int = 4) -> Prediction:
+    """All pods of a CloneSet of ten moved that way, two at a time."""
+    moves = [PodMove(pod=f"{key.name}-{n}", how=how) for n in range(pods)]
+    second = timedelta(seconds=2)
+    return Prediction(
+        key=key,
+        steps=tuple(
+            PredictedStep(moves=tuple(moves[n : n + 2]), starts=n * second, lasts=second)
+            for n in range(0, pods, 2)
+        ),
+        revision=f"{key.name}-new",
+        previous=f"{key.name}-old",
+        replicas=10,
+        updated_before=0,
+        updated_after=pods,
+        max_unavailable=2,
+        max_surge=0,
+        partition=10 - pods,
+        hold="PartitionReached" if pods < 10 else "",
+        message="",
+        held=(),
+        lasts=pods * second,
+    )
