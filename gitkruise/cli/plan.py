@@ -13,7 +13,7 @@ from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.output import say, say_json, tell
 from gitkruise.cli.style import Style
 from gitkruise.cli.verb import Verb
-from gitkruise.errors import Finding, InvalidManifests, SourceFailed
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.git.repo import Repository
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from gitkruise.wire.catalog import Catalog
 
 _DIRTY_SHOWN = 10
+_NO_SERVER: Final = Finding(
+    code="GK7010",
+    message="--server asks a cluster, and none is named",
+    notes=(("next", "name one: --sandbox, --kubeconfig or --context, and not --offline"),),
+)
 
 
 @click.command(cls=Verb, exits=(1, 3, 4, 5), says="with --exit-code: something would change")
@@ -39,6 +44,7 @@ _DIRTY_SHOWN = 10
 @click.option("--to", "target", default="", metavar="REV", help="The commit to plan.")
 @click.option("--include-dirty", is_flag=True, help="Plan the working tree, not yet committed.")
 @click.option("--offline", is_flag=True, help="Use no cluster even if one is named.")
+@click.option("--server", is_flag=True, help="Let the cluster try the changes out (dry run).")
 @click.option("--exit-code", is_flag=True, help="Exit 1 when something would change.")
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
 @click.option(
@@ -69,7 +75,10 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
         include_dirty=flags["include_dirty"],
         gates=parse_gates(flags["feature_gates"]),
         cluster=cluster if cluster.given and not flags["offline"] else None,
+        server=flags["server"],
     )
+    if wishes.server and wishes.cluster is None:
+        raise UsageProblem(_NO_SERVER)
     made = _plan(wishes)
     _print(made, flags["output"], dirty=wishes.include_dirty)
     if any(f.severity == "error" for f in made.preview.unplayed):
@@ -87,6 +96,7 @@ class _Wishes:
     include_dirty: bool
     gates: Gates
     cluster: ClusterChoice | None
+    server: bool
 
     @property
     def implicit(self) -> bool:
@@ -271,6 +281,7 @@ def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) ->
 
 
 async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Made:
+    from gitkruise.gitops.against_live import DryRun, read_live  # noqa: PLC0415  as below
     from gitkruise.gitops.changes import (  # noqa: PLC0415  imports the model
         changes_between,
         with_live,
@@ -278,17 +289,30 @@ async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Ma
     from gitkruise.gitops.preview import live_world, play  # noqa: PLC0415  the model cluster
     from gitkruise.gitops.prospect import Preview  # noqa: PLC0415
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
+    from gitkruise.kube.discovery import served_catalog  # noqa: PLC0415
     from gitkruise.model.cloneset import CLONESET  # noqa: PLC0415
 
     assert wishes.cluster is not None
     catalog = load_catalog()
     async with connected(wishes.cluster, read_environment()) as chosen:
+        served = await served_catalog(chosen.transport, catalog)
         changes = changes_between(base.objects if base else (), target.objects, catalog)
+        seen = await read_live(chosen.transport, served, [c.key for c in changes])
+        changes = with_live(changes, target.objects, seen.objects, served, target.ignore)
+        refused: tuple[Finding, ...] = ()
+        if wishes.server:
+            trial = DryRun(
+                transport=chosen.transport,
+                catalog=served,
+                cluster=chosen.name,
+                gates=wishes.gates,
+                live=seen.objects,
+            )
+            changes, refused = await trial.try_out(changes, target)
         spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
         world = await live_world(chosen.transport, catalog, spaces, wishes.gates)
-        live = {d.key: obj for d in target.objects if (obj := world.get(d.key)) is not None}
-        changes = with_live(changes, target.objects, live, catalog, target.ignore)
         now = chosen.clock.now()
         forecast, unplayed = play(world, changes, target.objects, catalog, now, wishes.gates)
-        preview = Preview(changes=changes, forecast=forecast, live=True, unplayed=unplayed)
+        told = (*seen.findings, *refused, *unplayed)
+        preview = Preview(changes=changes, forecast=forecast, live=True, unplayed=told)
         return _Made(base=base, target=target, preview=preview, cluster=chosen.name)

@@ -51,28 +51,43 @@ def with_live(
     catalog: Catalog,
     ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = MappingProxyType({}),
 ) -> tuple[Change, ...]:
-    """`changes` with what a sync would correct as well: fields that differ in the cluster.
+    """`changes` with what the cluster has of them already, and what a sync would correct as well.
 
-    `ignore` holds the rules of each object's unit.
+    What git adds and the cluster has is a change of what is there; what git takes out and the
+    cluster lost is none. `ignore` holds the rules of each object's unit.
     """
     wanted = {d.key: d for d in target}
-    out = []
-    for change in changes:
-        d = wanted.get(change.key)
-        if d is None or change.kind is not ChangeKind.UNCHANGED or change.key not in live:
-            out.append(change)
-            continue
-        there = convert(live[d.key], d.version)
-        managers = encode(get(there, "metadata", "managedFields", default=()))
-        seen = Live(obj=there, ready=True, managed=managers)
-        found = differences(d, seen, catalog, {})
-        passed = ignored_paths(d, seen, found, ignore.get(d.key, ()))
-        fields = tuple(field for field in found if field.path not in passed)
-        drifted = replace(
-            change, kind=ChangeKind.CONFIGURE, fields=fields, before=there, drift=True
-        )
-        out.append(drifted if fields else change)
-    return tuple(out)
+    return tuple(
+        _held_against(change, wanted.get(change.key), live.get(change.key), catalog, ignore)
+        for change in changes
+    )
+
+
+def _held_against(
+    change: Change,
+    d: Desired | None,
+    there: Obj | None,
+    catalog: Catalog,
+    ignore: Mapping[ObjectKey, Sequence[IgnoreRule]],
+) -> Change:
+    if d is None:
+        gone = replace(change, kind=ChangeKind.UNCHANGED)
+        return gone if there is None else replace(change, before=there)
+    if d.hook or (there is None and change.kind is ChangeKind.CREATE):
+        return change
+    if there is None:
+        return replace(change, kind=ChangeKind.CREATE, before=None, fields=())
+    if change.kind is ChangeKind.CONFIGURE:
+        return change
+    there = convert(there, d.version)
+    managers = encode(get(there, "metadata", "managedFields", default=()))
+    seen = Live(obj=there, ready=True, managed=managers)
+    found = differences(d, seen, catalog, {})
+    passed = ignored_paths(d, seen, found, ignore.get(d.key, ()))
+    fields = tuple(field for field in found if field.path not in passed)
+    same = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
+    drift = change.kind is ChangeKind.UNCHANGED and bool(fields)
+    return replace(change, kind=same, fields=fields, before=there, drift=drift)
 
 
 def rollouts_started(changes: Sequence[Change]) -> frozenset[ObjectKey]:

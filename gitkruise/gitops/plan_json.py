@@ -61,6 +61,7 @@ def _changes(fold: int, entry: Entry) -> list[dict[str, Any]]:
             "source": source,
             "drift": entry.drift,
             "stays": entry.stays,
+            "replaced": entry.replaced,
             "fold": fold,
             "fields": fields,
             "notes": list(entry.notes),

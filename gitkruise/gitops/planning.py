@@ -28,13 +28,15 @@ CONFIG_FILE: Final = "gitkruise.yaml"
 class Side:
     """One of the two commits of a plan: its objects over all units.
 
-    `ignore` holds the rules of the object's unit about drift, for objects of units that have any.
+    `ignore` holds the rules of the object's unit about drift, for objects of units that have any;
+    `units` whose each object is.
     """
 
     commit: Commit
     objects: tuple[Desired, ...]
     findings: tuple[Finding, ...] = ()
     ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = field(default_factory=dict)
+    units: Mapping[ObjectKey, Unit] = field(default_factory=dict)
 
 
 def whole_repository() -> Config:
@@ -91,11 +93,13 @@ def read_side(
     objects: list[Desired] = []
     findings: list[Finding] = []
     ignore: dict[ObjectKey, Sequence[IgnoreRule]] = {}
+    units: dict[ObjectKey, Unit] = {}
     for unit in config.units.values():
         lines = config.source_of(unit).spec.ignore.splitlines()
         got, wrong = _read_unit(repository, commit, unit, (cache, lines), (catalog, gates))
         objects += got
         findings += wrong
+        units |= dict.fromkeys((d.key for d in got), unit)
         if rules := ignore_rules(unit.spec.drift):
             ignore |= dict.fromkeys((d.key for d in got), rules)
     return Side(
@@ -103,6 +107,7 @@ def read_side(
         objects=tuple(objects),
         findings=tuple(findings),
         ignore=ignore,
+        units=units,
     )
 
 

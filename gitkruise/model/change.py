@@ -86,6 +86,7 @@ class Change:
     fields: tuple[FieldChange, ...] = ()
     source: str = ""
     drift: bool = False  # live differs though git did not move
+    replaced: bool = False  # it cannot change, and is deleted and made again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

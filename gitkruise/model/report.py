@@ -135,6 +135,7 @@ class Entry:
     pods: Pods = Pods()
     drift: bool = False  # live differs though git did not move
     stays: bool = False  # left git, and is not deleted for it
+    replaced: bool = False  # deleted and made again
 
     @property
     def folded(self) -> bool:

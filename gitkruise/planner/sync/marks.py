@@ -9,7 +9,7 @@ from typing import Final
 from gitkruise.model.change import Desired
 from gitkruise.wire.gojson import compact
 from gitkruise.wire.names import Obj
-from gitkruise.wire.paths import get, put
+from gitkruise.wire.paths import drop, get, put
 
 UNIT: Final = "gitkruise.io/unit"  # label: watch and prune selector
 UNIT_REF: Final = "gitkruise.io/unit-ref"
@@ -75,6 +75,16 @@ def marked(desired: Desired, *, unit: str, label: str, commit: str, path: str) -
     with_labels: Obj = put(desired.obj, ("metadata", "labels"), labels)
     applied: Obj = put(with_labels, ("metadata", "annotations"), annotations)
     return applied
+
+
+def bare(obj: Obj) -> Obj:
+    """A live object without our marks; empty maps they leave go too."""
+    for where, ours in (("labels", {UNIT}), ("annotations", OURS)):
+        there = get(obj, "metadata", where, default={})
+        left = {name: value for name, value in there.items() if name not in ours}
+        path = ("metadata", where)
+        obj = put(obj, path, left) if left else drop(obj, path)
+    return obj
 
 
 def annotation(obj: Obj, name: str) -> str:

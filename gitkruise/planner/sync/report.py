@@ -83,6 +83,7 @@ def _entry(
         rows=rows,
         notes=tuple(_prune_notes(change)),
         drift=change.drift,
+        replaced=change.replaced,
         stays=change.kind is ChangeKind.PRUNE and bool(kept(change.before or {})),
     )
     if p is not None:
@@ -133,7 +134,7 @@ def _sameness(entry: Entry) -> tuple[Any, ...]:
     place = key.namespace if entry.kind is ChangeKind.CREATE else ""
     return (
         entry.kind, entry.drift, entry.stays, key.group_kind, place, rows, entry.effect,
-        entry.notes, bool(entry.rollouts),
+        entry.notes, bool(entry.rollouts), entry.replaced,
     )  # fmt: skip
 
 
@@ -143,7 +144,7 @@ def _sameness(entry: Entry) -> tuple[Any, ...]:
 def _rank(entry: Entry) -> tuple[int, ObjectKey]:
     pods = entry.pods
     tests = (
-        entry.kind is ChangeKind.PRUNE and not entry.stays,
+        entry.replaced or (entry.kind is ChangeKind.PRUNE and not entry.stays),
         not entry.drift and bool(pods.recreated or pods.rolled or pods.uncounted),
         not entry.drift and bool(pods.in_place or pods.removed),
         entry.kind is ChangeKind.CONFIGURE and not entry.drift,
@@ -176,6 +177,11 @@ def _blast(entries: Sequence[Entry], totals: Totals) -> Iterator[Span]:
     gone = [k for e in entries if e.kind is ChangeKind.PRUNE and not e.stays for k in e.keys]
     if gone:
         yield Span(f"{many(len(gone), 'object')} DELETED ({_named(gone)})", Tone.ALARM)
+    again = [k for e in entries if e.replaced for k in e.keys]
+    if again:
+        yield Span(
+            f"{many(len(again), 'object')} DELETED AND MADE AGAIN ({_named(again)})", Tone.ALARM
+        )
     pods = totals.pods
     amounts: Mapping[str, tuple[int, Tone]] = {
         "{} gone with their workload": (pods.gone, Tone.ALARM),
@@ -194,7 +200,7 @@ def _blast(entries: Sequence[Entry], totals: Totals) -> Iterator[Span]:
     staying = [k for e in entries if e.stays for k in e.keys]
     if staying:
         yield Span(f"{many(len(staying), 'object')} kept though gone from git ({_named(staying)})")
-    if not gone and pods == Pods(added=pods.added) and not totals.stuck:
+    if not gone and not again and pods == Pods(added=pods.added) and not totals.stuck:
         yield Span("no pod restarts and nothing is deleted")
 
 
