@@ -20,12 +20,13 @@ from gitkruise.git.repo import Repository
 from gitkruise.git.status_branch import Identity, Notes, StatusBranch
 from gitkruise.gitops.annotate import Annotator
 from gitkruise.gitops.engine import OWN, choose_engine
+from gitkruise.gitops.farewell import Departed, Farewell
 from gitkruise.gitops.intake import Reader
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.receiver import Listen, open_receivers
 from gitkruise.gitops.reporter import Reporter
-from gitkruise.gitops.resume import resumed
+from gitkruise.gitops.resume import departed, resumed
 from gitkruise.gitops.source import SourceFollower, Terms
 from gitkruise.gitops.sources import open_sources, trust_sources
 from gitkruise.gitops.sync import Surroundings, UnitSync
@@ -76,6 +77,7 @@ class Running:
     outboxes: Mapping[str, Outbox]
     reporters: Mapping[str, Reporter]
     engine: str
+    farewell: Farewell
     hooks: Mapping[str, str] = field(default_factory=dict)  # where each Receiver listens
 
 
@@ -104,6 +106,7 @@ async def controller(
             jobs += [tasks.create_task(polling.run()) for polling in set(running.pollings.values())]
             jobs += [tasks.create_task(outbox.run()) for outbox in running.outboxes.values()]
             jobs += [tasks.create_task(bell.run()) for bell in heard.bells]
+            jobs.append(tasks.create_task(running.farewell.run()))
             try:
                 yield replace(running, hooks=heard.urls)
             finally:
@@ -135,14 +138,14 @@ async def _assemble(
     cache = ParseCache(store=store)
     units: dict[str, UnitSync] = {}
     reporters: dict[str, Reporter] = {}
+    told = {sink: await asyncio.to_thread(branches[sink].files) for sink in branches}
     for name, unit in config.units.items():
         source_name = resolve(unit.spec.source_ref, unit.namespace)
         reporter = _reporter(options, unit, ref_of(config.sources[source_name]), clock)
         sink = resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
         if sink in outboxes:
             reporter.listen(outboxes[sink].offer)
-            files = await asyncio.to_thread(branches[sink].files)
-            reporter.resume(*resumed(files, unit.id, options.cluster))
+            reporter.resume(*resumed(told[sink], unit.id, options.cluster))
         reader = Reader(
             repository=repositories[source_name],
             unit=unit,
@@ -163,7 +166,24 @@ async def _assemble(
         outboxes=outboxes,
         reporters=reporters,
         engine=engine,
+        farewell=Farewell(
+            _departed(told, outboxes, options),
+            [unit.pruning for unit in units.values()],
+            around,
+            options.listeners,
+        ),
     )
+
+
+def _departed(
+    told: Mapping[str, Mapping[str, bytes]], outboxes: Mapping[str, Outbox], options: RunOptions
+) -> list[Departed]:
+    """Units that the branches know and the configuration does not."""
+    return [
+        Departed(record=record, outbox=outboxes[sink])
+        for sink, files in told.items()
+        for record in departed(files, options.config.units, options.cluster)
+    ]
 
 
 def _reporter(options: RunOptions, unit: Unit, source: str, clock: Clock) -> Reporter:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
+import warnings
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +37,7 @@ async def ref_changes(repository: Repository, *, poll_s: float = 1.0) -> AsyncGe
     loop = asyncio.get_running_loop()
 
     def tell() -> None:
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(moved.set)
 
     observer = await asyncio.to_thread(_start, repository.git_dir, tell)
@@ -61,6 +63,8 @@ async def ref_changes(repository: Repository, *, poll_s: float = 1.0) -> AsyncGe
 
 def _start(git_dir: Path, tell: Callable[[], None]) -> BaseObserver | None:
     """A running observer of HEAD, packed-refs, refs/ and reftable/, or None where none can be."""
+    # A folder that is made while it is being listed is found twice; that is no news to anybody.
+    warnings.filterwarnings("ignore", "Callback with id ", RuntimeWarning)
     observer = Observer()
     handler = _Handler(git_dir, tell)
     try:

@@ -24,6 +24,7 @@ from gitkruise.model.config import (
     SPECS,
     Config,
     GitSource,
+    Prune,
     Receiver,
     Reference,
     Sink,
@@ -288,6 +289,19 @@ def _not_yet(document: Document, kind: str) -> Iterator[Finding]:
             )
 
 
+def _unremembered(unit: Unit) -> Finding:
+    assert unit.origin is not None
+    return Finding(
+        code="GK7007",
+        message=f"prune.deletionPolicy of unit {unit.id} would be forgotten: it has no sinkRef",
+        places=(unit.origin.place(("spec", "prune", "deletionPolicy"), key=True),),
+        notes=(
+            ("why", "once a unit left the configuration, its status branch alone knows of it"),
+            ("next", "give the unit a sinkRef, or take prune.deletionPolicy out"),
+        ),
+    )
+
+
 def _unresolved(config: Config) -> Iterator[Finding]:
     for unit in config.units.values():
         yield from _missing(unit, "sourceRef", unit.spec.source_ref, config.sources)
@@ -296,6 +310,8 @@ def _unresolved(config: Config) -> Iterator[Finding]:
             yield from _missing(unit, f"dependsOn[{index}]", ref, config.units)
         if unit.spec.sink_ref:
             yield from _missing(unit, "sinkRef", unit.spec.sink_ref, config.sinks)
+        elif unit.spec.prune.deletion_policy != Prune().deletion_policy:
+            yield _unremembered(unit)
     for sink in config.sinks.values():
         if sink.spec.git:
             yield from _missing(sink, "git.sourceRef", sink.spec.git.source_ref, config.sources)

@@ -45,7 +45,7 @@ class Pruning:
         )
         claims.join(unit.id, resolve_reference(unit.spec.source_ref, unit.namespace), wake)
         self._source_problem: Finding | None = None
-        self._searched = ""
+        self._searched, self._taken = "", False
         self._wanted: frozenset[ObjectKey] = frozenset()
         self.inventory: set[ObjectKey] = set()
         self.complete = False  # the cluster was searched for all of it
@@ -93,6 +93,7 @@ class Pruning:
 
     def read(self, intake: Intake) -> None:
         """A commit was looked at, and taken or not."""
+        self._taken = intake.desired is not None
         if intake.wanted is not None:
             self._claims.set(self._unit.id, self._wanted | intake.wanted)
         if intake.wanted is not None:
@@ -102,6 +103,11 @@ class Pruning:
     def blind(self) -> bool:
         """Whether the source cannot be followed."""
         return self._source_problem is not None
+
+    @property
+    def sure(self) -> bool:
+        """Whether the newest commit of a source that can be followed was taken."""
+        return self._taken and not self.blind
 
     def held(self, intake: Intake | None, newest: str) -> str:
         """Why nothing may be deleted for `intake` now; `newest` was looked at or waits for it.
@@ -137,21 +143,31 @@ class Pruning:
         Raises ApiError when the cluster does not answer.
         """
         self.agreed |= {get(seen[key].obj, "metadata", "uid", default="") for key in keys}
-        propagation, findings = self._unit.spec.prune.propagation, []
-        for key in keys:
-            try:
-                await delete(live.transport, key, seen[key].obj, live.catalog, propagation)
-            except ApiError as error:
-                if error.retry is not Retry.NEVER:
-                    raise
-                findings.append(_refused(key, error))
-        return tuple(findings)
+        return await delete_all(keys, seen, live, self._unit.spec.prune.propagation)
 
     def overdue(
         self, seen: Mapping[ObjectKey, Live], now: datetime
     ) -> tuple[Finding | None, datetime | None]:
         """(what does not go away, when to look again)."""
         return lingering(seen, self._wanted, now, duration(self._unit.spec.prune.timeout))
+
+
+async def delete_all(
+    keys: Sequence[ObjectKey], seen: Mapping[ObjectKey, Live], live: LiveView, propagation: str
+) -> tuple[Finding, ...]:
+    """Delete `keys` in order as they are seen; what the cluster refuses for good is told.
+
+    Raises ApiError when the cluster does not answer.
+    """
+    findings = []
+    for key in keys:
+        try:
+            await delete(live.transport, key, seen[key].obj, live.catalog, propagation)
+        except ApiError as error:
+            if error.retry is not Retry.NEVER:
+                raise
+            findings.append(_refused(key, error))
+    return tuple(findings)
 
 
 def _approvals(repository: Repository, commit: str) -> frozenset[str]:

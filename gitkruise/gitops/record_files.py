@@ -14,10 +14,10 @@ import yaml
 
 from gitkruise.errors import Finding
 from gitkruise.model.document import Commit
-from gitkruise.model.record import Rollout, RolloutStep, UnitRecord
+from gitkruise.model.record import Removal, Rollout, RolloutStep, UnitRecord
 from gitkruise.model.states import SETTLED, State
 from gitkruise.wire.names import ObjectKey
-from gitkruise.wire.times import format_time
+from gitkruise.wire.times import format_duration, format_time
 
 MESSAGE_MAX: Final = 1024
 SKIP_CI: Final = "[skip ci]"
@@ -79,6 +79,12 @@ def shared_files(records: Sequence[UnitRecord], index: bytes | None = None) -> d
     rows |= {record.unit: "\t".join(_cells(record)) for record in records}
     lines = ["\t".join(_INDEX_HEAD), *(rows[unit] for unit in sorted(rows))]
     return {"README.md": README.encode(), INDEX: ("\n".join(lines) + "\n").encode()}
+
+
+def without_unit(index: bytes | None, unit: str) -> bytes:
+    """The index without the line of one unit."""
+    lines = (index or b"").splitlines(keepends=True)
+    return b"".join(line for line in lines if not line.startswith(f"{unit}\t".encode()))
 
 
 def _cells(r: UnitRecord) -> tuple[str, ...]:
@@ -163,8 +169,18 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "applied": _commit(record.applied),
             "causal": _commit(record.causal),
             "findings": [_finding(f) for f in record.findings],
+            "removal": _removal(record.removal) if record.removal else None,
         }
     )
+
+
+def _removal(removal: Removal) -> dict[str, Any]:
+    return {
+        "policy": removal.policy,
+        "propagation": removal.propagation,
+        "timeout": format_duration(removal.timeout),
+        "limit": removal.limit,
+    }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

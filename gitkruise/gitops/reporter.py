@@ -12,9 +12,9 @@ from gitkruise.gitops.observe import Observation, drift_records, object_records,
 from gitkruise.kube.clock import Clock
 from gitkruise.model.change import Desired, SyncPlan
 from gitkruise.model.cloneset import CLONESET
-from gitkruise.model.config import Unit
+from gitkruise.model.config import Unit, duration
 from gitkruise.model.document import Commit
-from gitkruise.model.record import RolloutStep, UnitRecord
+from gitkruise.model.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.states import State, worst
 from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.marks import COMMIT, annotation
@@ -55,6 +55,7 @@ class Reporter:
             state=State.UNKNOWN,
             message="not looked at yet",
             since=clock.now(),
+            removal=_removal(unit),
         )
 
     def listen(self, sink: Sink) -> None:
@@ -65,7 +66,8 @@ class Reporter:
         self, record: UnitRecord | None, steps: dict[ObjectKey, tuple[RolloutStep, ...]]
     ) -> None:
         """Go on from what the status branch tells of an earlier run."""
-        self.record, self._steps = record or self.record, dict(steps)
+        known = replace(record, removal=self.record.removal) if record else self.record
+        self.record, self._steps = known, dict(steps)
 
     # What happened --------------------------------------------------------------------------
 
@@ -229,3 +231,15 @@ class Reporter:
         self.record = record
         for sink in self._sinks:
             sink(record)
+
+
+def _removal(unit: Unit) -> Removal:
+    """What the unit says about its own end, for whoever finds it gone."""
+    prune = unit.spec.prune
+    mirrored = prune.deletion_policy == "MirrorPrune" and not prune.enabled
+    return Removal(
+        policy="Orphan" if mirrored else prune.deletion_policy,
+        propagation=prune.propagation,
+        timeout=duration(prune.timeout),
+        limit=prune.max_delete,
+    )

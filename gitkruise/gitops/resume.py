@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from gitkruise.gitops.record_read import read_commit, read_rollout, read_yaml
 from gitkruise.model.document import Commit
-from gitkruise.model.record import RolloutStep, UnitRecord
+from gitkruise.model.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.states import State
 from gitkruise.wire.names import ObjectKey
-from gitkruise.wire.times import parse_time
+from gitkruise.wire.times import parse_duration, parse_time
+
+POLICIES: Final = frozenset({"MirrorPrune", "Delete", "WaitForTermination", "Orphan"})
+PROPAGATIONS: Final = frozenset({"Foreground", "Background", "Orphan"})
+_STATUS: Final = re.compile(r"units/[^/]+/[^/]+/status\.yaml")
 
 
 def resumed(
@@ -37,7 +42,16 @@ def resumed(
     return record, steps
 
 
+def departed(files: Mapping[str, bytes], units: Collection[str], cluster: str) -> list[UnitRecord]:
+    """Records of units of `cluster` that are on the branch and not among `units`."""
+    names = [path.split("/") for path in files if _STATUS.fullmatch(path)]
+    found = [resumed(files, f"{n[1]}/{n[2]}", cluster)[0] for n in names]
+    return [r for r in found if r is not None and r.unit not in units and r.removal is not None]
+
+
 def _record(raw: Mapping[str, Any], unit: str, cluster: str) -> UnitRecord:
+    if raw.get("cluster", cluster) != cluster:
+        raise ValueError("a record of another cluster")
     since = parse_time(str(raw["since"]))
     if since is None:
         raise ValueError("no time in the record")
@@ -51,6 +65,22 @@ def _record(raw: Mapping[str, Any], unit: str, cluster: str) -> UnitRecord:
         attempted=_commit(raw.get("attempted")),
         applied=_commit(raw.get("applied")),
         causal=_commit(raw.get("causal")),
+        removal=_removal(raw.get("removal")),
+    )
+
+
+def _removal(raw: Any) -> Removal | None:
+    """What is not known for certain is not known: nothing is deleted on a guess."""
+    try:
+        policy, propagation = str(raw["policy"]), str(raw["propagation"])
+        limit, timeout = int(raw["limit"]), parse_duration(str(raw["timeout"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+    known = policy in POLICIES and propagation in PROPAGATIONS
+    return (
+        Removal(policy=policy, propagation=propagation, timeout=timeout, limit=limit)
+        if known
+        else None
     )
 
 

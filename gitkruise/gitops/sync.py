@@ -66,7 +66,7 @@ class UnitSync:
         self._times: list[datetime] = []  # when this round wants to be followed by another
         self._judge.gate.listen(self._wake.set)
         reporter.listen(around.standings.hear)
-        self._pruning = Pruning(unit, reader.repository, around.claims, self._wake.set)
+        self.pruning = Pruning(unit, reader.repository, around.claims, self._wake.set)
 
     # From outside ---------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class UnitSync:
         After a start, what was live before is kept as it is until then.
         """
         self._reporter.source_problem(finding)
-        self._pruning.source_problem(finding)
+        self.pruning.source_problem(finding)
         self._wake.set()
 
     def hear(self, change: StoreChange) -> None:
@@ -149,7 +149,7 @@ class UnitSync:
                 self._unasked = self._pending
         news = bool(self._pending or self._parked)
         self._around.standings.busy(self.unit.id, with_news=news)
-        if self.intake is None and not self._pending and self._pruning.blind:
+        if self.intake is None and not self._pending and self.pruning.blind:
             await self._go_back("")
         if self.intake is None or self.intake.desired is None:
             return self._next_look(None)
@@ -160,7 +160,7 @@ class UnitSync:
             overtaken = self._pending != self._unasked
             if plan is None or plan.quiet or overtaken or not await self._act(plan, seen):
                 if plan is not None and not plan.waiting:
-                    await self._pruning.find(self._around.live, self.label)
+                    await self.pruning.find(self._around.live, self.label)
                 return self._next_look(seen)
         return self._around.clock.now()
 
@@ -171,7 +171,7 @@ class UnitSync:
         found = self._observe(intake.desired)
         seen, bad = self._verdicts.weigh(found, intake.desired, now, present)
         plan = None if self.unit.spec.suspended else self._plan(intake.desired, seen)
-        lingers, again = self._pruning.overdue(seen.live, now)
+        lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
         silent = self._around.live.problem()
         troubles = (*bad, *self._refusals.findings, *filter(None, [silent, lingers]))
@@ -201,7 +201,7 @@ class UnitSync:
     def _observe(self, desired: DesiredSet) -> Observation:
         store = self._around.live.store
         versions = {d.key: d.version for d in desired.objects}
-        versions |= dict.fromkeys(self._pruning.gone(versions, store), "")
+        versions |= dict.fromkeys(self.pruning.gone(versions, store), "")
         seen = self._observer.look(versions, self._around.clock.now())
         self._watched = frozenset(versions)
         self._owners = frozenset(r["metadata"]["uid"] for r in (x.obj for x in seen.live.values()))
@@ -215,9 +215,9 @@ class UnitSync:
             desired=desired,
             unit_label=self.label,
             live=seen.live,
-            inventory=frozenset(self._pruning.inventory),
-            inventory_complete=self._pruning.complete,
-            prune=self._pruning.rules,
+            inventory=frozenset(self.pruning.inventory),
+            inventory_complete=self.pruning.complete,
+            prune=self.pruning.rules,
             correct_drift=spec.drift.mode == "correct",
             settled=self._settled,
             refused=self._refusals.standing(now),
@@ -229,15 +229,15 @@ class UnitSync:
             replacing=frozenset(self._refusals.replacing),
             present=frozenset(self._refusals.present),
             claimed=self._around.claims.others(self.unit.id, self._watched),
-            prune_held=self._pruning.held(self.intake, newest),
-            approved=self._pruning.approved,
-            agreed=self._pruning.agreed,
+            prune_held=self.pruning.held(self.intake, newest),
+            approved=self.pruning.approved,
+            agreed=self.pruning.agreed,
         )
 
     async def _approved(self, plan: SyncPlan) -> bool:
         """Whether a person agreed to a deletion that the plan leaves out for want of that."""
         commit = self._need_intake().commit.id
-        return bool(plan.asks) and await self._pruning.asked(commit, plan.asks)
+        return bool(plan.asks) and await self.pruning.asked(commit, plan.asks)
 
     def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
         plan = plan_sync(self._snapshot(desired, seen), self._around.live.catalog, self._memo)
@@ -260,7 +260,7 @@ class UnitSync:
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self._send(plan.apply, seen, intake.causal.id, take=theirs)
             return self._absorb(sent, seen)
-        findings = await self._pruning.delete(plan.prune, seen.live, live)
+        findings = await self.pruning.delete(plan.prune, seen.live, live)
         if findings:
             self._times.append(self._setbacks.back_off())
             self._reporter.problem(findings)
@@ -318,7 +318,7 @@ class UnitSync:
         live = self._around.live
         before = seen.live.get(desired.key)
         live.store.note_write(reply)
-        self._pruning.inventory.add(desired.key)
+        self.pruning.inventory.add(desired.key)
         self._refusals.forget(desired.key)
         kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
         node = kind.schema if kind else None
@@ -348,7 +348,7 @@ class UnitSync:
             self._parked = commit
             return
         self._looked = commit
-        self._pruning.read(intake)
+        self.pruning.read(intake)
         again = look_again(self.unit, intake, self._around.clock.now())
         self._again = again or (self._again if intake.desired is None else None)
         if intake.desired is not None:
@@ -360,8 +360,8 @@ class UnitSync:
 
     async def _go_back(self, commit: str) -> None:
         """After a start on what cannot be read: keep what was live before."""
-        await self._pruning.find(self._around.live, self.label)
-        good = await self._pruning.stood_on(self._around.live.store, self._reporter.record.applied)
+        await self.pruning.find(self._around.live, self.label)
+        good = await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
         if good and good != commit:
             intake = await self._judge.read(good, None, "", None)
             if intake.desired is not None:
@@ -380,8 +380,8 @@ class UnitSync:
         keys = {d.key for d in intake.desired.objects}
         self._settled = {k: v for k, v in self._settled.items() if k in keys}
         self._memo = {k: v for k, v in self._memo.items() if k in keys}
-        self._observer.forget({*keys, *self._pruning.inventory})
-        self._pruning.taken(intake.desired)
+        self._observer.forget({*keys, *self.pruning.inventory})
+        self.pruning.taken(intake.desired)
 
     def changed(self, desired: DesiredSet) -> tuple[list[Desired], Observation]:
         """What taking `desired` would change, and what is live."""

@@ -14,12 +14,14 @@ from gitkruise.errors import GitkruiseError
 from gitkruise.git.status_branch import Notes, StatusBranch, Update
 from gitkruise.gitops.record_files import (
     INDEX,
+    SKIP_CI,
     commit_body,
     commit_subject,
     commit_trailers,
     note_text,
     record_files,
     shared_files,
+    without_unit,
 )
 from gitkruise.kube.clock import Clock
 from gitkruise.model.record import Rollout, UnitRecord
@@ -127,6 +129,25 @@ class Outbox:
         self._latest[record.unit] = record
         if self._due("now"):
             self._wake.set()
+
+    async def forget(self, record: UnitRecord, why: str) -> None:
+        """Take a unit that is no more off the branch. Raises SourceFailed."""
+        self._latest.pop(record.unit, None)
+        self._written.pop(record.unit, None)
+        await asyncio.to_thread(self._remove, record, why)
+
+    def _remove(self, record: UnitRecord, why: str) -> None:
+        gone = self._known_paths(record.unit)
+        self._paths.pop(record.unit, None)
+        index = without_unit(self._branch.read(INDEX), record.unit)
+        update = Update(
+            files=shared_files(list(self._latest.values()), index),
+            delete=tuple(sorted(gone)),
+            subject=f"{record.unit}: removed, {why} {SKIP_CI}",
+            body="",
+            trailers=[("Gitkruise-Cluster", record.cluster), ("Gitkruise-Unit", record.unit)],
+        )
+        self._branch.publish(update, self._clock.now())
 
     @property
     def idle(self) -> bool:

@@ -274,7 +274,6 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
     "GitSource": {},
     "Unit": {
         ("serviceAccountName",): "",
-        ("prune", "deletionPolicy"): "MirrorPrune",
         ("workloads", "onPlanChange"): "warn",
         ("approval",): "never",
         ("onFailure",): "hold",

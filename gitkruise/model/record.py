@@ -6,7 +6,7 @@ A record carries no heartbeat and no resourceVersion: nothing in it changes with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gitkruise.errors import Finding
 from gitkruise.model.document import Commit
@@ -100,6 +100,20 @@ class DriftRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What is to become of a unit's objects when the unit itself leaves the configuration.
+
+    `policy` is MirrorPrune, Delete, WaitForTermination or Orphan; MirrorPrune of a unit that
+    prunes nothing is Orphan. `limit` is prune.maxDelete.
+    """
+
+    policy: str
+    propagation: str = "Foreground"
+    timeout: timedelta = timedelta(minutes=5)
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnitRecord:
     """Everything known about one unit.
 
@@ -122,6 +136,7 @@ class UnitRecord:
     drift: tuple[DriftRecord, ...] = ()
     findings: tuple[Finding, ...] = ()
     superseded: tuple[tuple[Commit, str], ...] = ()  # (commit, id of the one that overtook it)
+    removal: Removal | None = None  # unknown in records of earlier versions
 
     @property
     def updated(self) -> int:

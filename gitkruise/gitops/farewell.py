@@ -1,0 +1,186 @@
+"""Units that left the configuration: what becomes of their objects, and of their records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.gitops.judge import Surroundings
+from gitkruise.gitops.pruning import Pruning, delete_all
+from gitkruise.gitops.writeback import Outbox
+from gitkruise.model.change import DesiredSet, Live, PruneRules, SyncSnapshot
+from gitkruise.model.document import Commit
+from gitkruise.model.record import Removal, UnitRecord
+from gitkruise.model.states import State
+from gitkruise.planner.sync.marks import kept, unit_label
+from gitkruise.planner.sync.prune import choose_prunes, lingering
+from gitkruise.wire.names import ObjectKey
+
+log = logging.getLogger(__name__)
+_PAUSE_S: Final = 5.0
+_NOTHING: Final = DesiredSet(commit=Commit(id=""), objects=())
+_EVERYTHING: Final = 10**9  # a written policy asks for no limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departed:
+    """A unit that is in no configuration any more, as its last record tells, and where that is."""
+
+    record: UnitRecord
+    outbox: Outbox
+
+    @property
+    def removal(self) -> Removal:
+        assert self.record.removal is not None
+        return self.record.removal
+
+
+class Farewell:
+    """Ends departed units by their `prune.deletionPolicy`, once the remaining ones are sure.
+
+    Nothing is deleted before every unit there still is has taken its source's newest commit, for
+    an object may have moved to one of them. Orphan leaves all objects; MirrorPrune deletes them up
+    to prune.maxDelete; Delete and WaitForTermination are a written wish and know no limit. What
+    holds data, and what asks for consent, goes by no such wish. A unit is forgotten when nothing
+    of it is left to delete; with WaitForTermination when all of it is gone.
+    """
+
+    def __init__(
+        self,
+        left: Iterable[Departed],
+        remaining: Iterable[Pruning],
+        around: Surroundings,
+        listeners: Sequence[Callable[[UnitRecord], None]],
+    ) -> None:
+        self._left, self._remaining = list(left), list(remaining)
+        self._claims, self._live, self._clock = around.claims, around.live, around.clock
+        self._cluster, self._listeners = around.cluster, listeners
+        self._told: dict[str, Finding] = {}
+        self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
+
+    async def run(self) -> None:
+        """Until nothing is left to end."""
+        while self._left:
+            if all(pruning.sure for pruning in self._remaining):
+                for unit in list(self._left):
+                    await self._guarded(unit)
+            await self._clock.sleep(_PAUSE_S)
+
+    async def _guarded(self, unit: Departed) -> None:
+        try:
+            finding = await self._end(unit)
+        except (Reported, ApiError) as error:
+            log.warning("the end of unit %s is tried again: %s", unit.record.unit, error)
+            return
+        if finding is None:
+            self._left.remove(unit)
+        elif self._told.get(unit.record.unit) != finding:
+            self._told[unit.record.unit] = finding
+            self._stuck(unit, finding)
+
+    async def _end(self, unit: Departed) -> Finding | None:
+        """Do what is due; what keeps the unit from its end, None when it is forgotten."""
+        name, removal = unit.record.unit, unit.removal
+        if removal.policy == "Orphan":
+            await unit.outbox.forget(unit.record, "its objects stay")
+            return None
+        label = unit_label(self._cluster, name)
+        live = await self._objects(label)
+        snapshot = self._snapshot(live, label, unit)
+        prunes = choose_prunes(snapshot)
+        findings = await delete_all(prunes.now, live, self._live, removal.propagation)
+        deleted = {live[key].obj["metadata"]["uid"] for key in prunes.now}
+        self._asked[name] = self._asked.get(name, frozenset()) | deleted
+        if findings:
+            return findings[0]
+        stays = [k for k in live if k not in prunes.now and self._is_due(k, live[k], snapshot)]
+        if stays:
+            return _stays(name, sorted(stays), removal)
+        if removal.policy == "WaitForTermination" and self._leaving(live, prunes.now):
+            late, _ = lingering(live, (), self._clock.now(), removal.timeout)
+            return late or _waits(name)
+        count = len(self._asked[name])
+        words = (
+            f"{count} object{'' if count == 1 else 's'} deleted" if count else "nothing was left"
+        )
+        await unit.outbox.forget(unit.record, words)
+        return None
+
+    async def _objects(self, label: str) -> dict[ObjectKey, Live]:
+        """What carries the unit's label now. Raises ApiError or ClusterFailed."""
+        found = await self._live.scan(label)
+        await self._live.ready(self._live.want({key.group_kind: "" for key in found}))
+        seen = {key: there for key in found if (there := self._live.store.seen(key)) is not None}
+        return {key: Live(obj=there.obj, ready=True) for key, there in seen.items()}
+
+    def _snapshot(self, live: dict[ObjectKey, Live], label: str, unit: Departed) -> SyncSnapshot:
+        removal = unit.removal
+        limit = removal.limit if removal.policy == "MirrorPrune" else _EVERYTHING
+        return SyncSnapshot(
+            desired=_NOTHING,
+            unit_label=label,
+            live=live,
+            inventory=frozenset(live),
+            inventory_complete=True,
+            prune=PruneRules(max_delete=limit, max_delete_percent=100, allow_empty=True),
+            correct_drift=False,
+            agreed=self._asked.get(unit.record.unit, frozenset()),
+            claimed=self._claims.others(unit.record.unit, frozenset(live)),
+        )
+
+    def _is_due(self, key: ObjectKey, live: Live, s: SyncSnapshot) -> bool:
+        """Whether the object is the unit's to delete, and nobody said that it is to stay."""
+        leaving = live.obj["metadata"].get("deletionTimestamp")
+        return key not in s.claimed and not leaving and not kept(live.obj)
+
+    def _leaving(self, live: dict[ObjectKey, Live], now: tuple[ObjectKey, ...]) -> bool:
+        return bool(now) or any(x.obj["metadata"].get("deletionTimestamp") for x in live.values())
+
+    def _stuck(self, unit: Departed, finding: Finding) -> None:
+        state = State.WAITING if finding.severity == "warning" else State.STUCK
+        record = replace(
+            unit.record,
+            state=state,
+            message=finding.message,
+            since=self._clock.now(),
+            findings=(finding,),
+            objects=(),
+            rollouts=(),
+            steps=(),
+            drift=(),
+        )
+        unit.outbox.offer(record)
+        for listener in self._listeners:
+            listener(record)
+
+
+def _stays(unit: str, keys: list[ObjectKey], removal: Removal) -> Finding:
+    named = ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
+    limited = removal.policy == "MirrorPrune" and len(keys) > removal.limit
+    why = (
+        f"that is more than prune.maxDelete ({removal.limit})"
+        if limited
+        else "deleting them would delete what they hold, or they ask for consent"
+    )
+    return Finding(
+        code="GK2308",
+        message=f"unit {unit} left the configuration, and {len(keys)} of its objects stay: {why}",
+        notes=(
+            ("stays", named),
+            ("unchanged", "these objects; nothing keeps them as git wants any more"),
+            ("next", "delete by hand what you no longer want"),
+            ("or", "put the unit back with deletionPolicy Delete or Orphan, and take it out again"),
+        ),
+    )
+
+
+def _waits(unit: str) -> Finding:
+    return Finding(
+        code="GK2309",
+        message=f"unit {unit} left the configuration, and its objects are being deleted",
+        notes=(("why", "prune.deletionPolicy is WaitForTermination"),),
+        severity="warning",
+    )
