@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -63,8 +62,6 @@ async def ref_changes(repository: Repository, *, poll_s: float = 1.0) -> AsyncGe
 
 def _start(git_dir: Path, tell: Callable[[], None]) -> BaseObserver | None:
     """A running observer of HEAD, packed-refs, refs/ and reftable/, or None where none can be."""
-    # A folder that is made while it is being listed is found twice; that is no news to anybody.
-    warnings.filterwarnings("ignore", "Callback with id ", RuntimeWarning)
     observer = Observer()
     handler = _Handler(git_dir, tell)
     try:
