@@ -23,6 +23,7 @@ from gitkruise.gitops.engine import OWN, choose_engine
 from gitkruise.gitops.farewell import Departed, Farewell
 from gitkruise.gitops.intake import Reader
 from gitkruise.gitops.live import LiveView
+from gitkruise.gitops.memory import Memory
 from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.receiver import Listen, open_receivers
 from gitkruise.gitops.reporter import Reporter
@@ -156,7 +157,13 @@ async def _assemble(
         )
         units[name], reporters[name] = UnitSync(unit, reader, around, reporter), reporter
     followers = {
-        name: _follower(name, source, repositories[name], units, trusts[name])
+        name: _follower(
+            source,
+            repositories[name],
+            units,
+            trusts[name],
+            Memory(options.state_dir, source, options.cluster),
+        )
         for name, source in config.sources.items()
     }
     return Running(
@@ -236,12 +243,13 @@ def _repository_of(sink: Sink, repositories: Mapping[str, Repository]) -> Reposi
 
 
 def _follower(
-    name: str,
     source: GitSource,
     repository: Repository,
     units: Mapping[str, UnitSync],
     trusted: Trusted,
+    memory: Memory,
 ) -> SourceFollower:
+    name = f"{source.namespace}/{source.name}"
     mine = [u for u in units.values() if resolve(u.unit.spec.source_ref, u.unit.namespace) == name]
 
     def on_commit(commit: str) -> None:
@@ -258,7 +266,7 @@ def _follower(
         on_commit=on_commit,
         on_problem=on_problem,
         live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
-        terms=Terms(trusted, tuple(unit.unit.spec.path for unit in mine)),
+        terms=Terms(trusted, tuple(unit.unit.spec.path for unit in mine), memory),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from gitkruise.errors import Finding, Reported
 from gitkruise.git.prefetch import bring_files
 from gitkruise.git.repo import Repository
+from gitkruise.gitops.memory import Memory
 from gitkruise.gitops.standing import leads_to
 from gitkruise.gitops.target import Target, look, ref_of
 from gitkruise.gitops.trust import Trusted, anything
@@ -22,10 +23,12 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What must hold before a commit is handed on: it is `trusted` (which says what is wrong with
-    the signatures of a commit and its ref), and files below `paths` are here."""
+    the signatures of a commit and its ref), files below `paths` are here, and its history holds
+    what `memory` has of an earlier run."""
 
     trusted: Trusted = anything
     paths: tuple[str, ...] = ()
+    memory: Memory | None = None
 
 
 NO_TERMS: Final = Terms()
@@ -64,6 +67,8 @@ class SourceFollower:
 
     async def take(self, found: Target | Reported) -> None:
         """Hand on where the source stands now, or what is wrong."""
+        if self._told and self._terms.memory is not None:
+            await asyncio.to_thread(self._terms.memory.keep, self._live())
         if isinstance(found, Target):
             new = found.commit != self._told
             problem = await asyncio.to_thread(self._judge, found) if new else None
@@ -110,7 +115,10 @@ class SourceFollower:
         """
         if self.source.spec.allow_force_push or self.source.spec.ref.commit:
             return None
-        for commit in sorted(set(self._live()) - target.tagged):
+        stood_on = set(self._live())
+        if not self._told and self._terms.memory is not None:
+            stood_on |= self._terms.memory.recall()
+        for commit in sorted(stood_on - target.tagged):
             if not leads_to(self.repository, commit, target.commit):
                 return self._lost(commit, target.commit)
         return None

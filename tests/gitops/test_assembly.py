@@ -7,6 +7,7 @@ from typing import Final
 
 from gitkruise.app import RunOptions, controller
 from gitkruise.gitops.config import load_config
+from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, config_map, documents
 from tests.gitops.test_health import CRD, becomes, database
 
@@ -62,5 +63,48 @@ def test_a_unit_waits_for_another_and_for_kinds_that_it_brings(
             await stage.rest(20)
             assert str(records["shop/db"].record.state) == "Done"
             assert str(records["shop/app"].record.state) == "Done"
+
+    stage.play(script)
+
+
+ONE: Final = (
+    CONFIG.partition("---\n")[0]
+    + """---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {{name: app, namespace: shop}}
+spec: {{sourceRef: {{name: src}}, path: app}}
+"""
+)
+
+
+def test_a_start_notices_that_a_commit_without_effect_was_dropped(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    file = tmp_path / "gitkruise.yaml"
+    file.write_text(ONE.format(url=stage.origin.bare))
+    options = RunOptions(
+        config=load_config(file), cluster="test", state_dir=tmp_path / "state", identity="one"
+    )
+    first = stage.origin.commit({"app/a.yaml": documents(config_map("a", x="1"))}, "first")
+    second = stage.origin.commit({"README.md": "words"}, "without effect")
+
+    async def problem(seconds: float = 20) -> str:
+        async with controller(options, stage.wire, stage.clock) as running:
+            await stage.rest(seconds)
+            record = running.reporters["shop/app"].record
+            return " ".join(f.message for f in record.findings if f.code == "GK3204")
+
+    async def script() -> None:
+        assert await problem() == ""
+        run_git(stage.origin.work, "reset", "--hard", "-q", first)
+        run_git(stage.origin.bare, "update-ref", "refs/heads/main", first)
+        stage.origin.commit({"app/a.yaml": documents(config_map("a", x="2"))}, "instead")
+        assert second[:7] in await problem()
+        assert stage.get("ConfigMap", "a")["data"] == {"x": "1"}
+        assert second[:7] in await problem()  # and it is not forgotten by being refused
+        run_git(stage.origin.bare, "update-ref", "refs/heads/main", second)
+        assert await problem() == ""
 
     stage.play(script)
