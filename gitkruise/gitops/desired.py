@@ -9,12 +9,16 @@ from typing import Any, Final
 from gitkruise.errors import Finding
 from gitkruise.gitops import order
 from gitkruise.gitops.own_rules import SERVER_FIELDS, name_problems
-from gitkruise.model.change import Desired
+from gitkruise.model.change import Change, ChangeKind, Desired
 from gitkruise.model.document import Document
+from gitkruise.model.report import Veiled
 from gitkruise.planner.sync import dependencies
+from gitkruise.planner.sync.differ import all_differences
 from gitkruise.planner.sync.hooks import JOB, hook_of
 from gitkruise.planner.sync.marks import apply_word, digest_of
+from gitkruise.planner.sync.secrecy import covered
 from gitkruise.planner.sync.stages import stage_of, wave_of
+from gitkruise.planner.sync.summary import shown
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.paths import drop, get, put
@@ -174,7 +178,7 @@ def duplicates(objects: Sequence[Desired]) -> Iterator[Finding]:
                 message=f"{desired.key} is declared twice",
                 places=(
                     before.document.place(("kind",), key=True, label="first"),
-                    desired.document.place(("kind",), key=True, label="second"),
+                    desired.document.place(("kind",), key=True, label=_second(before, desired)),
                 ),
                 notes=(
                     ("unchanged", "neither is applied; the live object stays as it is"),
@@ -182,3 +186,19 @@ def duplicates(objects: Sequence[Desired]) -> Iterator[Finding]:
                 ),
                 object=str(desired.key),
             )
+
+
+def _second(first: Desired, second: Desired) -> str:
+    """`second (replicas differs: 10 and 8)`: which of the two is the right one."""
+    fields = all_differences(first.obj, second.obj, None)
+    if not fields:
+        return "second (the same)"
+    change = Change(
+        kind=ChangeKind.CONFIGURE, key=first.key, before=first.obj, after=second.obj, fields=fields
+    )
+    told = next(covered(change, bytes(32)))  # no fingerprint of it is shown
+    name = ".".join(map(str, told.path[-2:] if len(told.path) > 2 else told.path[-1:]))
+    plain = all(not isinstance(v, Veiled | dict | list) for v in (told.before, told.after))
+    values = f": {shown(told.before)} and {shown(told.after)}" if plain else ""
+    more = f", and {len(fields) - 1} more" if len(fields) > 1 else ""
+    return f"second ({name} differs{values}{more})"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gitkruise.errors import Finding, Reported
+from gitkruise.errors import Finding, Reported, SourceFailed
 from gitkruise.git.prefetch import bring_files
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.memory import Memory
@@ -18,6 +18,7 @@ from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.model.config import GitSource
 
 log = logging.getLogger(__name__)
+_COUNTED: Final = 1_000  # commits; more are not counted one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +131,37 @@ class SourceFollower:
             message=f"{_kind(self.source)} {ref_of(self.source)} was rewritten: {short}, "
             "the commit now live, is no longer in its history",
             notes=(
-                ("live", commit),
-                ("remote", tip),
+                ("live", self._told_of(commit)),
+                ("remote", self._told_of(tip) + self._between(commit, tip)),
                 ("policy", "allowForcePush is off, so sync is stopped"),
                 ("unchanged", f"the cluster stays on {short}"),
-                ("next", f"put {short} back into the {_kind(self.source)}'s history"),
+                ("next", f"look at it: gitkruise plan --from {short} --to {tip[:7]}"),
+                ("or", f"put {short} back into the {_kind(self.source)}'s history"),
                 ("or", f"accept rewrites: allowForcePush: true on GitSource {self.source.name}"),
             ),
         )
+
+    def _told_of(self, commit: str) -> str:
+        """`4f2c9e1  Dana K  "canary"`; the whole id of a commit that is not here any more."""
+        try:
+            about = self.repository.commit(commit)
+        except SourceFailed:
+            return commit
+        return f'{about.short}  {about.author}  "{about.subject}"'
+
+    def _between(self, old: str, new: str) -> str:
+        """How much the rewrite dropped and added, as far as it can be told."""
+        try:
+            dropped = len(self.repository.commits_between(new, old, limit=_COUNTED))
+            added = len(self.repository.commits_between(old, new, limit=_COUNTED))
+        except SourceFailed:
+            return ""
+        return f"   {_number(dropped)} dropped, {_number(added)} added"
+
+
+def _number(commits: int) -> str:
+    many = f"{_COUNTED} commits or more" if commits >= _COUNTED else f"{commits} commits"
+    return "1 commit" if commits == 1 else many
 
 
 def _kind(source: GitSource) -> str:
