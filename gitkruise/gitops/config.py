@@ -35,7 +35,7 @@ from gitkruise.model.config import (
 from gitkruise.model.document import Document
 from gitkruise.planner.sync.marks import APPROVE
 from gitkruise.wire.paths import get
-from gitkruise.wire.times import parse_duration
+from gitkruise.wire.times import parse_duration, parse_time
 
 if TYPE_CHECKING:
     import jsonschema
@@ -140,6 +140,7 @@ def check_document(document: Document) -> Iterator[Finding]:
     if not errors:
         yield from _bad_durations(document, kind)
         yield from _bad_values(document)
+        yield from _bad_times(document)
         yield from _not_yet(document, kind)
         yield from _impossible(document) if kind == "GitSource" else ()
 
@@ -219,6 +220,21 @@ def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
                 message=f"spec.{_dotted(path)}: {error}",
                 places=(document.place(("spec", *path)),),
             )
+
+
+def _bad_times(document: Document) -> Iterator[Finding]:
+    path = ("spec", "suspend", "until")
+    suspend = get(document.obj, *path[:-1])
+    text = suspend.get("until", "") if isinstance(suspend, Mapping) else ""
+    try:
+        parse_time(str(text))
+    except ValueError as error:
+        yield Finding(
+            code="GK7003",
+            message=f"Unit spec.suspend.until: {error}",
+            places=(document.place(path),),
+            notes=(("next", 'write it as RFC 3339 does: "2026-11-21T20:00:00Z"'),),
+        )
 
 
 def _bad_values(document: Document) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from gitkruise.gitops.observe import Observation, drift_records, object_records,
 from gitkruise.kube.clock import Clock
 from gitkruise.model.change import Desired, SyncPlan
 from gitkruise.model.cloneset import CLONESET
-from gitkruise.model.config import Unit, duration
+from gitkruise.model.config import Suspend, Unit, duration
 from gitkruise.model.document import Commit
 from gitkruise.model.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.states import State, worst
@@ -21,6 +21,7 @@ from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.steps import begin_step, observe_step
 from gitkruise.planner.sync.summary import summarize
 from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.visible import shown
 
 REFUSED: Final = ("GK3204", "GK33")  # history that was rewritten, signatures that are not good
 # What gives way to the news that the newest commit waits for other units.
@@ -180,7 +181,7 @@ class Reporter:
             drift=drift_records(drift),
             findings=self._findings((*refused, *blocked)),
         )
-        suspended = "" if plan is not None else "suspended: "
+        suspended = "" if plan is not None else _suspended(self.unit)
         self._change(record, state, suspended + message)
 
     def _unfinished(self) -> bool:
@@ -243,3 +244,14 @@ def _removal(unit: Unit) -> Removal:
         timeout=duration(prune.timeout),
         limit=prune.max_delete,
     )
+
+
+def _suspended(unit: Unit) -> str:
+    """`suspended by dana until 2026-11-21T20:00:00Z (freeze): `, as far as it is said."""
+    asked = unit.spec.suspend
+    if not isinstance(asked, Suspend):
+        return "suspended: "
+    by = f" by {shown(asked.by, 80)}" if asked.by else ""
+    until = f" until {shown(asked.until, 40)}" if asked.until else ""
+    why = f" ({shown(asked.reason, 200)})" if asked.reason else ""
+    return f"suspended{by}{until}{why}: "

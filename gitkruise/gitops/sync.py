@@ -170,7 +170,9 @@ class UnitSync:
         now, present = self._around.clock.now(), self._refusals.present
         found = self._observe(intake.desired)
         seen, bad = self._verdicts.weigh(found, intake.desired, now, present)
-        plan = None if self.unit.spec.suspended else self._plan(intake.desired, seen)
+        until = self.unit.spec.suspended(now)
+        self._times += [until] if until else []
+        plan = None if until else self._plan(intake.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
         silent = self._around.live.problem()

@@ -6,17 +6,18 @@ strict: an unknown field is an error, never ignored.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 import msgspec
 
 from gitkruise.model.document import Document
 from gitkruise.wire.names import Obj
-from gitkruise.wire.times import parse_duration
+from gitkruise.wire.times import parse_duration, parse_time
 
 GROUP: Final = "gitkruise.io"
 API_VERSION: Final = "gitkruise.io/v1alpha1"
+FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class _Strict(
@@ -173,9 +174,12 @@ class UnitSpec(_Strict, frozen=True):
     windows: tuple[dict[str, Any], ...] = ()
     promotion: dict[str, Any] | None = None
 
-    @property
-    def suspended(self) -> bool:
-        return self.suspend is not False
+    def suspended(self, now: datetime) -> datetime | None:
+        """Until when the unit is left alone: FOREVER without an end, None when it is not."""
+        if self.suspend is False:
+            return None
+        end = parse_time(self.suspend.until) if isinstance(self.suspend, Suspend) else None
+        return None if end is not None and end <= now else end or FOREVER
 
 
 class GitSink(_Strict, frozen=True):

@@ -39,6 +39,8 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7003 missing", "url: ., ", "", "GK7003", ":4:7", "url"),
     ("GK7003 no name", "{name: out, namespace: shop}", "{}", "GK7003", ":8:11", "name"),
     ("GK7005 duration", "interval: 5s", "interval: fast", "GK7005", ":4:47", "fast"),
+    ("GK7003 no time", "sinkRef:", "suspend: {until: tonight}\n  sinkRef:", "GK7003", ":16:20",
+     "tonight"),
     ("GK7006 later", "sinkRef:", "approval: always\n  sinkRef:", "GK7006", ":16:3", "guard"),
     ("GK7007 unit", "sinkRef:", "dependsOn: [{name: db}]\n  sinkRef:", "GK7007", "", "shop/db"),
     (

@@ -1,0 +1,195 @@
+"""What people suffer from with other tools does not happen here; each test is named after a pain.
+
+More of them are tried elsewhere: tests/test_catalogue.py says where.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gitkruise.app import RunOptions, controller
+from gitkruise.errors import ApiError, Forbidden, InternalError
+from gitkruise.gitops.config import load_config
+from gitkruise.model.config import UnitSpec
+from gitkruise.wire.names import Obj
+from gitkruise.wire.request import ApiRequest
+from gitkruise.wire.times import format_time
+from tests.gitops.stage import MakeStage, config_map, documents, web
+from tests.worlds import START
+
+SERVICE: Obj = {
+    "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+    "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+}  # fmt: skip
+DEPLOYMENT: Obj = {
+    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "api"}},
+        "template": {
+            "metadata": {"labels": {"app": "api"}},
+            "spec": {"containers": [{
+                "name": "api", "image": "api:v1", "ports": [{"containerPort": 80}],
+                "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}},
+            }]},
+        },
+    },
+}  # fmt: skip
+
+BROKEN: list[tuple[str, ApiError]] = [
+    ("tried again", InternalError("etcd leader changed")),
+    ("refused", Forbidden("quota")),
+]
+
+
+@pytest.mark.parametrize("row", BROKEN, ids=[row[0] for row in BROKEN])
+def test_a_sync_that_is_retried_does_not_block_its_fix(
+    staged: MakeStage, row: tuple[str, ApiError]
+) -> None:
+    """4"""
+    stage = staged()
+
+    def broken(request: ApiRequest) -> ApiError | None:
+        bad = "broken" in str(request.body) and "dryRun" not in request.params
+        return row[1] if bad and request.verb == "patch" else None
+
+    async def script() -> None:
+        stage.wire.refuse = broken
+        async with stage.running():
+            await stage.push(config_map("a", mode="broken"), web())
+            await stage.rest(300)  # retries have long pauses by now
+            assert stage.state != "Done"
+            fix = await stage.push(config_map("a", mode="good"), web())
+            await stage.rest(10)
+            assert stage.get("ConfigMap", "a")["data"] == {"mode": "good"}
+            await stage.rest(20)
+            assert stage.state == "Done"
+            assert stage.record.applied is not None
+            assert stage.record.applied.id == fix
+
+    stage.play(script)
+
+
+def test_a_commit_with_a_wait_that_never_ends_does_not_block_its_fix(staged: MakeStage) -> None:
+    """4"""
+    stage = staged()
+    later = config_map("z", {"gitkruise.io/wave": "1"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:bad"), later)
+            await stage.rest(120)
+            assert stage.state != "Done"
+            await stage.push(web("app:v2"), later)
+            await stage.rest(60)
+            assert (stage.state, stage.images()) == ("Done", ["app:v2"] * 4)
+
+    stage.play(script)
+
+
+MONOREPO = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {{name: src, namespace: shop}}
+spec: {{url: {url}, ref: {{branch: main}}}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {{name: a, namespace: shop}}
+spec: {{sourceRef: {{name: src}}, path: a}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {{name: b, namespace: shop}}
+spec: {{sourceRef: {{name: src}}, path: b}}
+"""
+
+
+def test_in_a_monorepo_each_unit_names_the_commit_that_changed_it_and_only_that_one_works(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    """6 and 7"""
+    stage = staged()
+    file = tmp_path / "gitkruise.yaml"
+    file.write_text(MONOREPO.format(url=stage.origin.bare))
+    options = RunOptions(
+        config=load_config(file), cluster="test", state_dir=tmp_path / "state", identity="one"
+    )
+
+    def commit(name: str, value: str) -> str:
+        made: str = stage.origin.commit({f"{name}/x.yaml": documents(config_map(name, v=value))})
+        return made
+
+    async def script() -> None:
+        commit("a", "1")
+        first = commit("b", "1")
+        async with controller(options, stage.wire, stage.clock) as running:
+            await stage.rest(20)
+            stage.wire.requests.clear()
+            second = commit("a", "2")
+            await stage.rest(20)
+            assert [w for w in stage.wire.writes() if not w.endswith("-workloads")] == ["patch a"]
+            causal = {name: r.record.causal for name, r in running.reporters.items()}
+            assert {name: c.id for name, c in causal.items() if c} == {
+                "shop/a": second,
+                "shop/b": first,
+            }
+
+    stage.play(script)
+
+
+def test_what_the_server_fills_in_is_never_out_of_sync(staged: MakeStage) -> None:
+    """10"""
+    stage = staged()
+    bare = web()
+    del bare["spec"]["updateStrategy"]  # OpenKruise's webhook fills in all of it
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SERVICE, DEPLOYMENT, bare)
+            await stage.rest(60)
+            assert (stage.state, stage.record.drift) == ("Done", ())
+            stage.wire.requests.clear()
+            await stage.rest(1_800)
+            assert (stage.state, stage.record.drift) == ("Done", ())
+            assert stage.wire.writes() == []
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(120)
+            assert stage.wire.writes() == []
+
+    stage.play(script)
+
+
+def test_an_emergency_change_is_not_forgotten_in_suspension(staged: MakeStage) -> None:
+    """19"""
+    until = START + timedelta(hours=1)
+    asked: dict[str, Any] = {"by": "dana", "reason": "fire", "until": format_time(until)}
+    stage = staged()
+    good, changed = config_map("a", mode="git"), config_map("a", mode="by hand")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(good)
+            await stage.rest()
+        raw = {"sourceRef": {"name": "src"}, "suspend": asked}
+        stage.spec = msgspec.convert(raw, UnitSpec)
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(5)
+            stage.meddle(changed)
+            await stage.rest(1_800)
+            assert stage.get("ConfigMap", "a")["data"] == {"mode": "by hand"}
+            told = f"suspended by dana until {format_time(until)} (fire): "
+            assert stage.record.message.startswith(told)
+            await stage.rest(1_800)
+            assert stage.get("ConfigMap", "a")["data"] == {"mode": "git"}
+            assert not stage.record.message.startswith("suspended")
+
+    stage.play(script)
