@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding
 from gitkruise.gitops import order
+from gitkruise.gitops.expressions import BadExpression, compiled, own_health
 from gitkruise.gitops.own_rules import SERVER_FIELDS, name_problems
 from gitkruise.model.change import Change, ChangeKind, Desired
 from gitkruise.model.document import Document
@@ -15,7 +16,7 @@ from gitkruise.model.report import Veiled
 from gitkruise.planner.sync import dependencies
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.planner.sync.hooks import JOB, hook_of
-from gitkruise.planner.sync.marks import apply_word, digest_of
+from gitkruise.planner.sync.marks import apply_word, digest_of, health_words
 from gitkruise.planner.sync.secrecy import covered
 from gitkruise.planner.sync.stages import stage_of, wave_of
 from gitkruise.planner.sync.summary import shown
@@ -66,6 +67,7 @@ def desired_of(
         hook = ""
     if hook and GroupKind(group, obj["kind"]) != JOB:
         findings.append(order.no_hook(document, f"a {obj['kind']}"))
+    findings += _bad_health(document, clean)
     if findings:
         return None, findings
     if hook:  # a finished Job is the memory that it ran; it goes when it is to run again
@@ -123,6 +125,15 @@ def _scope(document: Document, kind: Kind | None) -> Iterator[Finding]:
             places=(document.place(("metadata", "namespace"), key=True),),
             notes=(("next", "take metadata.namespace out"),),
         )
+
+
+def _bad_health(document: Document, obj: Obj) -> Iterator[Finding]:
+    words = health_words(obj)
+    try:
+        if words:
+            compiled(words)
+    except BadExpression as error:
+        yield own_health(document, str(error))
 
 
 def _bad_wave(document: Document) -> Finding:

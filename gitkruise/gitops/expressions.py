@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from gitkruise.errors import Finding
+from gitkruise.model.document import Document
+from gitkruise.planner.sync.marks import HEALTH
+
 if TYPE_CHECKING:
     import cel
 
@@ -54,6 +58,19 @@ def holds(text: str, variables: Mapping[str, Any]) -> bool:
     if not isinstance(answer, bool):
         raise BadExpression(f"it answers {answer!r}, and not true or false"[:200])
     return answer
+
+
+def own_health(document: Document, why: str) -> Finding:
+    """The finding for an object that does not say well when it is well."""
+    return Finding(
+        code="GK2017",
+        message=f"{HEALTH} of {document.obj['kind']} {document.obj['metadata']['name']}: {why}",
+        places=(document.place(("metadata", "annotations", HEALTH)),),
+        notes=(
+            ("why", "it is Ignore, or an expression in CEL that is true when the object is well"),
+            ("next", "such as: status.phase == 'Up'"),
+        ),
+    )
 
 
 def _first_line(text: str) -> str:

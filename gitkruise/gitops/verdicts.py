@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import Finding
-from gitkruise.gitops.expressions import BadExpression, holds
+from gitkruise.gitops.expressions import BadExpression, holds, own_health
 from gitkruise.gitops.observe import READY, Observation
 from gitkruise.gitops.waits import WORDS, bad_expression
 from gitkruise.model.change import Desired, DesiredSet, Live
 from gitkruise.model.config import HealthExpr, Unit, duration
 from gitkruise.model.states import State
 from gitkruise.planner.sync.hooks import Run, plan_mark, run_of
-from gitkruise.planner.sync.marks import health_ignored, untouched
+from gitkruise.planner.sync.marks import health_ignored, health_words, untouched
 from gitkruise.wire.names import Obj, ObjectKey
 
 _STATES: Final[Mapping[str, State]] = {
@@ -26,6 +26,8 @@ _STATES: Final[Mapping[str, State]] = {
 }
 _ON_ITS_WAY: Final = frozenset({State.ROLLING, State.WAITING})
 Judgement = tuple[State, str]
+Told = tuple[Judgement, Finding | None]
+_NAMES: Final[Mapping[str, Obj]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
 
 
 class Verdicts:
@@ -107,22 +109,24 @@ class Verdicts:
             return State.ROLLING
         return state
 
-    def _own_words(self, d: Desired, obj: Obj) -> tuple[Judgement, Finding | None] | None:
+    def _own_words(self, d: Desired, obj: Obj) -> Told | None:
         """What the unit itself says of an object; None when it leaves that to us."""
         if health_ignored(d.obj):
             return (State.DONE, ""), None
         known = self._judged.get(d.key)
         if known is not None and known[0] is obj:
             return known[1:]
-        for index, rule in self._rules:
-            if _concerns(rule, d):
-                told = self._by_rule(index, rule, obj)
-                self._judged[d.key] = (obj, *told)
-                return told
-        return None
+        told = _by_itself(d, obj) or self._by_rules(d, obj)
+        if told is not None:
+            self._judged[d.key] = (obj, *told)
+        return told
 
-    def _by_rule(self, index: int, rule: HealthExpr, obj: Obj) -> tuple[Judgement, Finding | None]:
-        variables = {"metadata": {}, "spec": {}, "status": {}, "data": {}, **obj}
+    def _by_rules(self, d: Desired, obj: Obj) -> Told | None:
+        found = next(((i, rule) for i, rule in self._rules if _concerns(rule, d)), None)
+        return self._by_rule(*found, obj) if found is not None else None
+
+    def _by_rule(self, index: int, rule: HealthExpr, obj: Obj) -> Told:
+        variables = {**_NAMES, **obj}
         for attribute, word in WORDS.items():
             text = getattr(rule, attribute)
             try:
@@ -134,6 +138,20 @@ class Verdicts:
                 finding = bad_expression(self._unit, path, str(error))
                 return (State.REJECTED, f"{finding.code}: {finding.message}"), finding
         return (State.ROLLING, f"not yet true: {rule.current}"), None
+
+
+def _by_itself(d: Desired, obj: Obj) -> Told | None:
+    """What the object's own annotation says; None when it says nothing."""
+    words = health_words(d.obj)
+    if not words:
+        return None
+    try:
+        if holds(words, {**_NAMES, **obj}):
+            return (State.DONE, ""), None
+    except BadExpression as error:
+        finding = own_health(d.document, str(error))
+        return (State.REJECTED, f"{finding.code}: {finding.message}"), finding
+    return (State.ROLLING, f"not yet true: {words}"), None
 
 
 def hook_judgement(found: Live | None, mark: str, label: str) -> Judgement:

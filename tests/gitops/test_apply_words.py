@@ -29,6 +29,7 @@ ROWS: list[tuple[str, str, bool, str | None, str]] = [
     (OURS, "IfNotPresent", False, "git", "git"),
     (OURS, "Ignore", True, "hand", "hand"),
     (FLUX, "Ignore", False, None, ""),
+    ("argocd.argoproj.io/hook", "Skip", True, "hand", "hand"),
 ]
 
 

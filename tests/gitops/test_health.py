@@ -136,6 +136,39 @@ def test_nobody_waits_for_what_says_so(staged: MakeStage, notes: dict[str, str])
     stage.play(script)
 
 
+def test_an_object_may_say_itself_when_it_is_well(staged: MakeStage) -> None:
+    stage = staged(health={"exprs": [RULE]})  # its own word comes first
+    own = database({"gitkruise.io/health": "status.phase == 'Warm' || status.phase > 1"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(own, CRD, LATER)
+            await stage.rest(5)
+            becomes(stage, "Up")
+            await stage.rest(5)
+            assert (stage.state, stage.record.findings[0].code) == ("Rejected", "GK2017")
+            assert stage.record.findings[0].places[0].file == "app.yaml"
+            becomes(stage, "Warm")
+            await stage.rest(5)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.get("ConfigMap", "later") is not None
+
+    stage.play(script)
+
+
+def test_a_word_on_health_that_cannot_be_read_is_refused_with_its_line(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(config_map("a", {"gitkruise.io/health": "status. =="}, x="1"))
+            await stage.rest(5)
+            (finding,) = [f for f in stage.record.findings if f.code == "GK2017"]
+            assert (stage.state, finding.places[0].line) == ("Rejected", 6)
+
+    stage.play(script)
+
+
 def test_what_is_not_ready_in_time_is_stuck_until_it_is_ready(staged: MakeStage) -> None:
     stage = staged(health={"exprs": [RULE], "timeout": "2m"})
 

@@ -20,6 +20,7 @@ _WORDS: Final[Mapping[tuple[str, str], str]] = {
     (HOOK, PRE): PRE,
     (HOOK, POST): POST,
     (HOOK, FAILURE): FAILURE,
+    (ARGO_HOOK, "Skip"): "",  # it is left alone: marks.untouched
     (ARGO_HOOK, "PreSync"): PRE,
     (ARGO_HOOK, "Sync"): "",
     (ARGO_HOOK, "PostSync"): POST,

@@ -21,6 +21,8 @@ PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
 APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a deletion
 OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN})
 
+HEALTH: Final = "gitkruise.io/health"  # Ignore, or when the object is well, in CEL
+
 MANAGER: Final = "gitkruise"
 STATUS_MANAGER: Final = "gitkruise-status"
 
@@ -37,13 +39,14 @@ _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "kustomize.toolkit.fluxcd.io/reconcile": ("disabled", "Disabled"),
     "argocd.argoproj.io/skip-reconcile": ("true",),
     "configmanagement.gke.io/managed": ("disabled",),
+    "argocd.argoproj.io/hook": ("Skip",),
 }
 _REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
     "gitkruise.io/replace": ("Enabled",),
     "kustomize.toolkit.fluxcd.io/force": ("Enabled", "enabled"),
 }
 _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
-    "gitkruise.io/health": ("Ignore",),
+    HEALTH: ("Ignore",),
     "argocd.argoproj.io/ignore-healthcheck": ("true",),
 }
 APPLY_WORDS: Final = ("gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa")
@@ -106,6 +109,12 @@ def health_ignored(obj: Obj) -> bool:
     """Whether nobody is to wait for this object to be well."""
     notes = obj["metadata"].get("annotations")
     return bool(notes) and any(notes.get(n) in values for n, values in _HEALTH_IGNORED.items())
+
+
+def health_words(obj: Obj) -> str:
+    """When the object is well, in its author's CEL; "" when it does not say."""
+    text = annotation(obj, HEALTH)
+    return "" if text in _HEALTH_IGNORED[HEALTH] else text
 
 
 def replace_asked(obj: Obj) -> bool:
