@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from gitkruise.gitops.receiver import Listen, open_receivers
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import departed, resumed
 from gitkruise.gitops.source import SourceFollower, Terms
-from gitkruise.gitops.sources import open_sources, trust_sources
+from gitkruise.gitops.sources import Renewal, open_sources, trust_sources
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.target import ref_of
 from gitkruise.gitops.trust import Trusted
@@ -128,8 +129,11 @@ async def _assemble(
     await live.discover()
     wishes: set[str] = {unit.spec.workloads.engine for unit in config.units.values()}
     engine = await choose_engine(transport, wishes or {OWN}, clock.now())
-    repositories = await open_sources(config.sources, options.state_dir, transport, stack)
-    trusts = await trust_sources(config.sources, repositories, options.state_dir, transport, clock)
+    renewal = Renewal(transport)
+    repositories = await open_sources(config.sources, options.state_dir, transport, stack, renewal)
+    trusts = await trust_sources(
+        config.sources, repositories, options.state_dir, transport, clock, renewal
+    )
     outboxes, branches = _outboxes(options, repositories, clock)
     around = Surroundings(
         live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
@@ -163,13 +167,14 @@ async def _assemble(
             units,
             trusts[name],
             Memory(options.state_dir, source, options.cluster),
+            partial(renewal.signers, name, source),
         )
         for name, source in config.sources.items()
     }
     return Running(
         live=live,
         units=units,
-        pollings=_pollings(followers, clock),
+        pollings=_pollings(followers, clock, renewal),
         outboxes=outboxes,
         reporters=reporters,
         engine=engine,
@@ -248,6 +253,7 @@ def _follower(
     units: Mapping[str, UnitSync],
     trusted: Trusted,
     memory: Memory,
+    renew: Callable[[], Awaitable[None]],
 ) -> SourceFollower:
     name = f"{source.namespace}/{source.name}"
     mine = [u for u in units.values() if resolve(u.unit.spec.source_ref, u.unit.namespace) == name]
@@ -266,16 +272,22 @@ def _follower(
         on_commit=on_commit,
         on_problem=on_problem,
         live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
-        terms=Terms(trusted, tuple(unit.unit.spec.path for unit in mine), memory),
+        terms=Terms(trusted, tuple(unit.unit.spec.path for unit in mine), memory, renew),
     )
 
 
-def _pollings(followers: Mapping[str, SourceFollower], clock: Clock) -> dict[str, Polling]:
+def _pollings(
+    followers: Mapping[str, SourceFollower], clock: Clock, renewal: Renewal
+) -> dict[str, Polling]:
     """One for each repository, under the name of each of its sources."""
-    shared: dict[Repository, list[SourceFollower]] = {}
-    for follower in followers.values():
-        shared.setdefault(follower.repository, []).append(follower)
-    made = {repository: Polling(repository, mine, clock) for repository, mine in shared.items()}
+    shared: dict[Repository, dict[str, SourceFollower]] = {}
+    for name, follower in followers.items():
+        shared.setdefault(follower.repository, {})[name] = follower
+    made: dict[Repository, Polling] = {}
+    for repository, mine in shared.items():
+        first, follower = next(iter(mine.items()))
+        renew = partial(renewal.credentials, first, follower.source)
+        made[repository] = Polling(repository, list(mine.values()), clock, renew)
     return {name: made[follower.repository] for name, follower in followers.items()}
 
 

@@ -42,16 +42,27 @@ class Announced:
     head: str = ""
 
 
+class Keyring:
+    """Credentials that may be others the next time git is started: they rotate while in use."""
+
+    def __init__(self, now: Credentials) -> None:
+        self.now = now
+
+
+def keyring_of(given: Credentials | Keyring | None) -> Keyring:
+    return given if isinstance(given, Keyring) else Keyring(given or Credentials())
+
+
 class RemoteEnd:
     """One remote as git speaks to it, one conversation at a time. Raises SourceFailed GK31xx."""
 
     def __init__(
-        self, remote: Remote, git_dir: Path, launch: Launch, credentials: Credentials,
+        self, remote: Remote, git_dir: Path, launch: Launch, keyring: Keyring,
         timeout_s: float,
     ) -> None:  # fmt: skip
         self.url = hide_password(remote.url)
         self._remote, self._git_dir, self._launch = remote, git_dir, launch
-        self._credentials, self._timeout_s = credentials, timeout_s
+        self._keyring, self._timeout_s = keyring, timeout_s
         self._failures = 0  # in a row
         self._lock = threading.Lock()
 
@@ -101,7 +112,7 @@ class RemoteEnd:
     ) -> Result:
         """Run a command that speaks to the remote; `judge` may know a failure better."""
         options = [word for line in settings for word in ("-c", line)]
-        with self._lock, private_environment(self._credentials) as env:
+        with self._lock, private_environment(self._keyring.now) as env:
             command = git_command(
                 self._git_dir,
                 [*options, *words],

@@ -33,7 +33,7 @@ from gitkruise.git.refs import (
     is_ref,
     parse_url,
 )
-from gitkruise.git.remote import HEAD, TAGS, Announced, RefState, RemoteEnd
+from gitkruise.git.remote import HEAD, TAGS, Announced, Keyring, RefState, RemoteEnd, keyring_of
 from gitkruise.git.tree import TreeEntry, clean_path
 from gitkruise.git.trouble import RefMoved, push_refused, ref_missing
 from gitkruise.model.document import Commit
@@ -51,7 +51,7 @@ class Repository:
     """
 
     def __init__(
-        self, remote: Remote, git_dir: Path, *, credentials: Credentials, timeout_s: float
+        self, remote: Remote, git_dir: Path, *, credentials: Keyring, timeout_s: float
     ) -> None:
         self.url = hide_password(remote.url)
         self.git_dir = git_dir
@@ -69,7 +69,7 @@ class Repository:
         url: str,
         *,
         mirrors: Path | None = None,
-        credentials: Credentials | None = None,
+        credentials: Credentials | Keyring | None = None,
         protocols: Collection[str] = PROTOCOLS,
         timeout_s: float = 60.0,
     ) -> Repository:
@@ -77,11 +77,11 @@ class Repository:
         remote = parse_url(url, protocols=protocols)
         launch = _launch(remote)
         check_git_version(launch)
-        secrets = credentials or Credentials()
+        secrets = keyring_of(credentials)
         if remote.path is not None:
             git_dir = local_git_dir(remote.path, url)
         else:
-            if remote.protocol == "ssh" and not secrets.known_hosts:
+            if remote.protocol == "ssh" and not secrets.now.known_hosts:
                 raise no_known_hosts(hide_password(url))
             assert mirrors is not None, "a remote repository needs a place for its mirror"
             git_dir = mirrors / hashlib.sha256(url.encode()).hexdigest()[:20]

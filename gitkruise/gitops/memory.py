@@ -31,7 +31,7 @@ class Memory:
     def __init__(self, state_dir: Path, source: GitSource, cluster: str) -> None:
         parts = (cluster, source.namespace, source.name, source.spec.url, ref_of(source))
         name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
-        self._file = state_dir / "seen" / f"{name}.txt"
+        self._file = state_dir / "stood-on" / f"{name}.txt"
         self._kept: frozenset[str] | None = None
 
     def recall(self) -> frozenset[str]:

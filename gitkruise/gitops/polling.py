@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Final
@@ -29,10 +29,15 @@ class Polling:
     """
 
     def __init__(
-        self, repository: Repository, followers: Sequence[SourceFollower], clock: Clock
+        self,
+        repository: Repository,
+        followers: Sequence[SourceFollower],
+        clock: Clock,
+        renew: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._repository, self._followers, self._clock = repository, followers, clock
         self._interval = min(duration(f.source.spec.interval) for f in followers)
+        self._renew = renew
         self._failures = 0  # in a row
         self._look = asyncio.Event()
 
@@ -50,7 +55,9 @@ class Polling:
         self._look.set()
 
     async def check(self) -> None:
-        """Look once, and let every source know."""
+        """Look once, and let every source know; after a failure with credentials read anew."""
+        if self._failures and self._renew is not None:
+            await self._renew()
         sources = [follower.source for follower in self._followers]
         found: Sequence[Target | Reported]
         try:

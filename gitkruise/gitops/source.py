@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,6 +30,7 @@ class Terms:
     trusted: Trusted = anything
     paths: tuple[str, ...] = ()
     memory: Memory | None = None
+    renew: Callable[[], Awaitable[None]] | None = None  # what `trusted` judges by
 
 
 NO_TERMS: Final = Terms()
@@ -72,13 +73,21 @@ class SourceFollower:
             await asyncio.to_thread(self._terms.memory.keep, self._live())
         if isinstance(found, Target):
             new = found.commit != self._told
-            problem = await asyncio.to_thread(self._judge, found) if new else None
+            problem = await self._new_problem(found) if new else None
             self._tell(problem)
             if problem is None and new:
                 self._told = found.commit
                 self._on_commit(found.commit)
         else:
             self._tell(found.findings[0])
+
+    async def _new_problem(self, found: Target) -> Finding | None:
+        try:
+            if self._terms.renew is not None:
+                await self._terms.renew()
+        except Reported as error:
+            return error.findings[0]
+        return await asyncio.to_thread(self._judge, found)
 
     def _judge(self, target: Target) -> Finding | None:
         """Why a tip is not handed on. Blocking."""

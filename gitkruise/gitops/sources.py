@@ -6,13 +6,15 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import ApiError, Finding, SourceFailed, UsageProblem
 from gitkruise.git.process import Credentials
+from gitkruise.git.remote import Keyring
 from gitkruise.git.repo import Repository
 from gitkruise.git.signatures import Signers
 from gitkruise.gitops.trust import FirstSeen, Trust, Trusted, anything
@@ -21,31 +23,92 @@ from gitkruise.kube.transport import Transport
 from gitkruise.model.config import GitSource, Reference, duration, resolve_reference
 from gitkruise.wire.request import ApiRequest, ResourceRef
 
+log = logging.getLogger(__name__)
 _SECRETS: Final = ResourceRef("", "v1", "secrets")
 
 
+class Renewal:
+    """Secrets of sources that are read again while they are in use, for they rotate."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._keyrings: dict[str, Keyring] = {}
+        self._trusts: dict[str, Trust] = {}
+
+    def hold(self, name: str, held: Keyring | Trust) -> None:
+        """What a source uses from its Secrets."""
+        if isinstance(held, Keyring):
+            self._keyrings[name] = held
+        else:
+            self._trusts[name] = held
+
+    async def credentials(self, name: str, source: GitSource) -> None:
+        """Read the Secret for git again; while it cannot be read the old one is used on."""
+        keyring = self._keyrings.get(name)
+        if keyring is None or source.spec.secret_ref is None:
+            return
+        try:
+            keyring.now = await _credentials(source, self._transport)
+        except (ApiError, UsageProblem) as error:
+            log.warning("the credentials of source %s are not read again: %s", name, error)
+
+    async def signers(self, name: str, source: GitSource) -> None:
+        """Read the keys to trust again. While they cannot be read nobody is trusted.
+
+        Raises SourceFailed GK3306.
+        """
+        trust, rules = self._trusts.get(name), source.spec.verify
+        if trust is None or rules is None or rules.secret_ref is None:
+            return
+        try:
+            data, where = await read_secret(rules.secret_ref, source.namespace, self._transport)
+            trust.renew(Signers.from_secret(data, where))
+        except (ApiError, UsageProblem) as error:
+            raise SourceFailed(_nobody(name, error)) from error
+
+
+def _nobody(name: str, error: Exception) -> Finding:
+    return Finding(
+        code="GK3306",
+        message=f"the keys that source {name} trusts cannot be read: {error}",
+        notes=(
+            ("unchanged", "what is live; no new commit is read while nobody is trusted"),
+            ("next", "mend the Secret that spec.verify names; it is read again with every look"),
+        ),
+    )
+
+
 async def open_sources(
-    sources: Mapping[str, GitSource], state_dir: Path, transport: Transport, stack: AsyncExitStack
+    sources: Mapping[str, GitSource],
+    state_dir: Path,
+    transport: Transport,
+    stack: AsyncExitStack,
+    renewal: Renewal | None = None,
 ) -> dict[str, Repository]:
     """The repository of each source; those with the same URL and credentials are one.
 
-    `stack` closes them. Raises UsageProblem, SourceFailed, or ApiError for a missing Secret.
+    `renewal` holds what may be renewed. `stack` closes them. Raises UsageProblem, SourceFailed, or
+    ApiError for a missing Secret.
     """
     opened: dict[tuple[str, Credentials], Repository] = {}
     found: dict[str, Repository] = {}
+    keyrings: dict[tuple[str, Credentials], Keyring] = {}
     for name, source in sources.items():
         credentials = await _credentials(source, transport)
         key = (source.spec.url, credentials)
         if key not in opened:
+            keyrings[key] = Keyring(credentials)
             opened[key] = await asyncio.to_thread(
                 Repository.open,
                 source.spec.url,
                 mirrors=_mirrors(state_dir, source),
-                credentials=credentials,
+                credentials=keyrings[key],
                 timeout_s=_patience(sources, source.spec.url),
             )
             stack.callback(opened[key].close)
         found[name] = opened[key]
+        if renewal is not None:
+            renewal.hold(name, keyrings[key])
     return found
 
 
@@ -103,6 +166,7 @@ async def trust_sources(
     state_dir: Path,
     transport: Transport,
     clock: Clock,
+    renewal: Renewal | None = None,
 ) -> dict[str, Trusted]:
     """What each source says of a commit and the ref that leads to it, by its `verify`."""
     found: dict[str, Trusted] = {}
@@ -114,5 +178,8 @@ async def trust_sources(
         data, where = await read_secret(rules.secret_ref, source.namespace, transport)
         signers = Signers.from_secret(data, where)
         seen = FirstSeen(state_dir / "seen" / name.replace("/", "."), clock.now)
-        found[name] = Trust(repositories[name], rules, signers, seen).check
+        trust = Trust(repositories[name], rules, signers, seen)
+        found[name] = trust.check
+        if renewal is not None:
+            renewal.hold(name, trust)
     return found

@@ -75,6 +75,13 @@ class Trust:
         self._trusted: dict[str, None] = {}  # commits that passed in this process, oldest first
         self._lock = threading.Lock()
 
+    def renew(self, signers: Signers) -> None:
+        """From now on these are the keys to trust; what passed before is still what was read."""
+        with self._lock:
+            if signers != self._signers:
+                self._signers = signers
+                self._verdicts.clear()
+
     def check(self, commit: str, ref: str = "") -> Finding | None:
         """Why `commit` may not be read; None when it may. `ref` is what leads to it, if known.
 
@@ -153,7 +160,7 @@ class Trust:
 
 
 _NEXT: Final = {
-    "GK3301": "if this key is right, add it to the Secret {secret} and start again",
+    "GK3301": "if this key is right, add it to the Secret {secret}, which is read again",
     "GK3302": "sign it: git commit --amend --no-edit -S, or git tag -s, and push again",
     "GK3303": "find out who changed it; sign it anew if that was right",
     "GK3304": "sign it anew with a key that is in force, and push again",

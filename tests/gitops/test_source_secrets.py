@@ -19,10 +19,12 @@ from gitkruise.gitops.sources import open_sources, trust_sources
 from gitkruise.model.config import Config
 from gitkruise.model.record import UnitRecord
 from tests.conftest import need
-from tests.git.repos import run_git
+from tests.git.repos import run_git, serve
 from tests.git.signing import sign, ssh_key
+from tests.git.tls import context, issue
 from tests.gitops.stage import MakeStage, Stage, config_map, documents
 
+BASIC = "Basic " + base64.b64encode(b"dana:canary-pass").decode()
 HEAD = "apiVersion: gitkruise.io/v1alpha1\n"
 
 
@@ -194,5 +196,89 @@ def test_a_program_follows_a_range_and_takes_only_what_is_signed(
             assert [f.code for f in news.records["shop/web"].findings] == ["GK3302"]
             release("1.2.0", "-s", "-m", "x")
             assert await look(running) == ("Done", "1.2.0")
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_credentials_rotate_while_they_are_in_use(staged: MakeStage, tmp_path: Path) -> None:
+    stage, news = staged(), News()
+    authority = issue("authority")
+    tls = context(tmp_path, issue("server", authority))
+    stage.origin.commit({"app.yaml": documents(config_map("settings", version="1"))}, "first")
+
+    def changed(password: str) -> None:
+        put_secret(stage, "git", ca__crt=authority.certificate, username="dana", password=password)
+
+    async def script() -> None:
+        changed("forgotten")
+        with serve(tmp_path, BASIC, tls=tls) as base:
+            ref = {"secretRef": {"name": "git"}}
+            config = configured(
+                tmp_path, source("src", url=f"{base}/origin.git", **ref), unit("web", "src")
+            )
+            options = RunOptions(
+                config=config, cluster="test", state_dir=tmp_path / "state", identity="me",
+                listeners=(news,),
+            )  # fmt: skip
+            async with controller(options, stage.wire, stage.clock) as running:
+                await running.pollings["shop/src"].check()
+                await stage.rest(5)
+                assert [f.code for f in news.records["shop/web"].findings] == ["GK3102"]
+                changed("canary-pass")
+                await running.pollings["shop/src"].check()
+                await stage.rest(30)
+                assert str(news.records["shop/web"].state) == "Done"
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_keys_to_trust_rotate_and_nobody_is_trusted_without_any(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    need(
+        "ssh-keygen", present=bool(shutil.which("ssh-keygen")), how="apt-get install openssh-client"
+    )
+    stage, news = staged(), News()
+    bo, ada = ssh_key(tmp_path, "bo"), ssh_key(tmp_path, "ada")
+    verify = {"mode": "head", "secretRef": {"name": "keys"}}
+    url = str(stage.origin.bare)
+    config = configured(tmp_path, source("src", url=url, verify=verify), unit("web", "src"))
+
+    def push(version: str, who: str) -> None:
+        text = documents(config_map("settings", version=version))
+        (stage.origin.work / "app.yaml").write_text(text)
+        run_git(stage.origin.work, "add", "app.yaml")
+        sign(stage.origin, "commit", "-q", "-S", "-m", version, ssh=tmp_path / who)
+        run_git(stage.origin.work, "push", "--quiet", "origin", "HEAD:main")
+
+    async def look(running: Running) -> tuple[str, list[str]]:
+        await running.pollings["shop/src"].check()
+        await stage.rest(30)
+        codes = [f.code for f in news.records["shop/web"].findings]
+        return stage.get("ConfigMap", "settings")["data"]["version"], codes
+
+    async def script() -> None:
+        put_secret(stage, "keys", bo__sshpub=bo)
+        options = RunOptions(
+            config=config, cluster="test", state_dir=tmp_path / "state", identity="me",
+            listeners=(news,),
+        )  # fmt: skip
+        push("1", "bo")
+        async with controller(options, stage.wire, stage.clock) as running:
+            assert await look(running) == ("1", [])
+            push("2", "ada")
+            assert await look(running) == ("1", ["GK3301"])
+            put_secret(stage, "keys", bo__sshpub=bo, ada__sshpub=ada)
+            assert await look(running) == ("2", [])
+            put_secret(stage, "keys", ada__sshpub=ada)
+            push("3", "bo")
+            assert await look(running) == ("2", ["GK3301"])
+            put_secret(stage, "keys")
+            push("4", "ada")
+            assert await look(running) == ("2", ["GK3306"])
+            put_secret(stage, "keys", ada__sshpub=ada)
+            assert await look(running) == ("4", [])
 
     stage.play(script)
