@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gitkruise.errors import ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
+from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.autoscaling import Autoscaled
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
@@ -26,8 +26,9 @@ from gitkruise.wire.request import ApiRequest
 
 log = logging.getLogger(__name__)
 PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything is decided
+AGAIN_S: Final = 30.0  # before asking what is served, while something cannot be followed
 # Served under several names or never applied: scanning them for our label finds nothing new.
-_NOT_OURS: Final = frozenset(
+NOT_OURS: Final = frozenset(
     {GroupKind("", "Event"), GroupKind("events.k8s.io", "Event"), POD, REVISION,
      GroupKind("", "Endpoints"), GroupKind("discovery.k8s.io", "EndpointSlice"),
      GroupKind("coordination.k8s.io", "Lease"), GroupKind("", "Node")}
@@ -58,9 +59,20 @@ class LiveView:
     async def run(self) -> None:
         """Follow everything wanted, now and later; ends by cancellation."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._look_again())
             while True:
                 informer = await self._new.get()
                 tasks.create_task(informer.run())
+
+    async def _look_again(self) -> None:
+        """A kind that cannot be followed any more may have left the cluster with its definition."""
+        while True:
+            await self._clock.sleep(AGAIN_S)
+            if self.problem() is not None:
+                try:
+                    await self.discover()
+                except ApiError as error:
+                    log.info("what the cluster serves is not known: %s", error)
 
     def want(self, kinds: Mapping[GroupKind, str]) -> list[Informer]:
         """Follow labelled objects of `kinds`, each in the version git speaks ("": as stored).
@@ -123,8 +135,12 @@ class LiveView:
                 raise ClusterFailed(_not_followed(informer)) from None
 
     def problem(self) -> Finding | None:
-        """Why something is not being followed at the moment."""
-        return next((_not_followed(i) for i in self._informers.values() if i.error), None)
+        """Why something that the cluster serves is not being followed at the moment."""
+        failing = (i for (kind, _), i in self._informers.items() if i.error and self._serves(kind))
+        return next((_not_followed(informer) for informer in failing), None)
+
+    def _serves(self, kind: GroupKind) -> bool:
+        return self.catalog.stored(kind) is not None
 
     def _follow(self, feed: Feed) -> Informer:
         place = (feed.group_kind, feed.namespace)
@@ -145,7 +161,7 @@ class LiveView:
         kinds = {
             k.group_kind: self.catalog.stored(k.group_kind)
             for k in self.catalog.kinds()
-            if "list" in k.verbs and k.group_kind not in _NOT_OURS
+            if "list" in k.verbs and k.group_kind not in NOT_OURS
         }
         for kind in kinds.values():
             if kind is not None:

@@ -13,6 +13,7 @@ from gitkruise.errors import ApiError, Finding, Retry
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.apply import delete
 from gitkruise.gitops.claims import Claims
+from gitkruise.gitops.holders import held_by_others
 from gitkruise.gitops.intake import Intake
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.standing import newest_applied
@@ -20,6 +21,7 @@ from gitkruise.kube.store import Store
 from gitkruise.model.change import DesiredSet, Live, PruneRules
 from gitkruise.model.config import Unit, duration, resolve_reference
 from gitkruise.model.document import Commit
+from gitkruise.planner.sync.marks import UNIT
 from gitkruise.planner.sync.prune import TRAILER, lingering
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.paths import get
@@ -157,10 +159,16 @@ async def delete_all(
 ) -> tuple[Finding, ...]:
     """Delete `keys` in order as they are seen; what the cluster refuses for good is told.
 
-    Raises ApiError when the cluster does not answer.
+    What holds objects that the unit did not make stays. Raises ApiError when the cluster does not
+    answer.
     """
     findings = []
     for key in keys:
+        label = get(seen[key].obj, "metadata", "labels", UNIT, default="")
+        held = await held_by_others(live, key, seen[key].obj, label)
+        if held is not None:
+            findings.append(held)
+            continue
         try:
             await delete(live.transport, key, seen[key].obj, live.catalog, propagation)
         except ApiError as error:
