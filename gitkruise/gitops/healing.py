@@ -8,20 +8,49 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from gitkruise.model.change import Change, Fight, Path
+from gitkruise.model.config import Drift, duration
 from gitkruise.wire.names import ObjectKey
 
-_FIRST: Final = timedelta(seconds=2)  # three times as long after each further one
-_LONGEST: Final = timedelta(minutes=5)
-_FORGOTTEN: Final = timedelta(minutes=10)  # after so long in peace a field starts anew
-_FIGHT: Final = 5  # corrections without such a peace: somebody means it; we try when it may be over
+_DOUBLINGS_MAX: Final = 10  # or whatever the factor is; the pause is at its longest by then
 
 Field: TypeAlias = tuple[ObjectKey, Path]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How soon a field is put back: `delay` after it moved, `base` after the first correction,
+    `factor` times as long after each further one, at most `longest`.
+
+    After `reset` in peace it starts anew. `fight` corrections without such a peace mean that
+    somebody insists; it is tried again when that may be over.
+    """
+
+    delay: timedelta = timedelta()
+    base: timedelta = timedelta(seconds=2)
+    factor: int = 3
+    longest: timedelta = timedelta(minutes=5)
+    reset: timedelta = timedelta(minutes=10)
+    fight: int = 5
+
+    @classmethod
+    def of(cls, drift: Drift) -> Pace:
+        backoff = drift.backoff
+        return cls(
+            delay=duration(drift.delay),
+            base=duration(backoff.base),
+            factor=backoff.factor,
+            longest=duration(backoff.max),
+            reset=duration(backoff.reset_after),
+            fight=drift.fight_threshold,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """Corrections of one field in a row. `calm` is since when it is as git wants it."""
+    """Corrections of one field in a row, none of them yet while it is only seen to differ since
+    `first`. `calm` is since when it is as git wants it."""
 
+    pace: Pace
     count: int
     first: datetime
     last: datetime
@@ -29,21 +58,26 @@ class _Past:
 
     @property
     def fight(self) -> bool:
-        return self.count >= _FIGHT
+        return self.count >= self.pace.fight
 
     @property
     def again(self) -> datetime:
-        pause: timedelta = min(_FIRST * 3 ** min(self.count - 1, 10), _LONGEST)
-        return self.last + (_FORGOTTEN if self.fight else pause)
+        pace = self.pace
+        if self.count == 0:
+            return self.first + pace.delay
+        steps = min(self.count - 1, _DOUBLINGS_MAX)
+        pause: timedelta = min(pace.base * pace.factor**steps, pace.longest)
+        return self.last + (pace.reset if self.fight else pause)
 
     def over(self, now: datetime) -> bool:
-        return self.calm is not None and now - self.calm >= _FORGOTTEN
+        return self.calm is not None and now - self.calm >= self.pace.reset
 
 
 class Healing:
     """When each field was corrected, so that two who disagree do not fill the wire."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: Pace = Pace()) -> None:
+        self._pace = pace
         self._past: dict[Field, _Past] = {}
 
     def corrected(self, changes: Iterable[Change], now: datetime) -> None:
@@ -51,14 +85,19 @@ class Healing:
         for field in _fields(changes):
             past = self._past.get(field)
             if past is None or past.over(now):
-                past = _Past(0, now, now)
+                past = _Past(self._pace, 0, now, now)
             self._past[field] = replace(past, count=past.count + 1, last=now, calm=None)
 
-    def look(self, drift: Iterable[Change], now: datetime) -> None:
-        """`drift` is all there is now: the rest is in peace."""
-        if not self._past:
-            return
+    def look(self, drift: Iterable[Change], now: datetime) -> bool:
+        """`drift` is all there is now: the rest is in peace.
+
+        Whether some of it is new and has to wait for its delay.
+        """
+        if not self._past and not self._pace.delay:
+            return False
         moved = set(_fields(drift))
+        fresh = {f for f in moved if self._is_new(f)} if self._pace.delay else set()
+        self._past |= {field: _Past(self._pace, 0, now, now) for field in fresh}
         for field, past in list(self._past.items()):
             if past.over(now):
                 del self._past[field]
@@ -66,6 +105,12 @@ class Healing:
                 self._past[field] = replace(past, calm=None)
             elif past.calm is None:
                 self._past[field] = replace(past, calm=now)
+        return bool(fresh)
+
+    def _is_new(self, field: Field) -> bool:
+        """Whether a field that differs was not seen to, or went back by itself meanwhile."""
+        past = self._past.get(field)
+        return past is None or (past.count == 0 and past.calm is not None)
 
     def resting(self, now: datetime) -> Mapping[ObjectKey, frozenset[Path]]:
         """What is not to be put back yet."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from gitkruise.errors import ApiError, Finding, Reported
 from gitkruise.gitops.apply import Applier, Sent, delete, left_by_tools
-from gitkruise.gitops.healing import Healing
+from gitkruise.gitops.healing import Healing, Pace
 from gitkruise.gitops.ignoring import ignore_rules
 from gitkruise.gitops.intake import Intake, Reader, with_unchanged
 from gitkruise.gitops.judge import Judge, Surroundings
@@ -52,7 +52,7 @@ class UnitSync:
         self._parked = ""  # a commit that waits until other units are ready
         self._wake = asyncio.Event()
         self._settled: dict[ObjectKey, frozenset[Path]] = {}
-        self._refusals, self._healing = Refusals(), Healing()
+        self._refusals, self._healing = Refusals(), Healing(Pace.of(unit.spec.drift))
         self._ignore = ignore_rules(unit.spec.drift)
         patience = duration(unit.spec.health.no_progress_timeout)
         self._observer = Observer(around.live.store, around.engine, patience)
@@ -242,12 +242,12 @@ class UnitSync:
         return bool(plan.asks) and await self.pruning.asked(commit, plan.asks)
 
     def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
-        plan = plan_sync(self._snapshot(desired, seen), self._around.live.catalog, self._memo)
-        now = self._around.clock.now()
-        self._healing.look(plan.drift, now)
+        catalog, now = self._around.live.catalog, self._around.clock.now()
+        plan = plan_sync(self._snapshot(desired, seen), catalog, self._memo)
+        if self._healing.look(plan.drift, now):
+            plan = plan_sync(self._snapshot(desired, seen), catalog, self._memo)
         again = self._healing.wake_at(plan.drift, now)
-        if again is not None:
-            self._times.append(again)
+        self._times += [again] if again else []
         return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=(), standing=())
 
     async def _act(self, plan: SyncPlan, seen: Observation) -> bool:

@@ -126,8 +126,18 @@ class DriftIgnore(_Strict, frozen=True):
     manager: str = ""
 
 
+class Backoff(_Strict, frozen=True):
+    base: str = "2s"
+    factor: int = 3
+    max: str = "5m"
+    reset_after: str = "10m"
+
+
 class Drift(_Strict, frozen=True):
     mode: Literal["correct", "detect", "off"] = "correct"
+    delay: str = "0s"
+    backoff: Backoff = Backoff()
+    fight_threshold: int = 5
     ignore: tuple[DriftIgnore, ...] = ()
 
 
@@ -265,6 +275,10 @@ DURATIONS: Final = {
     "Unit": (
         ("interval",),
         ("prune", "timeout"),
+        ("drift", "delay"),
+        ("drift", "backoff", "base"),
+        ("drift", "backoff", "max"),
+        ("drift", "backoff", "resetAfter"),
         ("health", "timeout"),
         ("health", "noProgressTimeout"),
     ),

@@ -126,6 +126,37 @@ def test_a_fight_over_one_field_ends_is_told_and_leaves_the_others_in_order(
     stage.play(script)
 
 
+def test_a_change_stands_for_the_delay_and_pauses_grow_as_asked(staged: MakeStage) -> None:
+    backoff = {"base": "10s", "factor": 2, "max": "15s", "resetAfter": "2m"}
+    stage = staged(drift={"delay": "20s", "backoff": backoff, "fightThreshold": 4})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+            await stage.rest(18)
+            assert data(stage)["mode"] == "slow"
+            await stage.rest(4)
+            assert data(stage)["mode"] == "fast"
+            await stage.rest(200)  # in peace
+            stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+            await stage.rest(10)
+            stage.meddle(config_map("settings", mode="fast"), manager="kubectl-edit")
+            await stage.rest(10)  # it went back by itself, and its delay begins anew
+            stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+            await stage.rest(18)
+            assert data(stage)["mode"] == "slow"
+            before = len(patches(stage))
+            for _ in range(100):
+                stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+                await stage.rest(1)
+            assert len(patches(stage)) - before == 4  # at 0, 10, 25 and 40 s; then it is a fight
+            assert "4 times since" in stage.record.findings[0].message
+
+    stage.play(script)
+
+
 def test_a_new_commit_ends_a_fight(staged: MakeStage) -> None:
     stage = staged()
 
