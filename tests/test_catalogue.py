@@ -58,7 +58,7 @@ PAINS: Final = {
     17: ("gitops/test_replacing.py", "test_another_mistake_beside_it_deletes_nothing"),
     18: ("gitops/test_prune.py",
          "test_an_object_moves_to_another_unit_by_one_commit_without_being_deleted"),
-    19: ("gitops/test_pains.py", "test_an_emergency_change_is_not_forgotten_in_suspension"),
+    19: ("gitops/test_pains.py", "test_one_object_rests_while_the_others_are_kept_in_order"),
     21: ("gitops/test_quiet.py", "test_counts_wait_for_company_and_a_broken_sink_stops_nothing"),
     22: ("gitops/test_ingredients.py",
          "test_encrypted_secrets_reach_the_cluster_and_nothing_else"),

@@ -16,7 +16,14 @@ from gitkruise.model.report import Veiled
 from gitkruise.planner.sync import dependencies
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.planner.sync.hooks import JOB, hook_of
-from gitkruise.planner.sync.marks import apply_word, digest_of, health_words
+from gitkruise.planner.sync.marks import (
+    HOLD,
+    annotation,
+    apply_word,
+    digest_of,
+    health_words,
+    hold_of,
+)
 from gitkruise.planner.sync.secrecy import covered
 from gitkruise.planner.sync.stages import stage_of, wave_of
 from gitkruise.planner.sync.summary import shown
@@ -67,7 +74,7 @@ def desired_of(
         hook = ""
     if hook and GroupKind(group, obj["kind"]) != JOB:
         findings.append(order.no_hook(document, f"a {obj['kind']}"))
-    findings += _bad_health(document, clean)
+    findings += [*_bad_health(document, clean), *_bad_hold(document, clean)]
     if findings:
         return None, findings
     if hook:  # a finished Job is the memory that it ran; it goes when it is to run again
@@ -134,6 +141,15 @@ def _bad_health(document: Document, obj: Obj) -> Iterator[Finding]:
             compiled(words)
     except BadExpression as error:
         yield own_health(document, str(error))
+
+
+def _bad_hold(document: Document, obj: Obj) -> Iterator[Finding]:
+    try:
+        hold_of(obj)
+    except ValueError:
+        place = document.place(("metadata", "annotations", HOLD))
+        what = f"{obj['kind']} {obj['metadata']['name']}"
+        yield order.no_hold(what, annotation(obj, HOLD), (place,))
 
 
 def _bad_wave(document: Document) -> Finding:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Place
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.planner.sync.dependencies import DEPENDS_ON, FORM, cycle, strangers, too_early
 from gitkruise.planner.sync.hooks import ARGO_HOOK, FAILURE, HOOK, POST, PRE
-from gitkruise.planner.sync.marks import APPLY_WORDS
+from gitkruise.planner.sync.marks import APPLY_WORDS, HOLD
 from gitkruise.wire.paths import get
+from gitkruise.wire.visible import shown
 
 
 def unreadable(document: Document, text: str) -> Finding:
@@ -96,3 +97,18 @@ def _annotation(document: Document) -> tuple[str, ...]:
     notes = get(document.obj, "metadata", "annotations", default={})
     name = next((n for n in DEPENDS_ON if n in notes), DEPENDS_ON[0])
     return ("metadata", "annotations", name)
+
+
+def no_hold(what: str, text: str, places: tuple[Place, ...] = ()) -> Finding:
+    """The finding for an annotation that asks for a rest without saying how long."""
+    return Finding(
+        code="GK2018",
+        message=f"{HOLD} of {what} does not begin with a time: {shown(text, 80)}",
+        places=places,
+        notes=(
+            ("why", "a rest that nobody ends would be forgotten"),
+            ("next", f'{HOLD}: "2026-11-21T20:00:00Z why"'),
+        ),
+        object=what,
+        severity="error" if places else "warning",
+    )

@@ -211,7 +211,6 @@ class UnitSync:
 
     def _snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
         spec, now = self.unit.spec, self._around.clock.now()
-        sized = self._around.live.autoscaled.targets()
         newest = self._pending or self._parked or self._looked
         return SyncSnapshot(
             desired=desired,
@@ -227,7 +226,8 @@ class UnitSync:
             resting=self._healing.resting(now),
             fought=self._healing.fought(now),
             finished=self._reporter.finished(self.intake),
-            autoscaled=sized,
+            autoscaled=self._around.live.autoscaled.targets(),
+            held=self._verdicts.held,
             replacing=frozenset(self._refusals.replacing),
             present=frozenset(self._refusals.present),
             claimed=self._around.claims.others(self.unit.id, self._watched),

@@ -10,13 +10,22 @@ from typing import Final
 from gitkruise.errors import Finding
 from gitkruise.gitops.expressions import BadExpression, holds, own_health
 from gitkruise.gitops.observe import READY, Observation
+from gitkruise.gitops.order import no_hold
 from gitkruise.gitops.waits import WORDS, bad_expression
 from gitkruise.model.change import Desired, DesiredSet, Live
 from gitkruise.model.config import HealthExpr, Unit, duration
 from gitkruise.model.states import State
 from gitkruise.planner.sync.hooks import Run, plan_mark, run_of
-from gitkruise.planner.sync.marks import health_ignored, health_words, untouched
+from gitkruise.planner.sync.marks import (
+    HOLD,
+    annotation,
+    health_ignored,
+    health_words,
+    hold_of,
+    untouched,
+)
 from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.times import format_time
 
 _STATES: Final[Mapping[str, State]] = {
     "inProgress": State.ROLLING,
@@ -40,6 +49,8 @@ class Verdicts:
         self._limit, self._limit_text = duration(spec.timeout), spec.timeout
         self._fail_fast = spec.fail_fast
         self._judged: dict[ObjectKey, tuple[Obj, Judgement, Finding | None]] = {}
+        self.held: frozenset[ObjectKey] = frozenset()  # left alone for a time
+        self._hold_ends: datetime | None = None  # the first of them
         self._asked: DesiredSet | None = None
         self._unready_since: datetime | None = None
 
@@ -76,6 +87,7 @@ class Verdicts:
                 (states[d.key], finding) = told
                 live[d.key] = _with(found, *states[d.key])
                 findings += [finding] if finding is not None else []
+        findings += self._holds(desired, live, states, now)
         late = self._late(desired, states, now)
         for d in desired.objects:
             state, why = states[d.key]
@@ -88,7 +100,36 @@ class Verdicts:
     def wake_at(self, now: datetime) -> datetime | None:
         """When the unit's time to become ready is over."""
         due = self._unready_since + self._limit if self._unready_since is not None else None
-        return due if due is not None and due > now else None
+        return min((t for t in (due, self._hold_ends) if t is not None and t > now), default=None)
+
+    def _holds(
+        self,
+        desired: DesiredSet,
+        live: Mapping[ObjectKey, Live],
+        states: dict[ObjectKey, Judgement],
+        now: datetime,
+    ) -> list[Finding]:
+        """Who asked in git or in the cluster that an object be left alone, and until when."""
+        asked = [(d.key, d.obj) for d in desired.objects if annotation(d.obj, HOLD)]
+        asked += [(key, found.obj) for key, found in live.items() if annotation(found.obj, HOLD)]
+        holds: dict[ObjectKey, tuple[datetime, str]] = {}
+        findings: list[Finding] = []
+        for key, obj in asked:
+            try:
+                hold = hold_of(obj)
+            except ValueError:
+                findings.append(no_hold(str(key), annotation(obj, HOLD)))
+                continue
+            if hold is not None and hold[0] > now:
+                holds[key] = max(hold, holds.get(key, hold))
+        for key in holds.keys() & states.keys():
+            until, why = holds[key]
+            state, words = states[key] if key in live else (State.DONE, "")
+            told = f"left alone until {format_time(until)}" + (f" ({why})" if why else "")
+            states[key] = state, f"{words}; {told}" if words else told
+        self.held = frozenset(holds)
+        self._hold_ends = min((until for until, _ in holds.values()), default=None)
+        return findings
 
     def _late(
         self, desired: DesiredSet, states: Mapping[ObjectKey, Judgement], now: datetime

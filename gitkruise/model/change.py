@@ -159,6 +159,7 @@ class SyncSnapshot:
     resting: Mapping[ObjectKey, frozenset[Path]] = field(default_factory=dict)  # corrected lately
     fought: Mapping[ObjectKey, Mapping[Path, Fight]] = field(default_factory=dict)
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
+    held: frozenset[ObjectKey] = frozenset()  # a person asked that they be left alone for a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,3 +193,58 @@ def test_an_emergency_change_is_not_forgotten_in_suspension(staged: MakeStage) -
             assert not stage.record.message.startswith("suspended")
 
     stage.play(script)
+
+
+@pytest.mark.parametrize("where", ["live", "git"])
+def test_one_object_rests_while_the_others_are_kept_in_order(staged: MakeStage, where: str) -> None:
+    """19"""
+    stage = staged()
+    rest = {"gitkruise.io/hold": f"{format_time(START + timedelta(hours=1))} fire"}
+    noted = config_map("a", rest, mode="by hand")
+    others = config_map("b", mode="git")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(config_map("a", mode="git"), others)
+            await stage.rest()
+            stage.meddle(noted)
+            if where == "git":
+                await stage.push(config_map("a", rest, mode="git2"), others)
+            else:
+                await stage.push(config_map("a", mode="git2"), others)
+            stage.meddle(config_map("b", mode="by hand"))
+            await stage.rest(1_800)
+            assert stage.get("ConfigMap", "a")["data"] == {"mode": "by hand"}
+            assert stage.get("ConfigMap", "b")["data"] == {"mode": "git"}
+            assert stage.state == "Done"
+            (told,) = [o.message for o in stage.record.objects if o.key.name == "a"]
+            assert told == f"left alone until {format_time(START + timedelta(hours=1))} (fire)"
+            await stage.push(others)  # and it is not deleted either
+            await stage.rest(600)
+            assert stage.get("ConfigMap", "a") is not None
+            await stage.rest(1_800)
+            assert stage.get("ConfigMap", "a") is None
+
+    stage.play(script)
+
+
+def test_a_rest_without_an_end_is_none(staged: MakeStage) -> None:
+    """19"""
+    stage = staged()
+    for_ever = config_map("a", {"gitkruise.io/hold": "until I am back"}, mode="git")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(for_ever)
+            await stage.rest(5)
+            (finding,) = stage.record.findings
+            assert (stage.state, finding.code) == ("Rejected", "GK2018")
+            assert finding.places[0].line == 6
+            await stage.push(config_map("a", mode="git"))
+            await stage.rest(5)
+            stage.meddle(config_map("a", {"gitkruise.io/hold": "a while"}, mode="by hand"))
+            await stage.rest(30)
+            assert stage.get("ConfigMap", "a")["data"] == {"mode": "git"}
+            assert [f.code for f in stage.record.findings] == ["GK2018"]
+
+    stage.play(script)

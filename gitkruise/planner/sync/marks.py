@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 from gitkruise.model.change import Desired
 from gitkruise.wire.gojson import compact
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import drop, get, put
+from gitkruise.wire.times import parse_time
 
 UNIT: Final = "gitkruise.io/unit"  # label: watch and prune selector
 UNIT_REF: Final = "gitkruise.io/unit-ref"
@@ -21,6 +23,7 @@ PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
 APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a deletion
 OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN})
 
+HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why
 HEALTH: Final = "gitkruise.io/health"  # Ignore, or when the object is well, in CEL
 
 MANAGER: Final = "gitkruise"
@@ -103,6 +106,20 @@ def untouched(obj: Obj) -> bool:
     if any(notes.get(name) in values for name, values in _UNTOUCHED.items()):
         return True
     return _word(notes) == "ignore"
+
+
+def hold_of(obj: Obj) -> tuple[datetime, str] | None:
+    """(until when the object is left alone, why) by `2026-11-21T20:00:00Z the fire at Dana's`.
+
+    None when nobody asked for it. Raises ValueError when it does not begin with a time.
+    """
+    text = annotation(obj, HOLD)
+    if not text:
+        return None
+    instant, _, why = text.strip().partition(" ")
+    until = parse_time(instant)
+    assert until is not None, "a text that is not empty is a time or no time"
+    return until, why.strip()
 
 
 def health_ignored(obj: Obj) -> bool:

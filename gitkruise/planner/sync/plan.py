@@ -132,7 +132,7 @@ def _applied(d: Desired, live: Live, s: SyncSnapshot) -> bool:
 
 
 def _left_alone(d: Desired, live: Live | None, s: SyncSnapshot) -> bool:
-    if untouched(d.obj) or d.key in s.present:
+    if untouched(d.obj) or d.key in s.present or d.key in s.held:
         return True
     return live is not None and (untouched(live.obj) or create_only(d.obj))
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from gitkruise.errors import Finding
 from gitkruise.model.change import Live, SyncSnapshot
-from gitkruise.planner.sync.marks import APPROVE, UNIT, kept, wants_consent
+from gitkruise.planner.sync.marks import APPROVE, HOLD, UNIT, kept, wants_consent
 from gitkruise.planner.sync.stages import stage_of
 from gitkruise.wire.names import GroupKind, ObjectKey
 from gitkruise.wire.paths import get
@@ -51,7 +51,8 @@ def choose_prunes(s: SyncSnapshot) -> Prunes:
         return Prunes(findings=(_held(gone, s.prune_held),))
     if not s.desired.objects and not s.prune.allow_empty:
         return Prunes(findings=(_empty(len(gone)),))
-    protected = {key: why for key in gone if (why := kept(s.live[key].obj))}
+    held = dict.fromkeys(s.held.intersection(gone), f"annotation {HOLD}")
+    protected = {key: why for key in gone if (why := kept(s.live[key].obj) or held.get(key, ""))}
     chosen = _within_limits(s, [key for key in gone if key not in protected])
     return replace(chosen, findings=(_kept(protected), *chosen.findings)) if protected else chosen
 
