@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,7 +33,6 @@ from gitkruise.gitops.source import SourceFollower, Terms
 from gitkruise.gitops.sources import Renewal, open_sources, trust_sources
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.target import ref_of
-from gitkruise.gitops.trust import Trusted
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
@@ -160,17 +159,12 @@ async def _assemble(
             ignore=tuple(config.sources[source_name].spec.ignore.splitlines()),
         )
         units[name], reporters[name] = UnitSync(unit, reader, around, reporter), reporter
-    followers = {
-        name: _follower(
-            source,
-            repositories[name],
-            units,
-            trusts[name],
-            Memory(options.state_dir, source, options.cluster),
-            partial(renewal.signers, name, source),
-        )
-        for name, source in config.sources.items()
-    }
+    followers = {}
+    for name, source in config.sources.items():
+        memory = Memory(options.state_dir, source, options.cluster)
+        renew = partial(renewal.signers, name, source)
+        terms = Terms(trusts[name], memory=memory, renew=renew)
+        followers[name] = _follower(source, repositories[name], units, terms)
     return Running(
         live=live,
         units=units,
@@ -178,24 +172,25 @@ async def _assemble(
         outboxes=outboxes,
         reporters=reporters,
         engine=engine,
-        farewell=Farewell(
-            _departed(told, outboxes, options),
-            [unit.pruning for unit in units.values()],
-            around,
-            options.listeners,
-        ),
+        farewell=_farewell(told, outboxes, options, units, around),
     )
 
 
-def _departed(
-    told: Mapping[str, Mapping[str, bytes]], outboxes: Mapping[str, Outbox], options: RunOptions
-) -> list[Departed]:
-    """Units that the branches know and the configuration does not."""
-    return [
+def _farewell(
+    told: Mapping[str, Mapping[str, bytes]],
+    outboxes: Mapping[str, Outbox],
+    options: RunOptions,
+    units: Mapping[str, UnitSync],
+    around: Surroundings,
+) -> Farewell:
+    """The end of units that the branches know and the configuration does not."""
+    left = [
         Departed(record=record, outbox=outboxes[sink])
         for sink, files in told.items()
         for record in departed(files, options.config.units, options.cluster)
     ]
+    remaining = [unit.pruning for unit in units.values()]
+    return Farewell(left, remaining, around, options.listeners)
 
 
 def _reporter(options: RunOptions, unit: Unit, source: str, clock: Clock) -> Reporter:
@@ -248,12 +243,7 @@ def _repository_of(sink: Sink, repositories: Mapping[str, Repository]) -> Reposi
 
 
 def _follower(
-    source: GitSource,
-    repository: Repository,
-    units: Mapping[str, UnitSync],
-    trusted: Trusted,
-    memory: Memory,
-    renew: Callable[[], Awaitable[None]],
+    source: GitSource, repository: Repository, units: Mapping[str, UnitSync], terms: Terms
 ) -> SourceFollower:
     name = f"{source.namespace}/{source.name}"
     mine = [u for u in units.values() if resolve(u.unit.spec.source_ref, u.unit.namespace) == name]
@@ -272,7 +262,7 @@ def _follower(
         on_commit=on_commit,
         on_problem=on_problem,
         live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
-        terms=Terms(trusted, tuple(unit.unit.spec.path for unit in mine), memory, renew),
+        terms=replace(terms, paths=tuple(unit.unit.spec.path for unit in mine)),
     )
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gitkruise.app import RunOptions, controller
-from gitkruise.gitops.config import load_config
+from gitkruise.app import controller
 from tests.git.repos import run_git
+from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, config_map, documents
 from tests.gitops.test_health import CRD, becomes, database
 
-CONFIG: Final = """\
-apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {{name: src, namespace: shop}}
-spec: {{url: {url}, ref: {{branch: main}}}}
+CONFIG: Final = (
+    SOURCE
+    + """\
 ---
 apiVersion: gitkruise.io/v1alpha1
 kind: Unit
@@ -35,22 +33,19 @@ spec:
     timeout: 2m
     exprs: [{{kind: Database, current: status.phase == 'Up'}}]
 """
+)
 
 
 def test_a_unit_waits_for_another_and_for_kinds_that_it_brings(
     staged: MakeStage, tmp_path: Path
 ) -> None:
     stage = staged()
-    file = tmp_path / "gitkruise.yaml"
-    file.write_text(CONFIG.format(url=stage.origin.bare))
     app = documents({**database(), "metadata": {"name": "second"}}, config_map("later", x="1"))
     stage.origin.commit({"db/main.yaml": documents(CRD, database()), "app/a.yaml": app}, "first")
-    options = RunOptions(
-        config=load_config(file), cluster="test", state_dir=tmp_path / "state", identity="one"
-    )
+    program = options(stage, tmp_path, CONFIG)
 
     async def script() -> None:
-        async with controller(options, stage.wire, stage.clock) as running:
+        async with controller(program, stage.wire, stage.clock) as running:
             records = running.reporters
             await stage.rest(20)
             assert str(records["shop/db"].record.state) == "Rolling"
@@ -67,31 +62,16 @@ def test_a_unit_waits_for_another_and_for_kinds_that_it_brings(
     stage.play(script)
 
 
-ONE: Final = (
-    CONFIG.partition("---\n")[0]
-    + """---
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {{name: app, namespace: shop}}
-spec: {{sourceRef: {{name: src}}, path: app}}
-"""
-)
-
-
 def test_a_start_notices_that_a_commit_without_effect_was_dropped(
     staged: MakeStage, tmp_path: Path
 ) -> None:
     stage = staged()
-    file = tmp_path / "gitkruise.yaml"
-    file.write_text(ONE.format(url=stage.origin.bare))
-    options = RunOptions(
-        config=load_config(file), cluster="test", state_dir=tmp_path / "state", identity="one"
-    )
+    program = options(stage, tmp_path, SOURCE + unit("app"))
     first = stage.origin.commit({"app/a.yaml": documents(config_map("a", x="1"))}, "first")
     second = stage.origin.commit({"README.md": "words"}, "without effect")
 
     async def problem(seconds: float = 20) -> str:
-        async with controller(options, stage.wire, stage.clock) as running:
+        async with controller(program, stage.wire, stage.clock) as running:
             await stage.rest(seconds)
             record = running.reporters["shop/app"].record
             return " ".join(f.message for f in record.findings if f.code == "GK3204")

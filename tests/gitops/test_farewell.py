@@ -14,32 +14,24 @@ from gitkruise.gitops.resume import departed
 from gitkruise.model.record import UnitRecord
 from gitkruise.wire.names import Obj
 from tests.git.repos import run_git
+from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents
 from tests.worlds import SPACE
 
-HEAD: Final = """\
-apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {{name: src, namespace: shop}}
-spec: {{url: {url}, ref: {{branch: main}}}}
----
+SINK: Final = """---
 apiVersion: gitkruise.io/v1alpha1
 kind: Sink
 metadata: {{name: out, namespace: shop}}
 spec: {{git: {{sourceRef: {{name: src}}}}}}
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {{name: stays, namespace: shop}}
-spec: {{sourceRef: {{name: src}}, sinkRef: {{name: out}}, path: stays}}
 """
-LEAVES: Final = """\
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {{name: leaves, namespace: shop}}
-spec: {{sourceRef: {{name: src}}, sinkRef: {{name: out}}, path: leaves, prune: {{{prune}}}}}
-"""
+TOLD: Final = ", sinkRef: {{name: out}}"
+HEAD: Final = SOURCE + SINK + unit("stays", TOLD)
+
+
+def leaves(prune: str, told: str = TOLD) -> str:
+    return unit("leaves", f"{told}, prune: {{{{{prune}}}}}")
+
+
 STAYS: Final = config_map("stays", a="b")
 NAMES: Final = [f"leaves-{n}" for n in range(4)]
 LEFT: Final = [config_map(name, a="b") for name in NAMES]
@@ -54,20 +46,12 @@ class House:
 
     def __init__(self, stage: Stage, folder: Path) -> None:
         self.stage, self.folder = stage, folder
-        self.file = folder / "gitkruise.yaml"
         self.heard: list[UnitRecord] = []
 
-    def options(self, prune: str | None) -> RunOptions:
+    def program(self, prune: str | None) -> RunOptions:
         """The configuration with the unit, or without for None."""
-        text = HEAD + (LEAVES if prune is not None else "")
-        self.file.write_text(text.format(url=self.stage.origin.bare, prune=prune))
-        return RunOptions(
-            config=load_config(self.file),
-            cluster="test",
-            state_dir=self.folder / "state",
-            identity="one",
-            listeners=(self.heard.append,),
-        )
+        text = HEAD + (leaves(prune) if prune is not None else "")
+        return options(self.stage, self.folder, text, listeners=(self.heard.append,))
 
     def push(self, *left: Obj, stays: Obj = STAYS) -> None:
         files = {"stays/a.yaml": documents(stays)}
@@ -75,7 +59,7 @@ class House:
         self.stage.origin.commit(files, "change")
 
     async def run(self, prune: str | None, seconds: float = 60) -> None:
-        async with controller(self.options(prune), self.stage.wire, self.stage.clock):
+        async with controller(self.program(prune), self.stage.wire, self.stage.clock):
             await self.stage.rest(seconds)
 
     def there(self) -> int:
@@ -236,8 +220,7 @@ def test_records_of_other_clusters_are_nobody(house: House) -> None:
 
 def test_a_policy_that_would_be_forgotten_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "gitkruise.yaml"
-    text = (HEAD + LEAVES).format(url=tmp_path, prune="deletionPolicy: Orphan")
-    file.write_text(text.replace("sinkRef: {name: out}, path: leaves", "path: leaves"))
+    file.write_text((HEAD + leaves("deletionPolicy: Orphan", told="")).format(url=tmp_path))
     with pytest.raises(UsageProblem) as caught:
         load_config(file)
     (finding,) = caught.value.findings

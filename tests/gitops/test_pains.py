@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from gitkruise.app import RunOptions, controller
+from gitkruise.app import controller
 from gitkruise.errors import ApiError, Forbidden, InternalError
-from gitkruise.gitops.config import load_config
 from gitkruise.model.config import UnitSpec
 from gitkruise.wire.names import Obj
 from gitkruise.wire.request import ApiRequest
 from gitkruise.wire.times import format_time
+from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, config_map, documents, web
 from tests.worlds import START
 
@@ -91,34 +91,12 @@ def test_a_commit_with_a_wait_that_never_ends_does_not_block_its_fix(staged: Mak
     stage.play(script)
 
 
-MONOREPO = """\
-apiVersion: gitkruise.io/v1alpha1
-kind: GitSource
-metadata: {{name: src, namespace: shop}}
-spec: {{url: {url}, ref: {{branch: main}}}}
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {{name: a, namespace: shop}}
-spec: {{sourceRef: {{name: src}}, path: a}}
----
-apiVersion: gitkruise.io/v1alpha1
-kind: Unit
-metadata: {{name: b, namespace: shop}}
-spec: {{sourceRef: {{name: src}}, path: b}}
-"""
-
-
 def test_in_a_monorepo_each_unit_names_the_commit_that_changed_it_and_only_that_one_works(
     staged: MakeStage, tmp_path: Path
 ) -> None:
     """6 and 7"""
     stage = staged()
-    file = tmp_path / "gitkruise.yaml"
-    file.write_text(MONOREPO.format(url=stage.origin.bare))
-    options = RunOptions(
-        config=load_config(file), cluster="test", state_dir=tmp_path / "state", identity="one"
-    )
+    program = options(stage, tmp_path, SOURCE + unit("a") + unit("b"))
 
     def commit(name: str, value: str) -> str:
         made: str = stage.origin.commit({f"{name}/x.yaml": documents(config_map(name, v=value))})
@@ -127,7 +105,7 @@ def test_in_a_monorepo_each_unit_names_the_commit_that_changed_it_and_only_that_
     async def script() -> None:
         commit("a", "1")
         first = commit("b", "1")
-        async with controller(options, stage.wire, stage.clock) as running:
+        async with controller(program, stage.wire, stage.clock) as running:
             await stage.rest(20)
             stage.wire.requests.clear()
             second = commit("a", "2")
