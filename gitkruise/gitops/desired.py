@@ -74,7 +74,8 @@ def desired_of(
         hook = ""
     if hook and GroupKind(group, obj["kind"]) != JOB:
         findings.append(order.no_hook(document, f"a {obj['kind']}"))
-    findings += [*_bad_health(document, clean), *_bad_hold(document, clean)]
+    if _is_text(get(clean, "metadata", "annotations", default={})):
+        findings += [*_bad_health(document, clean), *_bad_hold(document, clean)]
     if findings:
         return None, findings
     if hook:  # a finished Job is the memory that it ran; it goes when it is to run again
