@@ -116,6 +116,7 @@ def test_policies(house: House, row: tuple[str, int, str]) -> None:
     house.stage.play(script)
 
 
+@pytest.mark.slow
 def test_more_than_the_limit_stays_and_is_told(house: House) -> None:
     async def script() -> None:
         house.push(*LEFT)

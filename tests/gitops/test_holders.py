@@ -42,6 +42,7 @@ ROWS: list[tuple[str, list[Obj], Obj, ObjectKey]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_it_stays_until_they_are_gone(
     staged: MakeStage, row: tuple[str, list[Obj], Obj, ObjectKey]

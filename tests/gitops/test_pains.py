@@ -46,7 +46,11 @@ BROKEN: list[tuple[str, ApiError]] = [
 ]
 
 
-@pytest.mark.parametrize("row", BROKEN, ids=[row[0] for row in BROKEN])
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(BROKEN[0], marks=pytest.mark.slow), BROKEN[1]],
+    ids=[row[0] for row in BROKEN],
+)
 def test_a_sync_that_is_retried_does_not_block_its_fix(
     staged: MakeStage, row: tuple[str, ApiError]
 ) -> None:
@@ -74,6 +78,7 @@ def test_a_sync_that_is_retried_does_not_block_its_fix(
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_a_commit_with_a_wait_that_never_ends_does_not_block_its_fix(staged: MakeStage) -> None:
     """4"""
     stage = staged()
@@ -173,7 +178,7 @@ def test_an_emergency_change_is_not_forgotten_in_suspension(staged: MakeStage) -
     stage.play(script)
 
 
-@pytest.mark.parametrize("where", ["live", "git"])
+@pytest.mark.parametrize("where", ["live", pytest.param("git", marks=pytest.mark.slow)])
 def test_one_object_rests_while_the_others_are_kept_in_order(staged: MakeStage, where: str) -> None:
     """19"""
     stage = staged()
