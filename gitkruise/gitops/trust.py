@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,6 +18,9 @@ from gitkruise.wire.visible import shown
 _TAG: Final = "refs/tags/"
 _REMEMBERED: Final = 10_000
 _TRIED: Final = 50
+_WAYS: Final = frozenset({"firstParent", "range"})
+_TAGS: Final = frozenset({"tag", "tagAndHead"})
+_WAY_MAX: Final = 1_000  # commits between two looks
 _TAG_NAME: Final = re.compile(rb"^tag (.*)$", re.MULTILINE)
 
 
@@ -41,6 +44,11 @@ class FirstSeen:
         if path is not None and path.exists():
             words = (line.split() for line in path.read_text().splitlines())
             self._times = {w[0]: int(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}
+
+    def beside(self, ending: str) -> FirstSeen:
+        """Another list, in a file of its own beside this one."""
+        path = self._path.with_name(self._path.name + ending) if self._path else None
+        return FirstSeen(path, self._now)
 
     def time(self, name: str) -> datetime:
         """When `name` was seen first, which may be now."""
@@ -70,7 +78,7 @@ class Trust:
         self, repository: Repository, rules: Verify, signers: Signers, seen: FirstSeen
     ) -> None:
         self._repository, self._mode, self._signers = repository, rules.mode, signers
-        self._seen = seen
+        self._seen, self._passed = seen, seen.beside(".passed")
         self._verdicts: dict[str, Flaw | None] = {}
         self._trusted: dict[str, None] = {}  # commits that passed in this process, oldest first
         self._lock = threading.Lock()
@@ -96,11 +104,51 @@ class Trust:
                 finding = None
             if finding is None:
                 self._trusted[commit] = None
+                if ref and self._mode in _WAYS:
+                    self._passed.time(commit)
             return finding
 
     def _judge(self, commit: str, ref: str) -> Finding | None:
         finding = self._head(commit) if self._mode != "tag" else None
-        return finding or (self._tag(commit, ref) if self._mode != "head" else None)
+        if finding is None and self._mode in _WAYS:
+            finding = self._way(commit)
+        return finding or (self._tag(commit, ref) if self._mode in _TAGS else None)
+
+    def _way(self, commit: str) -> Finding | None:
+        """What is wrong with the commits between the last good one and `commit`.
+
+        Where none of this repository's was found good before, it is the first, and stands alone.
+        """
+        good = self._last_good(commit)
+        if not good:
+            return None
+        for count, between in enumerate(self._between(good, commit), 1):
+            if count > _WAY_MAX:
+                flaw = Flaw(UNCHECKED, f"is more than {_WAY_MAX} commits from the last good one")
+                return self._finding(f"commit {commit[:7]}", flaw, commit)
+            bad = self._verdict("commit", between, between)
+            if bad is not None:
+                what = f"commit {between[:7]}, which {commit[:7]} brings,"
+                return self._finding(what, bad, between)
+        return None
+
+    def _between(self, good: str, commit: str) -> Iterator[str]:
+        if self._mode == "range":
+            found = self._repository.commits_between(good, commit, limit=_WAY_MAX + 1)
+            yield from (each.id for each in found)
+            return
+        while commit and not self._repository.is_ancestor(commit, good):
+            yield commit
+            commit = next(iter(self._repository.commit(commit).parents), "")
+
+    def _last_good(self, commit: str) -> str:
+        """The newest commit that `commit` builds on and that passed, now or in an earlier process;
+        "" for none. What was merely seen is no proof."""
+        for earlier in [*reversed(self._trusted), *self._passed.newest(_TRIED)]:
+            here = earlier != commit and self._repository.has(earlier)
+            if here and self._repository.is_ancestor(earlier, commit):
+                return earlier
+        return ""
 
     def _in_trusted_history(self, commit: str) -> bool:
         for later in [*reversed(self._trusted), *self._seen.newest(_TRIED)]:

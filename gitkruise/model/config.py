@@ -42,7 +42,7 @@ class GitRef(_Strict, frozen=True):
 
 
 class Verify(_Strict, frozen=True):
-    mode: Literal["head", "tag", "tagAndHead"] = "head"
+    mode: Literal["head", "firstParent", "range", "tag", "tagAndHead"] = "head"
     secret_ref: Reference | None = None
 
 

@@ -138,6 +138,47 @@ def test_a_signed_head_stands_for_what_it_leads_from(signed: Signed, tmp_path: P
     assert stage.trusted(stage.repository)(older) is not None
 
 
+WAYS: list[tuple[str, str, str]] = [
+    # mode, code for an unsigned commit on the branch, code for one that a signed merge brings
+    ("head", "", ""), ("firstParent", "GK3302", ""), ("range", "GK3302", "GK3302"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", WAYS, ids=[row[0] for row in WAYS])
+def test_how_far_back_commits_must_be_signed(
+    signed: Signed, tmp_path: Path, row: tuple[str, str, str]
+) -> None:
+    mode, branch, merged = row
+    stage, keys = signed(mode), tmp_path / "keys"
+    work, main = stage.origin.work, "refs/heads/main"
+
+    def code(name: str) -> str:
+        found = stage.trust(name, main)
+        return found.code if found else ""
+
+    commit(stage, keys, documents(SETTINGS), "")
+    first = commit(stage, keys, documents(SETTINGS), "bo")
+    assert code(first) == ""  # the first stands alone
+    for again in (False, True):  # also after a start, though the bad ones were seen
+        if again:
+            stage.trust = stage.trusted(stage.repository)
+        run_git(work, "reset", "--hard", "-q", first)
+        commit(stage, keys, documents(SETTINGS), "")
+        assert code(commit(stage, keys, documents(SETTINGS), "bo")) == branch
+        stage.trust = stage.trusted(stage.repository) if again else stage.trust
+        assert code(commit(stage, keys, documents(SETTINGS), "bo")) == branch
+        if branch:
+            run_git(work, "reset", "--hard", "-q", first)
+            run_git(work, "commit", "-q", "--allow-empty", "-m", "aside")
+            aside = run_git(work, "rev-parse", "HEAD")
+            run_git(work, "reset", "--hard", "-q", first)
+            sign(
+                stage.origin, "merge", "-q", "--no-ff", "-S", "-m", "merge", aside, ssh=keys / "bo"
+            )
+            run_git(work, "push", "-q", "--force", "origin", "HEAD:main")
+            assert code(run_git(work, "rev-parse", "HEAD")) == merged
+
+
 def tag(stage: Stage, name: str, *words: str, keys: Path) -> None:
     sign(stage.origin, "tag", *words, name, ssh=keys / "bo")
     run_git(stage.origin.work, "push", "--quiet", "origin", f"refs/tags/{name}")
