@@ -38,13 +38,7 @@ class Pruning:
         self, unit: Unit, repository: Repository, claims: Claims, wake: Callable[[], None]
     ) -> None:
         self._unit, self._repository, self._claims, self._wake = unit, repository, claims, wake
-        spec = unit.spec.prune
-        self.rules = PruneRules(
-            enabled=spec.enabled,
-            max_delete=spec.max_delete,
-            max_delete_percent=spec.max_delete_percent,
-            allow_empty=spec.allow_empty,
-        )
+        self.rules = prune_rules(unit)
         claims.join(unit.id, resolve_reference(unit.spec.source_ref, unit.namespace), wake)
         self._source_problem: Finding | None = None
         self._searched, self._taken = "", False
@@ -152,6 +146,16 @@ class Pruning:
     ) -> tuple[Finding | None, datetime | None]:
         """(what does not go away, when to look again)."""
         return lingering(seen, self._wanted, now, duration(self._unit.spec.prune.timeout))
+
+
+def prune_rules(unit: Unit) -> PruneRules:
+    spec = unit.spec.prune
+    return PruneRules(
+        enabled=spec.enabled,
+        max_delete=spec.max_delete,
+        max_delete_percent=spec.max_delete_percent,
+        allow_empty=spec.allow_empty,
+    )
 
 
 async def delete_all(

@@ -200,3 +200,36 @@ def test_a_broken_file_is_told_with_what_stayed_and_what_to_do(
         "   = unchanged: nothing was planned, and a plan applies nothing",
         "   = next: gitkruise validate apps/c.yaml",
     ]
+
+
+LIMITS: list[tuple[str, int, int, str]] = [
+    # the unit's prune block, objects, how many of them leave, what the plan says first
+    ("", 10, 4, "4 of 10 objects of unit default/web WAIT FOR APPROVAL, limit 3"),
+    ("", 10, 3, "3 objects DELETED (ConfigMap default/c0, ConfigMap default/c1, "),
+    ("maxDeletePercent: 50", 10, 4, "4 objects DELETED"),
+    ("enabled: false", 10, 1,
+     "1 object of unit default/web left git and STAYS: prune.enabled is off"),
+    ("", 2, 2, "2 objects of unit default/web left git and STAY: it would be EMPTY"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", LIMITS, ids=[f"{r[0] or 'default'} {r[2]}" for r in LIMITS])
+def test_deletions_that_wait_for_a_person_are_told_first(
+    gk: Caller, checkout: Checkout, row: tuple[str, int, int, str]
+) -> None:
+    prune, many, gone, told = row
+    head = "apiVersion: gitkruise.io/v1alpha1\n"
+    config = (
+        f"{head}kind: GitSource\nmetadata: {{name: src}}\nspec: {{url: .}}\n---\n"
+        f"{head}kind: Unit\nmetadata: {{name: web}}\n"
+        f"spec: {{sourceRef: {{name: src}}, path: app, prune: {{{prune}}}}}\n"
+    )
+    files: dict[str, str | None] = {
+        f"app/c{n}.yaml": f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{n}}}\n"
+        for n in range(many)
+    }
+    checkout.commit("before", {"gitkruise.yaml": config, "app/README.md": "words", **files})
+    checkout.commit("after", dict.fromkeys(list(files)[:gone]))
+    blast = gk("plan", "-o", "json", cwd=checkout.folder).obj["blast"]
+    assert blast[0].startswith(told)
+    assert any("DELETED" in line for line in blast) == ("STAY" not in told)

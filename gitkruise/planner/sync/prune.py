@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import Finding
-from gitkruise.model.change import Live, SyncSnapshot
+from gitkruise.model.change import Live, PruneRules, SyncSnapshot
 from gitkruise.planner.sync.marks import APPROVE, HOLD, UNIT, kept, wants_consent
 from gitkruise.planner.sync.stages import stage_of
 from gitkruise.wire.names import GroupKind, ObjectKey
@@ -64,7 +64,7 @@ def _within_limits(s: SyncSnapshot, gone: Sequence[ObjectKey]) -> Prunes:
     """
     rest = [key for key in gone if _uid(s, key) not in s.agreed]
     asking = {key: why for key in rest if (why := _asking(s, key))}
-    limit = _limit(s)
+    limit = limit_of(s.prune, len(s.inventory))
     too_many = len(rest) - len(asking) > limit
     doubtful = rest if too_many else list(asking)
     mark = prune_hash(s, doubtful)
@@ -121,9 +121,10 @@ def _asking(s: SyncSnapshot, key: ObjectKey) -> str:
     return wants_consent(s.live[key].obj)
 
 
-def _limit(s: SyncSnapshot) -> int:
-    by_percent = len(s.inventory) * s.prune.max_delete_percent // 100
-    return max(min(s.prune.max_delete, by_percent), min(_SMALL, s.prune.max_delete))
+def limit_of(rules: PruneRules, total: int) -> int:
+    """So many of a unit's `total` objects may be deleted without being asked."""
+    by_percent = total * rules.max_delete_percent // 100
+    return max(min(rules.max_delete, by_percent), min(_SMALL, rules.max_delete))
 
 
 def _listed(keys: Sequence[ObjectKey]) -> str:

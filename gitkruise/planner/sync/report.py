@@ -27,13 +27,15 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """What is compared: the commits, and the cluster whose live objects were looked at."""
+    """What is compared: the commits, and the cluster whose live objects were looked at; `asks` are
+    deletions that wait for a person's approval."""
 
     target: Commit
     base: Commit | None = None
     cluster: str = ""
     dirty: bool = False
     live: bool = False
+    asks: tuple[str, ...] = ()
 
 
 def plan_report(
@@ -65,7 +67,7 @@ def plan_report(
         cluster=heading.cluster,
         dirty=heading.dirty,
         live=heading.live,
-        blast=tuple(_blast(folded, totals)),
+        blast=(*(Span(ask, Tone.ALARM) for ask in heading.asks), *_blast(folded, totals)),
         entries=folded,
         totals=totals,
         findings=tuple(findings),
