@@ -39,6 +39,7 @@ _ROWS, _LINES = 40, 60  # of one object, of one field
 _STEPS, _ROLLOUTS = 12, 20
 _FINDINGS: Final = 10
 _CELL: Final = 300  # characters of foreign text in one place
+_WORST, _SHORT = 4, 120  # of the blast radius where there is little room, and characters of each
 
 
 def plan_markdown(report: PlanReport, *, limit: int = LIMIT, state: str = "") -> str:
@@ -59,6 +60,8 @@ def plan_markdown(report: PlanReport, *, limit: int = LIMIT, state: str = "") ->
         text = _text(head, table, details, _foot(report, level))
         if len(text) <= limit:
             return text
+    if len(head) > limit // 2:
+        head = "".join(_short_head(report, state))
     return _cut(report, head, table, details, limit)
 
 
@@ -90,12 +93,8 @@ def _text(head: str, table: Sequence[str], details: Sequence[str], foot: str) ->
 
 
 def _head(report: PlanReport, state: str) -> Iterator[str]:
-    yield f"### gitkruise plan {_code(compared(report))}{f' · {state}' if state else ''}\n\n"
-    subject = subject_of(report)
-    told = f"Commit {_code(subject)} · " if subject else ""
-    yield f"{told}{_code(looked_at(report))}\n\n"
-    worst = [_strong(span.text, loud=span.tone is Tone.ALARM) for span in report.blast]
-    yield f"**Blast radius** {' · '.join(worst)}\n\n"
+    yield from _title(report, state)
+    yield f"**Blast radius** {_blast(report, len(report.blast), _CELL)}\n\n"
     yield f"**In all** {_code(summary(report))}\n"
     if not report.entries:
         yield f"\n{NOTHING}\n"
@@ -106,8 +105,31 @@ def _head(report: PlanReport, state: str) -> Iterator[str]:
         yield "\n" + _fence("text", [*findings[:_FINDINGS], *rest])
 
 
-def _strong(text: str, *, loud: bool) -> str:
-    return f"**{_code(text)}**" if loud else _code(text)
+def _short_head(report: PlanReport, state: str) -> Iterator[str]:
+    """The same where there is little room: at most 2,500 characters."""
+    yield from _title(report, state)
+    yield f"**Blast radius** {_blast(report, _WORST, _SHORT)}\n\n"
+    yield f"**In all** {_code(summary(report))}\n"
+    if report.findings:
+        yield f"\n**{many(len(report.findings), 'finding')} left out**\n"
+
+
+def _title(report: PlanReport, state: str) -> Iterator[str]:
+    yield f"### gitkruise plan {_code(compared(report))}{f' · {state}' if state else ''}\n\n"
+    subject = subject_of(report)
+    told = f"Commit {_code(subject)} · " if subject else ""
+    yield f"{told}{_code(looked_at(report), _SHORT)}\n\n"
+
+
+def _blast(report: PlanReport, most: int, size: int) -> str:
+    """The worst first; of more than `most` the rest is counted."""
+    worst = [_strong(s.text, size, loud=s.tone is Tone.ALARM) for s in report.blast[:most]]
+    more = len(report.blast) - most
+    return " · ".join(worst) + (f" · and {more} more" if more > 0 else "")
+
+
+def _strong(text: str, size: int, *, loud: bool) -> str:
+    return f"**{_code(text, size)}**" if loud else _code(text, size)
 
 
 def _table_line(entry: Entry) -> str:
@@ -204,9 +226,9 @@ def _foot(report: PlanReport, level: int, *, rows: int = 0, details: int = 0) ->
 # Foreign text -----------------------------------------------------------------------------------
 
 
-def _code(text: str) -> str:
+def _code(text: str, size: int = _CELL) -> str:
     """A code span that `text` cannot end; nothing in it is a mention or a link."""
-    safe = shown(" ".join(text.split()), _CELL) or " "
+    safe = shown(" ".join(text.split()), size) or " "
     ticks = "`" * (max(map(len, _RUN.findall(safe)), default=0) + 1)
     pad = " " if len(ticks) > 1 or safe != safe.strip() else ""
     return f"{ticks}{pad}{safe}{pad}{ticks}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gitkruise.errors import Finding
 from gitkruise.gitops.plan_markdown import LEAST, LIMIT, plan_markdown
-from gitkruise.model.report import PlanReport
+from gitkruise.model.report import PlanReport, Span, Tone
 from gitkruise.wire.names import Obj
 from tests.gitops.plans import prediction, report
 from tests.planner.sync.build import key, thing
@@ -50,7 +52,14 @@ def reports(draw: st.DrawFn) -> PlanReport:
     kept = {key(obj) for obj in before}
     moved = [key(obj) for obj in after if obj["kind"] == "CloneSet" and key(obj) in kept]
     rollouts = [prediction(k, draw(st.sampled_from(["recreate", "in-place"]))) for k in moved[:30]]
-    return report(before, after, rollouts, subject=draw(VALUES))
+    whole = report(before, after, rollouts, subject=draw(VALUES))
+    words = draw(st.lists(VALUES, max_size=3))
+    more = draw(st.sampled_from([0, 1, 40]))
+    return replace(
+        whole,
+        blast=(*(Span(word, Tone.ALARM) for word in words * more), *whole.blast),
+        findings=tuple(Finding(code="GK1101", message=word) for word in words * more),
+    )
 
 
 class Balance(HTMLParser):
