@@ -28,6 +28,7 @@ class Environment:
     colour: bool
     width: int
     error_colour: bool = False
+    stdin_tty: bool = False
 
     @property
     def state_dir(self) -> Path:
@@ -48,6 +49,11 @@ class Environment:
         """Whether progress may redraw lines: a terminal, and not a build machine's."""
         return self.stderr_tty and not self.variables.get("CI")
 
+    @property
+    def attended(self) -> bool:
+        """Whether somebody can be asked: they see the question, and can type an answer."""
+        return self.stderr_tty and self.stdin_tty
+
 
 def read_environment() -> Environment:
     """Colour follows --color or --no-color, then NO_COLOR, FORCE_COLOR, TERM and the terminal."""
@@ -62,6 +68,7 @@ def read_environment() -> Environment:
         colour=_colour(wish, variables, tty=stdout_tty),
         width=_width(variables, tty=stdout_tty),
         error_colour=_colour(wish, variables, tty=stderr_tty),
+        stdin_tty=sys.stdin.isatty(),
     )
 
 

@@ -54,8 +54,8 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
       gitkruise history --commit 4f2c9e1
       gitkruise history --repo /srv/git/shop-deploy.git --cluster prod
     """
-    from gitkruise.cli.records import status_branch  # noqa: PLC0415
     from gitkruise.git.repo import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.recorded import status_branch  # noqa: PLC0415
     from gitkruise.kube.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     name = parse_object(object_name).name
@@ -88,8 +88,8 @@ def _no_record(wanted: str, found: list[tuple[ObjectKey, RolloutStep]]) -> Usage
 
 def _steps(repository: Repository, branch: str) -> list[tuple[ObjectKey, RolloutStep]]:
     """Every step of every object, newest first. Raises SourceFailed GK3206 on foreign files."""
-    from gitkruise.cli.records import foreign  # noqa: PLC0415
     from gitkruise.gitops.record_read import read_rollout  # noqa: PLC0415  imports libyaml
+    from gitkruise.gitops.recorded import foreign  # noqa: PLC0415
 
     tip = repository.resolve(branch)
     out: list[tuple[ObjectKey, RolloutStep]] = []

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gitkruise.model.settings import Gates
     from gitkruise.wire.catalog import Catalog
 
-_DIRTY_SHOWN = 10
 _NO_SERVER: Final = Finding(
     code="GK7010",
     message="--server asks a cluster, and none is named",
@@ -155,7 +154,9 @@ def _plan(wishes: _Wishes) -> _Made:
 
     base, target = _sides(wishes, load_catalog())
     if wishes.cluster is None:
-        preview = _offline(base, target, load_catalog(), wishes.gates)
+        from gitkruise.gitops.prospect import offline_preview  # noqa: PLC0415  imports the model
+
+        preview = offline_preview(base, target, load_catalog(), wishes.gates)
         return _Made(base=base, target=target, preview=preview)
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
@@ -203,7 +204,7 @@ def _work_tree(wishes: _Wishes) -> tuple[str, str]:
     folder = Path(wishes.repo)
     if not folder.exists():
         return wishes.repo, ""
-    from gitkruise.git.worktree import WorkTree  # noqa: PLC0415  runs git
+    from gitkruise.git.worktree import WorkTree, dirty_tree  # noqa: PLC0415  runs git
 
     if not wishes.implicit and not wishes.include_dirty:
         return _top_of(folder), ""
@@ -215,7 +216,11 @@ def _work_tree(wishes: _Wishes) -> tuple[str, str]:
         return str(tree.top), tree.snapshot()
     dirty = tree.dirty()
     if dirty:
-        raise _dirty(dirty)
+        raise dirty_tree(
+            dirty,
+            unchanged="nothing was planned",
+            next_="gitkruise plan --include-dirty, or git stash, or name a commit",
+        )
     return str(tree.top), ""
 
 
@@ -223,22 +228,6 @@ def _top_of(folder: Path) -> str:
     """The repository a folder is in; a bare one is itself."""
     here = folder.resolve()
     return str(next((p for p in (here, *here.parents) if (p / ".git").exists()), here))
-
-
-def _dirty(paths: list[str]) -> SourceFailed:
-    listed = "\n".join(paths[:_DIRTY_SHOWN])
-    more = len(paths) - _DIRTY_SHOWN
-    return SourceFailed(
-        Finding(
-            code="GK3203",
-            message="the working tree has changes that are in no commit",
-            notes=(
-                ("changed", listed + (f"\n… and {more} more" if more > 0 else "")),
-                ("unchanged", "nothing was planned"),
-                ("next", "gitkruise plan --include-dirty, or git stash, or name a commit"),
-            ),
-        )
-    )
 
 
 def _range(repository: Repository, wishes: _Wishes, snapshot: str) -> tuple[str, str]:
@@ -260,59 +249,18 @@ def _commit(repository: Repository, revision: str) -> str:
     return commit_id(repository.git_dir, revision)
 
 
-def _offline(base: Side | None, target: Side, catalog: Catalog, gates: Gates) -> Preview:
-    from gitkruise.gitops.changes import (  # noqa: PLC0415  imports the model
-        changes_between,
-        rollouts_started,
-    )
-    from gitkruise.gitops.prospect import Preview  # noqa: PLC0415
-
-    before = base.objects if base else ()
-    changes = changes_between(before, target.objects, catalog)
-    moved = rollouts_started(changes)
-    if not moved:
-        return Preview(changes=changes, forecast=None, live=False)
-    from gitkruise.gitops.preview import offline_world, play  # noqa: PLC0415  the model cluster
-    from gitkruise.kube.wall import wall_time  # noqa: PLC0415
-
-    world, rested = offline_world(before, catalog, gates, wall_time(), moved=moved)
-    forecast, unplayed = play(world, changes, target.objects, catalog, rested, gates)
-    return Preview(changes=changes, forecast=forecast, live=False, unplayed=unplayed)
-
-
 async def _with_cluster(base: Side | None, target: Side, wishes: _Wishes) -> _Made:
-    from gitkruise.gitops.against_live import DryRun, read_live  # noqa: PLC0415  as below
-    from gitkruise.gitops.changes import (  # noqa: PLC0415  imports the model
-        changes_between,
-        with_live,
-    )
-    from gitkruise.gitops.preview import live_world, play  # noqa: PLC0415  the model cluster
-    from gitkruise.gitops.prospect import Preview  # noqa: PLC0415
+    from gitkruise.gitops.prospect import live_preview  # noqa: PLC0415  imports the model
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
-    from gitkruise.kube.discovery import served_catalog  # noqa: PLC0415
-    from gitkruise.model.cloneset import CLONESET  # noqa: PLC0415
 
     assert wishes.cluster is not None
-    catalog = load_catalog()
     async with connected(wishes.cluster, read_environment()) as chosen:
-        served = await served_catalog(chosen.transport, catalog)
-        changes = changes_between(base.objects if base else (), target.objects, catalog)
-        seen = await read_live(chosen.transport, served, [c.key for c in changes])
-        changes = with_live(changes, target.objects, seen.objects, served, target.ignore)
-        refused: tuple[Finding, ...] = ()
-        if wishes.server:
-            trial = DryRun(
-                transport=chosen.transport,
-                catalog=served,
-                cluster=chosen.name,
-                gates=wishes.gates,
-                live=seen.objects,
-            )
-            changes, refused = await trial.try_out(changes, target)
-        spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
-        world = await live_world(chosen.transport, catalog, spaces, wishes.gates)
-        now = chosen.clock.now()
-        forecast, unplayed = play(world, changes, target.objects, catalog, now, wishes.gates)
-        told = (*seen.findings, *refused, *unplayed)
-        preview = Preview(changes=changes, forecast=forecast, live=True, unplayed=told)
+        preview = await live_preview(
+            (chosen.transport, chosen.clock.now()),
+            base,
+            target,
+            load_catalog(),
+            wishes.gates,
+            tried_on=chosen.name if wishes.server else "",
+        )
         return _Made(base=base, target=target, preview=preview, cluster=chosen.name)

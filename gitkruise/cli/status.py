@@ -17,8 +17,8 @@ from gitkruise.cli.verb import Verb
 from gitkruise.errors import Finding, UsageProblem
 
 if TYPE_CHECKING:
-    from gitkruise.cli.records import UnitNews
     from gitkruise.cli.status_view import Standing
+    from gitkruise.gitops.recorded import UnitNews
 
 
 @click.command(cls=Verb, exits=(1, 4, 5, 130), says="an object is in a state of --fail-on")
@@ -84,8 +84,8 @@ async def _survey(choice: ClusterChoice, namespace: str, at_hand: tuple[str, str
 
 def _units(cluster: str, path: str) -> list[UnitNews]:
     """Units as recorded for this cluster in the repository at `path`."""
-    from gitkruise.cli.records import read_units, status_branches  # noqa: PLC0415
     from gitkruise.git.repo import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.recorded import read_units, status_branches  # noqa: PLC0415
 
     with Repository.open(path) as repository:
         ref = status_branches(repository).get(cluster)
@@ -94,7 +94,7 @@ def _units(cluster: str, path: str) -> list[UnitNews]:
 
 def _repository(config_path: Path | None, repo: str) -> tuple[str, str]:
     """(name, path) of the repository that is at hand: --repo, the configuration's, or this one."""
-    from gitkruise.cli.records import local_repository  # noqa: PLC0415
+    from gitkruise.gitops.recorded import local_repository  # noqa: PLC0415
 
     if repo:
         found = local_repository(repo)

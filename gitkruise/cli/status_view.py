@@ -18,7 +18,7 @@ from gitkruise.gitops.survey import WORKLOADS, Managed
 from gitkruise.model.states import LOOKS, SETTLED, State
 
 if TYPE_CHECKING:
-    from gitkruise.cli.records import UnitNews
+    from gitkruise.gitops.recorded import UnitNews
     from gitkruise.model.document import Commit
 
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)

@@ -42,7 +42,7 @@ def edit_field(data: bytes, file: str, key: ObjectKey, path: FieldPath, value: A
     parsed = parse_file(data, file)
     if not parsed.ok:
         raise InvalidManifests(*(f for f in parsed.findings if f.severity == "error"))
-    document = _find(parsed, key, file)
+    document = find_object(parsed, key, file)
     if get(document.obj, *path) == value and type(get(document.obj, *path)) is type(value):
         return data
     text = data.decode("utf-8")
@@ -55,7 +55,7 @@ def edit_field(data: bytes, file: str, key: ObjectKey, path: FieldPath, value: A
             result = (bom + edited).encode("utf-8")
             if [d.obj for d in parse_file(result, file).documents] == wanted:
                 return result
-    raise _refused("GK3602", f"cannot change only {_dotted(path)} of {key}", document, path)
+    raise refused("GK3602", f"cannot change only {_dotted(path)} of {key}", document, path)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +77,8 @@ class _Target:
         return looks_like_json(self.text, self.file)
 
 
-def _find(parsed: Parsed, key: ObjectKey, file: str) -> Document:
+def find_object(parsed: Parsed, key: ObjectKey, file: str) -> Document:
+    """The document (or item of a list) that is `key`; raises InvalidManifests GK3601."""
     for document in parsed.documents:
         for candidate in _with_items(document):
             obj = candidate.obj
@@ -106,7 +107,8 @@ def _expected(parsed: Parsed, document: Document, target: _Target) -> list[Any]:
     ]
 
 
-def _refused(code: str, message: str, document: Document, path: FieldPath) -> InvalidManifests:
+def refused(code: str, message: str, document: Document, path: FieldPath) -> InvalidManifests:
+    """The error for an edit that cannot be made safely, with the line it is about."""
     place = document.place(path, label="here")
     notes = (("unchanged", "the file"), ("next", "edit this line by hand"))
     return InvalidManifests(Finding(code=code, message=message, places=(place,), notes=notes))

@@ -13,6 +13,7 @@ from gitkruise.git.process import git_command
 
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
 _TIME_S: Final = 60.0
+_DIRTY_SHOWN: Final = 10
 _WHO: Final = {
     f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -55,6 +56,22 @@ class WorkTree:
 
     def _git(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         return _run(self._git_dir, ["-C", str(self.top), *words], environment)
+
+
+def dirty_tree(paths: Sequence[str], *, unchanged: str, next_: str) -> SourceFailed:
+    """GK3203: what git has not been told of stands in the way."""
+    more = f"\n… and {len(paths) - _DIRTY_SHOWN} more" if len(paths) > _DIRTY_SHOWN else ""
+    return SourceFailed(
+        Finding(
+            code="GK3203",
+            message="the working tree has changes that are in no commit",
+            notes=(
+                ("changed", "\n".join(paths[:_DIRTY_SHOWN]) + more),
+                ("unchanged", unchanged),
+                ("next", next_),
+            ),
+        )
+    )
 
 
 def commit_id(git_dir: Path, revision: str) -> str:

@@ -43,6 +43,7 @@ def report_of(
         dirty=dirty,
         live=preview.live,
         asks=asks,
+        staged=preview.staged,
     )
     return plan_report(
         changes,

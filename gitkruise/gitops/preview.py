@@ -49,26 +49,28 @@ _NODES: Final = 5  # of an offline preview
 
 
 def offline_world(
-    base: Sequence[Desired],
+    stages: Sequence[Sequence[Desired]],
     catalog: Catalog,
     gates: Gates,
     now: datetime,
     *,
     moved: Collection[ObjectKey],
 ) -> tuple[World, datetime]:
-    """A model cluster in which `base` is applied and at rest, and the instant it came to rest.
+    """A model cluster in which each stage was applied and came to rest, and when the last one did.
 
     Of CloneSets those that `moved` names are enough: rollouts do not meet each other here.
 
-    Raises the ApiError of a bad base.
+    Raises the ApiError of a bad stage.
     """
     world = _world(catalog, gates)
     add_nodes(world, _NODES, now)
-    for d in sorted(base, key=lambda d: d.stage):
-        if d.key.group_kind in _STAGE and (d.key.group_kind != CLONESET or d.key in moved):
-            _ensure_namespace(world, d.key.namespace, catalog, now)
-            world.handle(_apply(d, catalog), now)
-    return world, settle(world, now, gates=gates).end
+    for stage in stages:
+        for d in sorted(stage, key=lambda d: d.stage):
+            if d.key.group_kind in _STAGE and (d.key.group_kind != CLONESET or d.key in moved):
+                _ensure_namespace(world, d.key.namespace, catalog, now)
+                world.handle(_apply(d, catalog), now)
+        now = settle(world, now, gates=gates).end
+    return world, now
 
 
 async def live_world(

@@ -6,19 +6,26 @@ running (CloneSet moves only pods above the partition, and never back for a rais
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
 from gitkruise.git.documents import parse_file
 from gitkruise.git.edit import edit_field
+from gitkruise.git.graft import graft
 from gitkruise.git.repo import Repository
-from gitkruise.model.change import MISSING, FieldChange
-from gitkruise.model.document import Document
+from gitkruise.model.change import FieldChange
+from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.document import Commit, Document
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.wire.names import ObjectKey, split_api_version
 from gitkruise.wire.paths import get
+
+TEMPLATE: Final = ("spec", "template")
+NOBODY: Final = frozenset({None, 0, "0", "0%"})  # partitions that hold nobody
+_COMMITS_MAX: Final = 200  # looked through for older templates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,54 +37,114 @@ class Rollback:
     fields: tuple[FieldChange, ...]
 
 
-def partition_path(document: Document) -> tuple[str, ...]:
-    """Where a CloneSet of this document's version keeps its partition."""
-    _, version = split_api_version(str(document.obj["apiVersion"]))
-    rolling = ("rollingUpdate",) if version != "v1alpha1" else ()
-    return ("spec", "updateStrategy", *rolling, "partition")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A run of commits in which an object had one template: its first commit, its last, and the
+    object as the last one left it."""
+
+    since: Commit
+    until: Commit
+    document: Document
 
 
-def compute_rollback(repository: Repository, key: ObjectKey, *, now: str, to: str) -> Rollback:
-    """Template of commit `to`, partition 0, everything else as at commit `now`.
+def strategy_path(document: Document, field: str) -> tuple[str, ...]:
+    """Where an object of this document's kind and version keeps a field of its update strategy.
 
-    Raises UsageProblem GK7020 when the object is in neither, and SourceFailed.
+    CloneSet moved them below rollingUpdate in v1beta1; SidecarSet has them in one place.
     """
-    current = find_document(repository, now, key)
-    target = find_document(repository, to, key)
+    group, version = split_api_version(str(document.obj["apiVersion"]))
+    moved = (group, document.obj.get("kind")) == CLONESET and version != "v1alpha1"
+    return ("spec", "updateStrategy", *(("rollingUpdate",) if moved else ()), field)
+
+
+def compute_rollback(
+    repository: Repository, key: ObjectKey, *, now: str, to: str, file: str = ""
+) -> Rollback:
+    """Template of commit `to`, partition 0, not paused, everything else as at commit `now`.
+
+    `file` is where the object is written, where that is known. Raises UsageProblem GK7020 when
+    the object is in neither, InvalidManifests GK3602 when its lines cannot be edited, and
+    SourceFailed.
+    """
+    current = find_document(repository, now, key, file)
+    target = find_document(repository, to, key, file)
     file = current.file
-    data = _read(repository, now, file)
-    wanted = all_differences(
-        get(current.obj, "spec", "template"), get(target.obj, "spec", "template"), None
-    )
-    for change in wanted:
-        if change.after is MISSING:
-            raise _structural(key, change)
-        data = edit_field(data, file, key, ("spec", "template", *change.path), change.after)
-    where = partition_path(current)
-    if get(current.obj, *where) not in {None, 0, "0", "0%"}:
-        data = edit_field(data, file, key, where, 0)
+    data = _with_template(repository, key, (now, current), (to, target))
+    partition = strategy_path(current, "partition")
+    if get(current.obj, *partition) not in NOBODY:
+        data = edit_field(data, file, key, partition, 0)
+    paused = strategy_path(current, "paused")
+    if get(current.obj, *paused):
+        data = edit_field(data, file, key, paused, value=False)
     after = _object(data, file, key)
     return Rollback(file=file, data=data, fields=all_differences(current.obj, after, None))
 
 
-def _structural(key: ObjectKey, change: FieldChange) -> UsageProblem:
-    path = ".".join(str(part) for part in change.path)
-    return UsageProblem(
-        Finding(
-            code="GK7021",
-            message=f"{key}: the rollback would have to take out spec.template.{path}",
-            notes=(
-                ("why", "only values are edited, so that the commit changes what you see"),
-                ("next", "edit the manifest by hand, and set partition to 0 in the same commit"),
-            ),
-        )
-    )
+def _with_template(
+    repository: Repository,
+    key: ObjectKey,
+    now: tuple[str, Document],
+    to: tuple[str, Document],
+) -> bytes:
+    """The file with the old template: by its values where those are all, else by its lines."""
+    (commit, current), (older, target) = now, to
+    file = current.file
+    data = _read(repository, commit, file)
+    wanted = all_differences(get(current.obj, *TEMPLATE), get(target.obj, *TEMPLATE), None)
+    scalars = all(isinstance(c.after, str | int | float | bool | None) for c in wanted)
+    if scalars:
+        try:
+            for change in wanted:
+                data = edit_field(data, file, key, (*TEMPLATE, *change.path), change.after)
+        except InvalidManifests:
+            data = _read(repository, commit, file)
+        else:
+            return data
+    return graft(data, file, key, TEMPLATE, _read(repository, older, target.file))
 
 
-def find_document(repository: Repository, commit: str, key: ObjectKey) -> Document:
-    """The document of `key` at a commit, wherever it is written. Raises UsageProblem GK7020."""
+def templates(repository: Repository, commit: str, key: ObjectKey, file: str) -> Iterator[Past]:
+    """The templates the object had, newest first, as far back as it stands in this file."""
+    commits = repository.commits_between("", commit, paths=[file], limit=_COMMITS_MAX)
+    newest: tuple[Commit, Document] | None = None
+    since: Commit | None = None
+    for each in commits:
+        found = _in_file(repository, each.id, key, file)
+        if found is None:
+            break
+        if newest is not None and since is not None:
+            if get(found.obj, *TEMPLATE) == get(newest[1].obj, *TEMPLATE):
+                since = each
+                continue
+            yield Past(since=since, until=newest[0], document=newest[1])
+        newest, since = (each, found), each
+    if newest is not None and since is not None:
+        yield Past(since=since, until=newest[0], document=newest[1])
+
+
+def rollback_target(repository: Repository, commit: str, key: ObjectKey, file: str) -> Past | None:
+    """The template to go back to when nobody says which; None when there was no other.
+
+    It is the one before the newest. Where the newest is itself a return to an older one, and its
+    partition keeps pods from returning, it is that: going back was begun and is not done.
+    """
+    found = list(islice(templates(repository, commit, key, file), 3))
+    if len(found) < 2:
+        return None
+    newest = found[0].document
+    if len(found) > 2 and get(newest.obj, *TEMPLATE) == get(found[2].document.obj, *TEMPLATE):
+        held = get(newest.obj, *strategy_path(newest, "partition"))
+        return found[1] if held in NOBODY else found[0]
+    return found[1]
+
+
+def find_document(repository: Repository, commit: str, key: ObjectKey, file: str = "") -> Document:
+    """The document of `key` at a commit, in `file` or anywhere. Raises UsageProblem GK7020."""
+    here = _in_file(repository, commit, key, file) if file else None
+    if here is not None:
+        return here
     for entry in repository.list_tree(commit):
-        if entry.path.endswith((".yaml", ".yml", ".json")):
+        if entry.is_file and entry.path.endswith((".yaml", ".yml", ".json")):
             parsed = parse_file(repository.read_blob(entry.id), entry.path)
             for document in parsed.documents:
                 if _is(document.obj, key):
@@ -85,7 +152,20 @@ def find_document(repository: Repository, commit: str, key: ObjectKey) -> Docume
     raise UsageProblem(Finding(code="GK7020", message=f"{key} is not in git at {commit[:7]}"))
 
 
-def _is(obj: Mapping[str, Any], key: ObjectKey) -> bool:
+def _in_file(repository: Repository, commit: str, key: ObjectKey, file: str) -> Document | None:
+    try:
+        entry = repository.find(commit, file)
+    except SourceFailed:
+        return None
+    if entry is None or not entry.is_file:
+        return None
+    parsed = parse_file(repository.read_blob(entry.id), file)
+    return next((d for d in parsed.documents if _is(d.obj, key)), None)
+
+
+def _is(obj: Any, key: ObjectKey) -> bool:
+    if not isinstance(obj, Mapping):
+        return False
     group, _ = split_api_version(str(obj.get("apiVersion", "")))
     return (
         (group, obj.get("kind")) == (key.group, key.kind)

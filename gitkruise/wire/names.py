@@ -36,6 +36,12 @@ class ObjectKey(NamedTuple):
         )
 
 
+def named(key: ObjectKey) -> str:
+    """An object as command lines name it: `cloneset/web -n shop`."""
+    space = f" -n {key.namespace}" if key.namespace else ""
+    return f"{key.kind.lower()}/{key.name}{space}"
+
+
 def split_api_version(api_version: str) -> tuple[str, str]:
     """(group, version) of an `apiVersion`: ("apps", "v1"), ("", "v1")."""
     group, slash, version = api_version.rpartition("/")

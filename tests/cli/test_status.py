@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.cli.records import read_units
 from gitkruise.cli.status_view import Standing, stand, status_lines
 from gitkruise.cli.style import Style, cell_width
 from gitkruise.git.repo import Repository
+from gitkruise.gitops.recorded import read_units
 from gitkruise.gitops.survey import Managed
 from gitkruise.model.record import Rollout
 from gitkruise.model.states import State

@@ -90,7 +90,7 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
 def test_an_offline_preview_counts_the_same(pair: tuple[Obj, Obj]) -> None:
     before, after = pair
     base = [desired(before)]
-    world, now = offline_world(base, CATALOG, Gates(), START, moved={base[0].key})
+    world, now = offline_world([base], CATALOG, Gates(), START, moved={base[0].key})
     forecast = preview_of(world, before, after, now)
     lab = Lab()
     lab.apply(before)

@@ -76,13 +76,12 @@ def test_replicas_and_other_files_stay_as_they_are_now(origin: Origin) -> None:
     assert yaml.safe_load(found.data)["spec"]["replicas"] == 60
 
 
-def test_what_cannot_be_edited_in_place_is_refused(origin: Origin) -> None:
+def test_fields_that_were_not_there_are_taken_out_again(origin: Origin) -> None:
     good = origin.commit({"web.yaml": documents(fleet("app:v1"))})
     more = fleet("app:v2")
     more["spec"]["template"]["spec"]["hostNetwork"] = True
-    bad = origin.commit({"web.yaml": documents(more)})
-    with pytest.raises(UsageProblem, match=r"GK7021.*hostNetwork"):
-        back(origin, bad, good)
+    bad = origin.commit({"web.yaml": NOTE + documents(more)})
+    assert back(origin, bad, good).data.decode() == NOTE + documents(fleet("app:v1"))
 
 
 def test_an_object_that_is_not_there_is_named(origin: Origin) -> None:

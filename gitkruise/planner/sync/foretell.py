@@ -10,20 +10,22 @@ from gitkruise.model.change import Change, ChangeKind
 from gitkruise.model.forecast import DELETE, PredictedStep, Prediction
 from gitkruise.model.report import RolloutView, Row, Sentence, Span, StepView, Tone
 from gitkruise.planner.sync.footprint import many, moved
+from gitkruise.wire.names import named
 from gitkruise.wire.paths import get
 
 _NAMES_SHOWN: Final = 6
 _HOLDS: Final = {
-    "PartitionReached": "⏸ hold  next: a commit that lowers updateStrategy.partition",
-    "Paused": "▮ paused  next: a commit that takes updateStrategy.paused out",
+    "PartitionReached": "⏸ hold  next: gitkruise promote {}",
+    "Paused": "▮ paused  next: gitkruise resume {}",
     "OnDelete": "⏸ hold  the others are updated when somebody deletes them",
 }
 
 
 def rollout_view(
-    change: Change, p: Prediction, rows: tuple[Row, ...], *, live: bool
+    change: Change, p: Prediction, rows: tuple[Row, ...], *, live: bool, assumed: bool = False
 ) -> RolloutView:
-    """`p` in words. `live`: its pods have their real names."""
+    """`p` in words. `live`: its pods have their real names. `assumed`: the base counts as
+    complete, for want of knowing better."""
     alone = p.previous == "" and not p.hold
     return RolloutView(
         prediction=p,
@@ -31,7 +33,7 @@ def rollout_view(
         budget=_budget(p) if p.steps and p.previous else "",
         steps=() if alone else tuple(_steps(p, live=live)),
         hold=_hold(p) if p.steps and not alone else (),
-        notes=tuple(_notes(change, p, live=live)),
+        notes=tuple(_notes(change, p, assumed=assumed)),
     )
 
 
@@ -113,13 +115,13 @@ def _names(step: PredictedStep, p: Prediction, *, live: bool) -> str:
 
 def _hold(p: Prediction) -> Sentence:
     if p.hold in _HOLDS:
-        return (Span(_HOLDS[p.hold]),)
+        return (Span(_HOLDS[p.hold].format(named(p.key))),)
     if not p.hold:
         return ()
     return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become available'}")
 
 
-def _notes(change: Change, p: Prediction, *, live: bool) -> Iterator[str]:
+def _notes(change: Change, p: Prediction, *, assumed: bool) -> Iterator[str]:
     """What people learn too late about partitions."""
     if change.kind is ChangeKind.CREATE:
         if p.partition:
@@ -128,7 +130,7 @@ def _notes(change: Change, p: Prediction, *, live: bool) -> Iterator[str]:
     over = p.updated_before - (p.replicas - p.partition)
     if p.partition and over > 0 and p.updated_before and p.previous == p.revision:
         yield f"the partition stops further updates; {many(p.updated_before)} stay on"
-        yield f"{p.revision} until the template is put back"
-    if not live and _partition(change, before=True) not in {0, "0", "0%"}:
+        yield f"{p.revision}; gitkruise rollback brings them back"
+    if assumed and _partition(change, before=True) not in {0, "0", "0%"}:
         yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
         yield "to see the pods that its partition holds"

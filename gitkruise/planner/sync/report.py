@@ -36,6 +36,7 @@ class Heading:
     dirty: bool = False
     live: bool = False
     asks: tuple[str, ...] = ()
+    staged: bool = False  # offline, and what was before the base was played
 
 
 def plan_report(
@@ -89,7 +90,8 @@ def _entry(
         stays=change.kind is ChangeKind.PRUNE and bool(kept(change.before or {})),
     )
     if p is not None:
-        view = rollout_view(change, p, rows, live=heading.live)
+        assumed = not (heading.live or heading.staged)
+        view = rollout_view(change, p, rows, live=heading.live, assumed=assumed)
         pods = moved(p, created=change.kind is ChangeKind.CREATE)
         return replace(made, rollouts=(view,), pods=pods)
     if heading.live and d is not None and change.key.group_kind == CLONESET:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.model.document import Commit
+from gitkruise.model.record import DriftRecord
 from gitkruise.model.states import State
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.times import parse_time
@@ -17,9 +18,9 @@ from gitkruise.wire.times import parse_time
 if TYPE_CHECKING:
     from gitkruise.git.repo import Repository
 
-_PREFIX: Final = "gitkruise/status/"
+STATUS_PREFIX: Final = "gitkruise/status/"
 # A clone's own branch may be behind what it fetched; a bare repository has only its own.
-_WHERE: Final = (f"refs/heads/{_PREFIX}", f"refs/remotes/origin/{_PREFIX}")
+_WHERE: Final = (f"refs/heads/{STATUS_PREFIX}", f"refs/remotes/origin/{STATUS_PREFIX}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class UnitNews:
     causal: Commit | None
     problems: tuple[str, ...] = ()
     objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
+    drift: tuple[DriftRecord, ...] = ()
 
 
 def status_branches(repository: Repository) -> dict[str, str]:
@@ -81,13 +83,39 @@ def read_units(repository: Repository, ref: str) -> list[UnitNews]:
         if not path.startswith("units/") or not path.endswith("/status.yaml"):
             continue
         table = blobs.get(path.replace("status.yaml", "objects.tsv"))
+        drift = blobs.get(path.replace("status.yaml", "drift.yaml"))
         try:
             raw = read_yaml(repository.read_blob(blobs[path]), path)
             objects = _objects(repository.read_blob(table)) if table else {}
-            out.append(_unit(raw, objects))
+            found = read_yaml(repository.read_blob(drift), path) if drift else {}
+            out.append(_unit(raw, objects, found.get("drift") or ()))
         except (ValueError, KeyError, TypeError) as error:
             raise foreign(ref, path, error) from error
     return out
+
+
+def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> int | None:
+    """How many pods of a rollout are not updated yet, by its newest step; None when unrecorded.
+
+    `cluster` may be "" where one cluster alone has written here.
+    """
+    from gitkruise.gitops.record_read import read_rollout  # noqa: PLC0415  imports libyaml
+
+    found = status_branches(repository)
+    ref = found.get(cluster) or (next(iter(found.values())) if len(found) == 1 else "")
+    if not ref or (cluster and cluster not in found):
+        return None
+    name = f"/rollouts/{key.kind}.{key.name}.yaml"
+    for entry in repository.list_tree(repository.resolve(ref)):
+        if not entry.path.endswith(name):
+            continue
+        try:
+            recorded, steps = read_rollout(repository.read_blob(entry.id))
+        except ValueError as error:
+            raise foreign(ref, entry.path, error) from error
+        if recorded == key and steps:
+            return max(steps[-1].replicas - steps[-1].updated, 0)
+    return None
 
 
 def foreign(ref: str, path: str, error: Exception) -> SourceFailed:
@@ -101,7 +129,11 @@ def foreign(ref: str, path: str, error: Exception) -> SourceFailed:
     )
 
 
-def _unit(raw: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> UnitNews:
+def _unit(
+    raw: Mapping[str, Any],
+    objects: Mapping[ObjectKey, ObjectNews],
+    drift: Sequence[Mapping[str, Any]],
+) -> UnitNews:
     from gitkruise.gitops.record_read import read_commit  # noqa: PLC0415
 
     def commit(name: str) -> Commit | None:
@@ -119,6 +151,22 @@ def _unit(raw: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> Un
         causal=commit("causal"),
         problems=tuple(_problem(f) for f in raw.get("findings") or ()),
         objects=objects,
+        drift=tuple(_drift(row, objects) for row in drift),
+    )
+
+
+def _drift(row: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> DriftRecord:
+    """One field of drift.yaml, which names its object in words."""
+    key = next((k for k in objects if str(k) == row["object"]), None)
+    kind, _, name = str(row["object"]).partition(" ")
+    space, _, short = name.rpartition("/")
+    return DriftRecord(
+        key=key or ObjectKey("", kind, space, short),
+        field=str(row["field"]),
+        git=str(row.get("git", "")),
+        live=str(row.get("live", "")),
+        manager=str(row.get("manager", "")),
+        written=str(row.get("written", "")),
     )
 
 

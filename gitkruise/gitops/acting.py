@@ -1,0 +1,310 @@
+"""What people want of a rollout as edits of its manifest: the fields, the words, the proof.
+
+Every act is computed to do exactly what was asked: the edited commit is played ahead, and it is
+refused when the simulated rollout ends elsewhere, or when it changes more than the one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.edit import edit_field
+from gitkruise.git.repo import Repository
+from gitkruise.gitops.prospect import Preview
+from gitkruise.gitops.rollback import (
+    NOBODY,
+    compute_rollback,
+    rollback_target,
+    strategy_path,
+    templates,
+)
+from gitkruise.model.change import Change, ChangeKind, Desired, FieldChange
+from gitkruise.model.config import Unit
+from gitkruise.model.forecast import STUCK, Prediction
+from gitkruise.planner.sync.differ import all_differences
+from gitkruise.wire.intstr import partition_count
+from gitkruise.wire.names import ObjectKey, named
+from gitkruise.wire.paths import get, put
+
+_STAGES_MAX: Final = 3  # of the past, played before an offline preview
+
+
+class Verb(StrEnum):
+    PROMOTE = "promote"
+    HOLD = "hold"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """The object an act is about, as git has it, and the unit that brings it to the cluster."""
+
+    desired: Desired
+    unit: Unit
+    commit: str  # the branch's tip
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.desired.key
+
+    @property
+    def replicas(self) -> int:
+        return int(get(self.desired.obj, "spec", "replicas", default=1))
+
+    def strategy(self, field: str) -> Any:
+        """A field of the update strategy, wherever the object's version keeps it."""
+        return get(self.desired.obj, *strategy_path(self.desired.document, field))
+
+    def kept(self, partition: int | str | None) -> int:
+        """Pods that a partition keeps on the current revision."""
+        return partition_count(partition, self.replicas)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user adds to a verb: `to` is a partition for promote and hold, a commit for
+    rollback; `keep` is how many pods are not updated yet, where that is known."""
+
+    to: str = ""
+    keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A file to write, and how the commit tells it."""
+
+    verb: Verb
+    file: str
+    data: bytes
+    fields: tuple[FieldChange, ...]
+    words: str  # `promote to 30%`
+    why: str = ""  # the commit's body
+    trailers: tuple[tuple[str, str], ...] = ()
+
+
+def compute(verb: Verb, repository: Repository, aim: Aim, wish: Wish) -> Edit:
+    """The edit that does it. Raises UsageProblem GK7041 when there is nothing to do, GK704x when
+    it makes no sense, InvalidManifests when the file cannot be edited."""
+    return _VERBS[verb](repository, aim, wish)
+
+
+def _promote(repository: Repository, aim: Aim, wish: Wish) -> Edit:
+    now, to = aim.strategy("partition"), parse_partition(wish.to or "0")
+    if now in NOBODY:
+        raise _nothing(aim, "its partition is 0 already: it keeps no pod back")
+    if aim.kept(to) >= aim.kept(now):
+        raise _refuse(
+            aim,
+            "GK7042",
+            f"partition {_shown(to)} lets no more pods through than {_shown(now)} does",
+            next_=f"name a lower one, or go back: gitkruise rollback {named(aim.key)}",
+        )
+    words = "promote to all" if to in NOBODY else f"promote to {_shown(to)}"
+    return _edited(repository, aim, Verb.PROMOTE, {"partition": to}, words)
+
+
+def _hold(repository: Repository, aim: Aim, wish: Wish) -> Edit:
+    now = aim.strategy("partition")
+    if wish.to:
+        to = parse_partition(wish.to)
+    elif wish.keep is None:
+        raise _refuse(
+            aim,
+            "GK7047",
+            "how many of its pods are updated is not known here",
+            next_="name a cluster (--sandbox, --context), fetch the status branch, or say --at 60%",
+        )
+    else:
+        to = max(wish.keep, aim.kept(now))
+    if aim.kept(to) < aim.kept(now):
+        message = f"partition {_shown(to)} would let more pods through than {_shown(now)} does"
+        raise _refuse(aim, "GK7042", message, next_=f"gitkruise promote {named(aim.key)}")
+    if aim.kept(to) == aim.kept(now):
+        raise _nothing(aim, f"partition {_shown(now)} holds it there already")
+    words = f"hold at partition {_shown(to)}"
+    return _edited(repository, aim, Verb.HOLD, {"partition": to}, words)
+
+
+def _pause(repository: Repository, aim: Aim, _: Wish) -> Edit:
+    if aim.strategy("paused"):
+        raise _nothing(aim, "it is paused already")
+    return _edited(repository, aim, Verb.PAUSE, {"paused": True}, "pause")
+
+
+def _resume(repository: Repository, aim: Aim, _: Wish) -> Edit:
+    if not aim.strategy("paused"):
+        raise _nothing(aim, "it is not paused")
+    return _edited(repository, aim, Verb.RESUME, {"paused": False}, "resume")
+
+
+def _rollback(repository: Repository, aim: Aim, wish: Wish) -> Edit:
+    file, now = aim.desired.document.file, aim.commit
+    if wish.to:
+        back = repository.commit(wish.to)
+        trailers: tuple[tuple[str, str], ...] = ()
+    else:
+        target = rollback_target(repository, now, aim.key, file)
+        if target is None:
+            raise _nothing(aim, "its template has never been another, as far as git tells")
+        back = target.until
+        newest = next(templates(repository, now, aim.key, file))
+        trailers = (("Gitkruise-Rollback-Of", newest.since.id),)
+    found = compute_rollback(repository, aim.key, now=now, to=back.id, file=file)
+    if not found.fields:
+        raise _nothing(aim, f"git asks for the template of {back.short} already, and for all pods")
+    same = back.id == now or not any(c.path[:2] == ("spec", "template") for c in found.fields)
+    words = "let every pod return" if same else f"roll back to {back.short}"
+    why = "" if same else f'Back to "{back.subject}". Template and partition together, so that '
+    why += "every pod returns: a partition kept while the template goes back moves none."
+    return Edit(
+        verb=Verb.ROLLBACK,
+        file=found.file,
+        data=found.data,
+        fields=found.fields,
+        words=words,
+        why=why[:1].upper() + why[1:],
+        trailers=trailers,
+    )
+
+
+_VERBS: Final[Mapping[Verb, Callable[[Repository, Aim, Wish], Edit]]] = {
+    Verb.PROMOTE: _promote,
+    Verb.HOLD: _hold,
+    Verb.PAUSE: _pause,
+    Verb.RESUME: _resume,
+    Verb.ROLLBACK: _rollback,
+}
+
+
+def _edited(
+    repository: Repository, aim: Aim, verb: Verb, fields: Mapping[str, Any], words: str
+) -> Edit:
+    document = aim.desired.document
+    entry = repository.find(aim.commit, document.file)
+    assert entry is not None
+    data = repository.read_blob(entry.id)
+    after = document.obj
+    for field, value in fields.items():
+        path = strategy_path(document, field)
+        data = edit_field(data, document.file, aim.key, path, value)
+        after = put(after, path, value)
+    changes = all_differences(document.obj, after, None)
+    return Edit(verb=verb, file=document.file, data=data, fields=changes, words=words)
+
+
+def parse_partition(text: str) -> int | str:
+    """`28` or `30%`. Raises UsageProblem GK7042."""
+    digits = text.removesuffix("%")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+        message = f'"{text}" is no partition: a number of pods, or a percentage such as 30%'
+        raise UsageProblem(Finding(code="GK7042", message=message))
+    if text.endswith("%"):
+        if int(digits) > 100:
+            message = f"{text} is more than all of them"
+            raise UsageProblem(Finding(code="GK7042", message=message))
+        return 0 if int(digits) == 0 else f"{int(digits)}%"
+    return int(digits)
+
+
+# Proof --------------------------------------------------------------------------------------------
+
+
+def earlier_stages(repository: Repository, aim: Aim) -> tuple[tuple[Desired, ...], ...]:
+    """How the object stood under the templates before this one, oldest first, for a preview
+    without a cluster: each is taken to have come to rest."""
+    file = aim.desired.document.file
+    found = list(islice(templates(repository, aim.commit, aim.key, file), _STAGES_MAX))[1:]
+    return tuple((_as_it_was(aim.desired, past.document.obj),) for past in reversed(found))
+
+
+def _as_it_was(desired: Desired, old: Any) -> Desired:
+    """The object of today with the template and the strategy it had."""
+    obj = put(desired.obj, ("spec", "template"), get(old, "spec", "template"))
+    strategy = get(old, "spec", "updateStrategy", default={})
+    return replace(desired, obj=put(obj, ("spec", "updateStrategy"), strategy))
+
+
+def check_reach(edit: Edit, aim: Aim, changes: Sequence[Change]) -> None:
+    """Raises UsageProblem GK7044 when the commit changes other objects, or not this one's fields.
+
+    That happens where units share a base, or where a patch sets the field again.
+    """
+    changed = {c.key: c for c in changes if c.kind is not ChangeKind.UNCHANGED and not c.drift}
+    others = sorted(str(key) for key in changed.keys() - {aim.key})
+    mine = changed.get(aim.key)
+    got = {(c.path, str(c.after)) for c in mine.fields} if mine else set()
+    missed = [c for c in edit.fields if (c.path, str(c.after)) not in got]
+    if not others and not missed:
+        return
+    if others:
+        message = f"this edit of {edit.file} would change other objects, too"
+        notes = (("others", ", ".join(others[:8])),)
+    else:
+        dotted = ".".join(str(part) for part in missed[0].path)
+        message = f"this edit of {edit.file} does not reach {aim.key}"
+        notes = (("why", f"{dotted} is set again by a patch of unit {aim.unit.id}"),)
+    next_ = f"set the field in a patch below {aim.unit.spec.path} by hand"
+    unchanged = ("unchanged", "nothing was committed or pushed")
+    raise UsageProblem(
+        Finding(code="GK7044", message=message, notes=(*notes, unchanged, ("next", next_)))
+    )
+
+
+def check_outcome(edit: Edit, aim: Aim, preview: Preview) -> None:
+    """Raises UsageProblem GK7043 when the rollout, played ahead, does not end as asked."""
+    found = preview.forecast.predictions if preview.forecast else ()
+    prediction = next((p for p in found if p.key == aim.key), None)
+    why = _shortfall(edit, prediction) if prediction else ""
+    wrong = [f for f in preview.unplayed if f.severity == "error"]
+    if wrong:
+        why = wrong[0].message
+    if not why:
+        return
+    notes = (
+        ("played ahead", why),
+        ("unchanged", "nothing was committed or pushed"),
+        ("next", f"gitkruise why {named(aim.key)}; --force commits it all the same"),
+    )
+    message = f"{aim.key}: {edit.words} would not end as asked"
+    raise UsageProblem(Finding(code="GK7043", message=message, notes=notes))
+
+
+def _shortfall(edit: Edit, p: Prediction) -> str:
+    asked = p.replicas - p.partition
+    if edit.verb is Verb.ROLLBACK and (p.updated_after < p.replicas or p.hold):
+        return f"{p.updated_after} of {p.replicas} pods return: {p.message or p.hold}"
+    if edit.verb in {Verb.HOLD, Verb.PAUSE} and p.updated_after > p.updated_before:
+        return f"{p.updated_after - p.updated_before} more pods are updated"
+    if edit.verb is Verb.PROMOTE and p.hold == STUCK:
+        return p.message or "pods do not become available"
+    if edit.verb is Verb.PROMOTE and p.hold != "Paused" and p.updated_after < asked:
+        return f"{p.updated_after} of the {asked} pods asked for are updated: {p.hold}"
+    return ""
+
+
+# Words --------------------------------------------------------------------------------------------
+
+
+def _nothing(aim: Aim, why: str) -> UsageProblem:
+    return _refuse(aim, "GK7041", f"there is nothing to do: {why}")
+
+
+def _refuse(aim: Aim, code: str, message: str, next_: str = "") -> UsageProblem:
+    place = aim.desired.document.place(strategy_path(aim.desired.document, "partition"))
+    notes = [("unchanged", "nothing was committed or pushed")]
+    notes += [("next", next_)] if next_ else []
+    finding = Finding(
+        code=code, message=f"{aim.key}: {message}", places=(place,), notes=tuple(notes)
+    )
+    return UsageProblem(finding)
+
+
+def _shown(partition: int | str | None) -> str:
+    return "0" if partition is None else str(partition)
