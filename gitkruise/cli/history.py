@@ -19,7 +19,6 @@ from gitkruise.errors import Finding, UsageProblem
 from gitkruise.model.states import State
 
 if TYPE_CHECKING:
-    from gitkruise.git.repo import Repository
     from gitkruise.model.record import RolloutStep
     from gitkruise.wire.names import ObjectKey
 
@@ -55,13 +54,13 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
       gitkruise history --repo /srv/git/shop-deploy.git --cluster prod
     """
     from gitkruise.git.repo import Repository  # noqa: PLC0415  imports GitPython
-    from gitkruise.gitops.recorded import status_branch  # noqa: PLC0415
+    from gitkruise.gitops.recorded import read_steps, status_branch  # noqa: PLC0415
     from gitkruise.kube.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     name = parse_object(object_name).name
     url = str(Path(repo).resolve()) if Path(repo).exists() else repo
     with Repository.open(url) as repository:
-        found = _steps(repository, status_branch(repository, cluster))
+        found = read_steps(repository, status_branch(repository, cluster))
     rows = [
         (key, step)
         for key, step in found
@@ -84,25 +83,6 @@ def _no_record(wanted: str, found: list[tuple[ObjectKey, RolloutStep]]) -> Usage
     known = sorted({f"{key.namespace}/{key.name}" for key, _ in found})
     notes = (("recorded", ", ".join(known) or "nothing yet"),)
     return UsageProblem(Finding(code="GK7017", message=f"no record of {wanted}", notes=notes))
-
-
-def _steps(repository: Repository, branch: str) -> list[tuple[ObjectKey, RolloutStep]]:
-    """Every step of every object, newest first. Raises SourceFailed GK3206 on foreign files."""
-    from gitkruise.gitops.record_read import read_rollout  # noqa: PLC0415  imports libyaml
-    from gitkruise.gitops.recorded import foreign  # noqa: PLC0415
-
-    tip = repository.resolve(branch)
-    out: list[tuple[ObjectKey, RolloutStep]] = []
-    for entry in repository.list_tree(tip):
-        if "/rollouts/" not in entry.path:
-            continue
-        try:
-            key, steps = read_rollout(repository.read_blob(entry.id))
-        except ValueError as error:
-            raise foreign(branch, entry.path, error) from error
-        out += [(key, step) for step in steps]
-    order = {id(pair): n for n, pair in enumerate(out)}  # later steps of a file are newer
-    return sorted(out, key=lambda pair: (pair[1].started, order[id(pair)]), reverse=True)
 
 
 def _result(step: RolloutStep, style: Style) -> str:

@@ -64,6 +64,30 @@ def parse_object(text: str) -> Wanted:
     return parse_wanted((text,)) if "/" in text else Wanted(noun="clonesets", name=text)
 
 
+_KINDS: Final = {
+    "deployment": GroupKind("apps", "Deployment"),
+    "deploy": GroupKind("apps", "Deployment"),
+    "statefulset": GroupKind("apps", "StatefulSet"),
+    "sts": GroupKind("apps", "StatefulSet"),
+    "daemonset": GroupKind("apps", "DaemonSet"),
+    "job": GroupKind("batch", "Job"),
+    "cronjob": GroupKind("batch", "CronJob"),
+}
+
+
+def parse_workload(text: str) -> tuple[GroupKind, str]:
+    """`type/name` of anything that runs pods; a name alone is a CloneSet's. Raises UsageProblem."""
+    word, slash, name = text.partition("/")
+    kind = _KINDS.get(word.lower().partition(".")[0])
+    if slash and name and kind is not None:
+        return kind, name
+    wanted = parse_object(text)
+    kinds = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET}
+    if not wanted.name or wanted.noun not in kinds:
+        raise _usage("GK7014", f'"{text}" names no workload', ", ".join(["cloneset", *_KINDS]))
+    return kinds[wanted.noun], wanted.name
+
+
 def _noun(word: str) -> str:
     found = NOUNS.get(word.lower())
     if found:

@@ -32,6 +32,13 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "status": ("gitkruise.cli.status", "status", "Show where every object stands against git."),
     "get": ("gitkruise.cli.get", "get", "List or watch rollouts, pods, revisions, events, units."),
     "history": ("gitkruise.cli.history", "history", "Show which commit did what to an object."),
+    "why": ("gitkruise.cli.why", "why", "Say what an object waits for."),
+    "trace": ("gitkruise.cli.trace", "trace", "Trace a pod to the commit that made it."),
+    "drift": (
+        "gitkruise.cli.drift",
+        "drift",
+        "Show what differs from git though git did not move.",
+    ),
     "promote": ("gitkruise.cli.acts", "promote", "Let more pods have the new revision."),
     "hold": ("gitkruise.cli.acts", "hold", "Let no further pod have the new revision."),
     "pause": ("gitkruise.cli.acts", "pause", "Stop updating pods."),
@@ -40,6 +47,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "wait": ("gitkruise.cli.wait", "wait", "Wait until a commit is out."),
     "run": ("gitkruise.cli.run", "run", "The controller: follow git, drive the cluster."),
     "install": ("gitkruise.cli.install", "install", "Put CRDs and the controller on a cluster."),
+    "explain": ("gitkruise.cli.explain", "explain", "Explain an error code or a field."),
     "completion": ("gitkruise.cli.completion", "completion", "Print a shell completion script."),
     "version": ("gitkruise.cli.version", "version", "Print the version."),
 }

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gitkruise.cli.at_hand import repository_at_hand, units_at_hand
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.output import say, say_json
 from gitkruise.cli.picking import parse_states
 from gitkruise.cli.style import Style
 from gitkruise.cli.verb import Verb
-from gitkruise.errors import Finding, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.cli.status_view import Standing
-    from gitkruise.gitops.recorded import UnitNews
 
 
 @click.command(cls=Verb, exits=(1, 4, 5, 130), says="an object is in a state of --fail-on")
@@ -51,7 +50,7 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
     """
     failing, wanted = parse_states(flags["fail_on"]), parse_states(flags["states"])
     namespace = "" if flags["all_namespaces"] else flags["namespace"]
-    at_hand = _repository(flags["config_path"], flags["repo"])
+    at_hand = repository_at_hand(flags["config_path"], flags["repo"])
     standing = asyncio.run(_survey(cluster, namespace, at_hand))
     style = Style.of(read_environment())
     shown = standing.only(wanted)
@@ -76,38 +75,7 @@ async def _survey(choice: ClusterChoice, namespace: str, at_hand: tuple[str, str
         await survey.look()
         now = chosen.clock.now()
         name, path = at_hand
-        units = await asyncio.to_thread(_units, chosen.name, path) if path else []
+        units = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
         return stand(
             survey.managed(now), units, now, cluster=chosen.name, source=name, namespace=namespace
         )
-
-
-def _units(cluster: str, path: str) -> list[UnitNews]:
-    """Units as recorded for this cluster in the repository at `path`."""
-    from gitkruise.git.repo import Repository  # noqa: PLC0415  imports GitPython
-    from gitkruise.gitops.recorded import read_units, status_branches  # noqa: PLC0415
-
-    with Repository.open(path) as repository:
-        ref = status_branches(repository).get(cluster)
-        return read_units(repository, ref) if ref else []
-
-
-def _repository(config_path: Path | None, repo: str) -> tuple[str, str]:
-    """(name, path) of the repository that is at hand: --repo, the configuration's, or this one."""
-    from gitkruise.gitops.recorded import local_repository  # noqa: PLC0415
-
-    if repo:
-        found = local_repository(repo)
-        if not found:
-            raise UsageProblem(Finding(code="GK7011", message=f"there is no repository at {repo}"))
-        return Path(found).name.removesuffix(".git"), found
-    chosen = config_path or Path("gitkruise.yaml")
-    if config_path or chosen.exists():
-        from gitkruise.gitops.config import load_config  # noqa: PLC0415  imports jsonschema
-
-        for source in load_config(chosen).sources.values():
-            found = local_repository(source.spec.url)
-            if found:
-                return source.name, found
-    here = Path.cwd()
-    return (here.name, str(here)) if (here / ".git").exists() else ("", "")

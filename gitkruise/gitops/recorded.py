@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.model.document import Commit
-from gitkruise.model.record import DriftRecord
+from gitkruise.model.record import DriftRecord, RolloutStep
 from gitkruise.model.states import State
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.times import parse_time
@@ -94,28 +94,33 @@ def read_units(repository: Repository, ref: str) -> list[UnitNews]:
     return out
 
 
+def read_steps(repository: Repository, ref: str) -> list[tuple[ObjectKey, RolloutStep]]:
+    """Every step of every object, newest first. Raises SourceFailed GK3206 on foreign files."""
+    from gitkruise.gitops.record_read import read_rollout  # noqa: PLC0415  imports libyaml
+
+    out: list[tuple[ObjectKey, RolloutStep]] = []
+    for entry in repository.list_tree(repository.resolve(ref)):
+        if "/rollouts/" not in entry.path:
+            continue
+        try:
+            key, steps = read_rollout(repository.read_blob(entry.id))
+        except ValueError as error:
+            raise foreign(ref, entry.path, error) from error
+        out += [(key, step) for step in steps]
+    order = {id(pair): n for n, pair in enumerate(out)}  # later steps of a file are newer
+    return sorted(out, key=lambda pair: (pair[1].started, order[id(pair)]), reverse=True)
+
+
 def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> int | None:
     """How many pods of a rollout are not updated yet, by its newest step; None when unrecorded.
 
     `cluster` may be "" where one cluster alone has written here.
     """
-    from gitkruise.gitops.record_read import read_rollout  # noqa: PLC0415  imports libyaml
-
     found = status_branches(repository)
-    ref = found.get(cluster) or (next(iter(found.values())) if len(found) == 1 else "")
-    if not ref or (cluster and cluster not in found):
-        return None
-    name = f"/rollouts/{key.kind}.{key.name}.yaml"
-    for entry in repository.list_tree(repository.resolve(ref)):
-        if not entry.path.endswith(name):
-            continue
-        try:
-            recorded, steps = read_rollout(repository.read_blob(entry.id))
-        except ValueError as error:
-            raise foreign(ref, entry.path, error) from error
-        if recorded == key and steps:
-            return max(steps[-1].replicas - steps[-1].updated, 0)
-    return None
+    ref = found.get(cluster) if cluster or len(found) != 1 else next(iter(found.values()))
+    steps = read_steps(repository, ref) if ref else []
+    newest = next((step for of, step in steps if of == key), None)
+    return max(newest.replicas - newest.updated, 0) if newest else None
 
 
 def foreign(ref: str, path: str, error: Exception) -> SourceFailed:

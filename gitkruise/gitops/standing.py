@@ -24,10 +24,11 @@ async def newest_applied(
     of a commit, left objects of a commit that is newer than the `recorded` one.
     """
     marked = [annotation(seen.obj, COMMIT) for key in inventory if (seen := store.seen(key))]
-    return await asyncio.to_thread(_newest, repository, sorted({*marked} - {""}), recorded)
+    return await asyncio.to_thread(newest_of, repository, sorted({*marked} - {""}), recorded)
 
 
-def _newest(repository: Repository, marked: list[str], recorded: str) -> str:
+def newest_of(repository: Repository, marked: Iterable[str], recorded: str) -> str:
+    """The newest of commits that build on each other, from `recorded` on."""
     best = recorded
     for commit in marked:
         if not best or leads_to(repository, best, commit):

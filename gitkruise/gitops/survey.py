@@ -16,13 +16,16 @@ from gitkruise.kube.store import Change, Store
 from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Empty, Feed, Page, Watching, WatchState, step, wanted
 from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.plan import Plan
 from gitkruise.model.pod import POD, PodFacts
 from gitkruise.model.record import Rollout
 from gitkruise.model.revision import REVISION
+from gitkruise.model.settings import Gates
 from gitkruise.model.states import State
 from gitkruise.planner.health import health
 from gitkruise.planner.rollouts import observe_rollout
 from gitkruise.planner.sync.marks import COMMIT, PATH, UNIT, UNIT_REF, annotation
+from gitkruise.planner.workloads import WORKLOADS as DRIVEN
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 
@@ -128,6 +131,15 @@ class Survey:
     def events(self) -> list[Obj]:
         """Events as last seen, when they were asked for."""
         return self._store.objects(EVENT)
+
+    def plan(self, key: ObjectKey, now: datetime, gates: Gates) -> Plan | None:
+        """What the controller would do about an object now, and why not more.
+
+        None for kinds gitkruise does not drive, and for what is gone.
+        """
+        workload = next((w for w in DRIVEN if w.kind == key.group_kind), None)
+        snapshot = workload.observe(self._store, key, now) if workload else None
+        return workload.decide(snapshot, gates) if workload and snapshot is not None else None
 
     def _managed(self, key: ObjectKey, obj: Obj, now: datetime) -> Managed:
         rollout: Rollout | None = None

@@ -102,11 +102,15 @@ class _Counts:
 
 
 def _broken(pod: PodFacts) -> str:
-    """Why a pod cannot start, in a sentence that stays the same while kubelet tries again."""
+    """Why a pod cannot start, in a sentence that stays the same while kubelet tries again.
+
+    The image is the one it should run: the status still names the old one after an update in place.
+    """
+    images = {c.name: c.image for c in pod.containers}
     for status in pod.statuses:
         waiting = status.waiting
         if waiting and waiting.reason in _PULLS:
-            return f"image {status.image} cannot be pulled"
+            return f"image {images.get(status.name, status.image)} cannot be pulled"
         if waiting and waiting.reason == "CrashLoopBackOff":
             return f"CrashLoopBackOff: container {status.name} ends again and again"
         if waiting and waiting.reason in BROKEN:

@@ -10,6 +10,7 @@ from gitkruise.model.change import Change, ChangeKind
 from gitkruise.model.forecast import DELETE, PredictedStep, Prediction
 from gitkruise.model.report import RolloutView, Row, Sentence, Span, StepView, Tone
 from gitkruise.planner.sync.footprint import many, moved
+from gitkruise.planner.sync.summary import keeps
 from gitkruise.wire.names import named
 from gitkruise.wire.paths import get
 
@@ -65,21 +66,14 @@ def _effect(change: Change, p: Prediction, rows: tuple[Row, ...]) -> Iterator[Se
         yield (Span(scaled),)
     old = p.replicas - p.updated_after
     if p.partition and old > 0 and p.previous not in {"", p.revision}:
-        yield (Span(f"{old} stay on {p.previous}   ({_arithmetic(change, p)})"),)
+        why = keeps(str(_partition(change)), p.replicas, p.partition)
+        yield (Span(f"{old} stay on {p.previous}   ({why})"),)
 
 
 def _short(path: str, width: int = 40) -> str:
     """`path` cut in the middle: its end tells most."""
     head = (width - 1) // 2
     return path if len(path) <= width else f"{path[:head]}…{path[head + 1 - width :]}"
-
-
-def _arithmetic(change: Change, p: Prediction) -> str:
-    """`partition 60% keeps ⌈10 × 60 %⌉ = 6`."""
-    written = _partition(change)
-    if isinstance(written, str) and written.endswith("%"):
-        return f"partition {written} keeps ⌈{p.replicas} × {written[:-1]} %⌉ = {p.partition}"
-    return f"partition keeps {p.partition}"
 
 
 def _partition(change: Change, *, before: bool = False) -> object:

@@ -65,3 +65,10 @@ def shown(value: Any) -> str:
     if value is MISSING or value is None:
         return "unset"
     return visible.shown(str(value).lower() if isinstance(value, bool) else str(value), 60)
+
+
+def keeps(partition: str, replicas: int, kept: int) -> str:
+    """A partition with its arithmetic: `partition 60% keeps ⌈10 × 60 %⌉ = 6`."""
+    if partition.endswith("%"):
+        return f"partition {partition} keeps ⌈{replicas} × {partition[:-1]} %⌉ = {kept}"
+    return f"partition {partition} keeps {kept} of {replicas}"

@@ -1,0 +1,142 @@
+"""gitkruise drift: which live objects differ from git, in which fields, by whose hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gitkruise.cli.ages import ago
+from gitkruise.cli.config import read_environment
+from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
+from gitkruise.cli.output import list_of, say, say_json
+from gitkruise.cli.style import Style
+from gitkruise.cli.tables import Column, fit_table
+from gitkruise.cli.verb import Verb
+from gitkruise.errors import Finding, UsageProblem
+
+if TYPE_CHECKING:
+    from gitkruise.model.record import DriftRecord
+
+_HEADS: Final = (
+    Column(name="OBJECT", least=20),
+    Column(name="FIELD", least=16),
+    Column(name="GIT", least=8),
+    Column(name="LIVE", least=8),
+    Column(name="BY", drop=1, least=10),
+    Column(name="WHEN", drop=2),
+)
+
+
+@click.command(cls=Verb, exits=(1, 3, 4, 5), says="something differs from git")
+@click.argument("object_name", metavar="[TYPE/NAME]", default="")
+@click.option("-n", "--namespace", default="", help="Only this namespace.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Find the repository through it; ./gitkruise.yaml when there is one.",
+)
+@click.option("--repo", default="", help="The repository with the manifests; or this directory.")
+@click.option("--at", "revision", default="", metavar="REV", help="Compare with this commit.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@cluster_options
+@click.pass_context
+def drift(
+    ctx: click.Context, /, object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any
+) -> None:
+    """Show what differs between the cluster and git, though git did not move.
+
+    \b
+    Examples:
+      gitkruise drift --cluster sandbox
+      gitkruise drift cloneset/report -n batch --sandbox
+      gitkruise drift --context prod --at main -o json
+
+    With a cluster (--sandbox, --kubeconfig, --context) its objects are compared now. Without one
+    the record tells, which holds what is not being put back. Values of Secrets are never shown.
+    """
+    from gitkruise.cli.at_hand import repository_at_hand  # noqa: PLC0415
+
+    _, path = repository_at_hand(flags["config_path"], flags["repo"])
+    if not path:
+        notes = (("next", "run it in a checkout, or name one with --repo"),)
+        raise UsageProblem(
+            Finding(code="GK7011", message="there is no repository here", notes=notes)
+        )
+    if cluster.given:
+        work = _compared(cluster, path, flags["config_path"], flags["revision"])
+        found, now = asyncio.run(work)
+    else:
+        found, now = _recorded(cluster.name, path)
+    rows = [d for d in found if _wanted(d, object_name, namespace)]
+    style = Style.of(read_environment())
+    if flags["output"] == "json":
+        say_json(list_of("DriftList", [_item(d) for d in rows]), style)
+    else:
+        say(_lines(rows, style, now), style)
+    ctx.exit(1 if rows else 0)
+
+
+def _recorded(cluster: str, path: str) -> tuple[Sequence[DriftRecord], datetime]:
+    from gitkruise.git.repo import Repository  # noqa: PLC0415
+    from gitkruise.gitops.recorded import read_units, status_branch  # noqa: PLC0415
+    from gitkruise.kube.clock import SystemClock  # noqa: PLC0415  imports asyncio
+
+    with Repository.open(path) as repository:
+        units = read_units(repository, status_branch(repository, cluster))
+    return [d for unit in units for d in unit.drift], SystemClock().now()
+
+
+async def _compared(
+    choice: ClusterChoice, path: str, config_path: Path | None, revision: str
+) -> tuple[Sequence[DriftRecord], datetime]:
+    from gitkruise.gitops.comparing import compare  # noqa: PLC0415  imports the model
+    from gitkruise.gitops.config import load_config  # noqa: PLC0415
+    from gitkruise.kube.data import load_catalog  # noqa: PLC0415
+
+    given = load_config(config_path) if config_path else None
+    async with connected(choice, read_environment()) as chosen:
+        where = (chosen.transport, chosen.name)
+        found = await compare(path, revision, given, where, load_catalog())
+        return found, chosen.clock.now()
+
+
+def _wanted(d: DriftRecord, name: str, namespace: str) -> bool:
+    if namespace not in {"", d.key.namespace}:
+        return False
+    kind, slash, short = name.rpartition("/")
+    fits = not slash or d.key.kind.lower() == kind.lower().removesuffix("s")
+    return not name or (d.key.name == short and fits)
+
+
+def _lines(rows: Sequence[DriftRecord], style: Style, now: datetime) -> list[str]:
+    from gitkruise.wire.times import parse_time  # noqa: PLC0415
+
+    if not rows:
+        return ["nothing differs from git"]
+    cells = [
+        (str(d.key), d.field, d.git, d.live, d.manager or "-", ago(parse_time(d.written), now))
+        for d in rows
+    ]
+    return fit_table(_HEADS, cells, style.width)
+
+
+def _item(d: DriftRecord) -> dict[str, Any]:
+    return {
+        "object": {
+            "group": d.key.group,
+            "kind": d.key.kind,
+            "namespace": d.key.namespace,
+            "name": d.key.name,
+        },
+        "field": d.field,
+        "git": d.git,
+        "live": d.live,
+        "manager": d.manager,
+        "written": d.written,
+    }

@@ -1,0 +1,161 @@
+"""gitkruise trace: from a pod to the commit, file and unit that made it what it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitkruise.cli.ages import ago
+from gitkruise.cli.config import read_environment
+from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
+from gitkruise.cli.nouns import CLONESET
+from gitkruise.cli.output import API_VERSION, say, say_json
+from gitkruise.cli.style import Style
+from gitkruise.cli.verb import Verb
+from gitkruise.errors import ClusterFailed, Finding
+
+if TYPE_CHECKING:
+    from gitkruise.cli.at_hand import Records
+    from gitkruise.gitops.survey import Managed, Survey
+    from gitkruise.gitops.tracing import Traced
+    from gitkruise.model.pod import PodFacts
+
+
+@click.command(cls=Verb, exits=(4, 5))
+@click.argument("pod_name", metavar="POD")
+@click.option("-n", "--namespace", default="", help="Namespace; the context's by default.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Find the status branch through it; ./gitkruise.yaml when there is one.",
+)
+@click.option("--repo", default="", help="A repository with the status branch; or this directory.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@cluster_options
+def trace(pod_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -> None:
+    """Trace a pod back to git: its revision, the commit that brought it, the file, the author.
+
+    \b
+    Examples:
+      gitkruise trace checkout-4kq2x -n shop
+      gitkruise trace pod/checkout-4kq2x -n shop --sandbox -o json
+
+    Pods carry no mark of gitkruise: the revision they run leads to the commit.
+    """
+    from gitkruise.cli.at_hand import repository_at_hand  # noqa: PLC0415
+
+    _, path = repository_at_hand(flags["config_path"], flags["repo"])
+    name = pod_name.removeprefix("pods/").removeprefix("pod/").removeprefix("po/")
+    found, records, now = asyncio.run(_ask(cluster, namespace, name, path))
+    style = Style.of(read_environment())
+    if flags["output"] == "json":
+        say_json(trace_obj(found, records), style)
+    else:
+        say(trace_lines(found, records, style, now), style)
+
+
+async def _ask(
+    choice: ClusterChoice, namespace: str, name: str, path: str
+) -> tuple[Traced, Records, datetime]:
+    from gitkruise.cli.at_hand import records_at_hand  # noqa: PLC0415
+    from gitkruise.cli.why import look_at  # noqa: PLC0415
+    from gitkruise.gitops.tracing import trace_pod  # noqa: PLC0415
+    from gitkruise.model.settings import Gates  # noqa: PLC0415
+
+    async with connected(choice, read_environment()) as chosen:
+        survey = await look_at(chosen, CLONESET, namespace or chosen.namespace)
+        now = chosen.clock.now()
+        owner, pod = _pod(survey, name, now)
+        counts = owner.rollout.revisions if owner.rollout else ()
+        commits = frozenset({owner.commit, *(c.commit for c in counts)})
+        records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
+        plan = survey.plan(owner.key, now, Gates())
+        return trace_pod(pod, owner, plan, records.steps), records, now
+
+
+def _pod(survey: Survey, name: str, now: datetime) -> tuple[Managed, PodFacts]:
+    found = [(m, pod) for m in survey.managed(now) for pod in m.pods]
+    for m, pod in found:
+        if pod.name == name:
+            return m, pod
+    import difflib  # noqa: PLC0415  only for a mistyped name
+
+    names = [pod.name for _, pod in found]
+    near = difflib.get_close_matches(name, names, 3) or names[:8]
+    notes = (
+        ("there are", ", ".join(near) or "none"),
+        ("next", "name its namespace with -n; gitkruise get pods lists them"),
+    )
+    message = f'no CloneSet of namespace {survey.namespace} has a pod "{name}"'
+    raise ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
+
+
+def trace_lines(t: Traced, records: Records, style: Style, now: datetime) -> Iterator[str]:
+    """One line for each step back."""
+    pod, owner = t.pod, t.owner
+    condition = "terminating" if pod.deleting is not None else "ready" if pod.ready else "not ready"
+    role = f" ({t.revision.role})" if t.revision else ""
+    node = f" on {pod.node}" if pod.node else ""
+    yield f"pod       {style.paint(pod.name, 'bold')}   {pod.phase}, {condition}{node}"
+    yield f"owner     {owner.key.kind.lower()}/{owner.key.name}   {style.state(owner.state)}"
+    images = ", ".join(f"{c.name} {c.image}" for c in pod.containers)
+    yield f"revision  {pod.short_revision or '-'}{role}   {images}"
+    yield f"commit    {_commit(t.commit, records, now)}"
+    if t.restored:
+        yield f"again by  {_commit(t.restored, records, now)}"
+    if t.step is not None:
+        asked = "all" if t.step.asked == t.step.replicas else f"{t.step.asked}"
+        glyph = style.glyph(t.step.state)
+        yield f"step      {t.step.change}: {asked} of {t.step.replicas} asked {glyph}"
+    if owner.path:
+        yield f"file      {owner.path}   unit {owner.unit}"
+    if t.held is not None:
+        detail = f": {t.held.detail}" if t.held.detail else ""
+        yield f"held      {t.held.why}{detail}"
+
+
+def _commit(name: str, records: Records, now: datetime) -> str:
+    if not name:
+        return "not known: its revision carries no mark of gitkruise"
+    found = records.commit(name)
+    if found is None:
+        return name[:7]
+    return f'{name[:7]} "{found.subject}"  {found.author} · {ago(found.time, now)}'
+
+
+def trace_obj(t: Traced, records: Records) -> dict[str, Any]:
+    """A versioned document of the same."""
+
+    def commit(name: str) -> dict[str, str] | None:
+        found = records.commit(name)
+        known = {"subject": found.subject, "author": found.author} if found else {}
+        return {"id": name, **known} if name else None
+
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PodTrace",
+        "pod": {"namespace": t.pod.namespace, "name": t.pod.name, "node": t.pod.node},
+        "phase": "Terminating" if t.pod.deleting is not None else str(t.pod.phase),
+        "ready": t.pod.ready,
+        "images": {c.name: c.image for c in t.pod.containers},
+        "owner": {
+            "kind": t.owner.key.kind,
+            "namespace": t.owner.key.namespace,
+            "name": t.owner.key.name,
+            "state": str(t.owner.state),
+        },
+        "revision": t.pod.short_revision,
+        "role": t.revision.role if t.revision else "",
+        "commit": commit(t.commit),
+        "restoredBy": commit(t.restored),
+        "change": t.step.change if t.step else "",
+        "path": t.owner.path,
+        "unit": t.owner.unit,
+        "held": {"why": str(t.held.why), "detail": t.held.detail} if t.held else None,
+    }

@@ -1,0 +1,184 @@
+"""gitkruise why: what an object waits for, pod by pod, and what would move it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitkruise.cli.ages import ago
+from gitkruise.cli.config import read_environment
+from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
+from gitkruise.cli.nouns import parse_workload
+from gitkruise.cli.output import API_VERSION, say, say_json
+from gitkruise.cli.style import Style
+from gitkruise.cli.verb import Verb
+from gitkruise.errors import ClusterFailed, Finding
+
+if TYPE_CHECKING:
+    from gitkruise.cli.at_hand import Records
+    from gitkruise.cli.connect import Chosen
+    from gitkruise.gitops.explaining import Why
+    from gitkruise.gitops.survey import Managed, Survey
+    from gitkruise.wire.names import GroupKind
+
+
+@click.command(cls=Verb, exits=(4, 5))
+@click.argument("object_name", metavar="TYPE/NAME")
+@click.option("-n", "--namespace", default="", help="Namespace; the context's by default.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Find the status branch through it; ./gitkruise.yaml when there is one.",
+)
+@click.option("--repo", default="", help="A repository with the status branch; or this directory.")
+@click.option("-o", "--output", type=click.Choice(["text", "wide", "json"]), default="text")
+@cluster_options
+def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -> None:
+    """Say why an object stands as it does: its budget, what holds each pod, what would move it.
+
+    \b
+    Examples:
+      gitkruise why cloneset/search -n shop
+      gitkruise why search -n shop -o wide
+      gitkruise why deployment/storefront -n shop --sandbox -o json
+
+    The pods are judged by the controller's own planner. What git has to do with it comes from the
+    status branch, where one is at hand. -o wide names every pod.
+    """
+    from gitkruise.cli.at_hand import repository_at_hand  # noqa: PLC0415
+
+    kind, name = parse_workload(object_name)
+    _, path = repository_at_hand(flags["config_path"], flags["repo"])
+    answer, records, now = asyncio.run(_ask(cluster, namespace, (kind, name), path))
+    style = Style.of(read_environment())
+    if flags["output"] == "json":
+        say_json(why_obj(answer, records), style)
+    else:
+        say(why_lines(answer, records, style, now, wide=flags["output"] == "wide"), style)
+
+
+async def _ask(
+    choice: ClusterChoice, namespace: str, wanted: tuple[GroupKind, str], path: str
+) -> tuple[Why, Records, datetime]:
+    from gitkruise.cli.at_hand import records_at_hand  # noqa: PLC0415
+    from gitkruise.gitops.explaining import explain, newest_step, unit_of  # noqa: PLC0415
+    from gitkruise.model.settings import Gates  # noqa: PLC0415
+
+    kind, name = wanted
+    async with connected(choice, read_environment()) as chosen:
+        survey = await look_at(chosen, kind, namespace or chosen.namespace)
+        now = chosen.clock.now()
+        found = next(iter(survey.managed(now, name=name)), None)
+        if found is None:
+            raise absent(name, kind, survey, now)
+        commits = frozenset({found.commit})
+        records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
+        unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
+        plan = survey.plan(found.key, now, Gates())
+        return explain(found, plan, unit, step), records, now
+
+
+async def look_at(chosen: Chosen, kind: GroupKind, namespace: str) -> Survey:
+    """One kind of a namespace, with what belongs to it."""
+    from gitkruise.gitops.survey import Survey  # noqa: PLC0415  imports the schemas
+    from gitkruise.kube.data import load_catalog  # noqa: PLC0415
+
+    survey = Survey(chosen.transport, load_catalog(), (kind,), namespace=namespace)
+    await survey.look()
+    return survey
+
+
+def absent(name: str, kind: GroupKind, survey: Survey, now: datetime) -> ClusterFailed:
+    """GK4010, with what there is instead."""
+    there = ", ".join(m.key.name for m in survey.managed(now)[:8]) or "none"
+    notes = (("there are", there), ("next", "name its namespace with -n"))
+    message = f'there is no {kind.kind} "{name}" in namespace {survey.namespace}'
+    return ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
+
+
+def why_lines(
+    answer: Why, records: Records, style: Style, now: datetime, *, wide: bool
+) -> Iterator[str]:
+    """A sentence, the reasons in order, what would move it, and where git comes in."""
+    import textwrap  # noqa: PLC0415  only to fold sentences
+
+    m = answer.managed
+    head = f"{m.key.kind.lower()}/{m.key.name}"
+    yield f"{style.paint(head, 'bold')} is {style.state(answer.state)}{_since(answer, now)}"
+    room = max(style.width - 5, 30)
+    for number, reason in enumerate(answer.reasons, 1):
+        first, *more = textwrap.wrap(reason, room, break_long_words=False) or [""]
+        yield f"{number:>3}  {first}"
+        yield from (f"     {line}" for line in more)
+    if not answer.reasons:
+        yield "     nothing holds it: everything is as git asks"
+    for label, text in zip(["What would move it:", *["or:"] * 9], answer.next, strict=False):
+        yield f"{label:>19}  {text}"
+    yield ""
+    yield from _git_lines(answer, m, records, now)
+    if wide and answer.held:
+        yield ""
+        yield from _pod_lines(answer)
+
+
+def _since(answer: Why, now: datetime) -> str:
+    step = answer.step
+    if step is None or step.state is not answer.state:
+        return ""
+    return f", {step.commit.short} began {ago(step.started, now)}"
+
+
+def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iterator[str]:
+    commit = records.commit(m.commit)
+    told = f' "{commit.subject}"  {commit.author} · {ago(commit.time, now)}' if commit else ""
+    if m.commit:
+        yield f"commit   {m.commit[:7]}{told}"
+    if m.path:
+        yield f"file     {m.path}" + (f"   unit {m.unit}" if m.unit else "")
+    if answer.step is not None:
+        asked, step = answer.step.asked, answer.step
+        amount = "all" if asked == step.replicas else f"{asked} of {step.replicas}"
+        yield f"asked    {amount} · {step.change}"
+    if not m.commit:
+        yield "git      no unit has applied it: it carries no mark of gitkruise"
+
+
+def _pod_lines(answer: Why) -> Iterator[str]:
+    from gitkruise.cli.tables import columns, fit_table  # noqa: PLC0415
+
+    rows = [(pod, str(reason), detail) for pod, reason, detail in answer.held]
+    yield from fit_table(columns("POD", "HELD BY", ""), rows)
+
+
+def why_obj(answer: Why, records: Records) -> dict[str, Any]:
+    """A versioned document of the same."""
+    from gitkruise.cli.views import rollout_obj  # noqa: PLC0415
+
+    m, commit = answer.managed, records.commit(answer.managed.commit)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Why",
+        "object": {
+            "group": m.key.group,
+            "kind": m.key.kind,
+            "namespace": m.key.namespace,
+            "name": m.key.name,
+        },
+        "state": str(answer.state),
+        "message": answer.message,
+        "reasons": list(answer.reasons),
+        "next": list(answer.next),
+        "held": [{"pod": pod, "why": str(reason), "detail": d} for pod, reason, d in answer.held],
+        "acts": answer.acts,
+        "unit": m.unit,
+        "commit": m.commit,
+        "subject": commit.subject if commit else "",
+        "path": m.path,
+        **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
+    }
