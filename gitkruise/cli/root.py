@@ -46,6 +46,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "rollback": ("gitkruise.cli.acts", "rollback", "Bring every pod back, by a commit."),
     "wait": ("gitkruise.cli.wait", "wait", "Wait until a commit is out."),
     "run": ("gitkruise.cli.run", "run", "The controller: follow git, drive the cluster."),
+    "doctor": ("gitkruise.cli.doctor", "doctor", "Look for what could keep it from working."),
     "install": ("gitkruise.cli.install", "install", "Put CRDs and the controller on a cluster."),
     "explain": ("gitkruise.cli.explain", "explain", "Explain an error code or a field."),
     "completion": ("gitkruise.cli.completion", "completion", "Print a shell completion script."),

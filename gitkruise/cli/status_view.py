@@ -16,6 +16,7 @@ from gitkruise.cli.tables import Column, fit_table
 from gitkruise.cli.views import rollout_obj
 from gitkruise.gitops.survey import WORKLOADS, Managed
 from gitkruise.model.states import LOOKS, SETTLED, State
+from gitkruise.wire.names import named
 
 if TYPE_CHECKING:
     from gitkruise.gitops.recorded import UnitNews
@@ -159,10 +160,9 @@ def _next(standing: Standing) -> str:
     needy = next((m for s in NEEDS_YOU for m in standing.objects if m.state is s), None)
     if needy is None:
         return ""
-    where = f" -n {needy.key.namespace}" if needy.key.namespace else ""
-    if needy.rollout is None:
-        return f"kubectl describe {needy.key.kind.lower()} {needy.key.name}{where}"
-    return f"gitkruise get rollout {needy.key.name}{where}"
+    if needy.state is State.DRIFTED:
+        return "gitkruise drift"
+    return f"gitkruise why {named(needy.key)}"
 
 
 def status_obj(standing: Standing) -> dict[str, Any]:

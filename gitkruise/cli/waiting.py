@@ -16,7 +16,7 @@ from gitkruise.git.publish import Publisher
 from gitkruise.git.repo import Repository
 from gitkruise.git.worktree import commit_id
 from gitkruise.gitops.awaiting import Answer, Question, verdict
-from gitkruise.gitops.recorded import STATUS_PREFIX, UnitNews, read_units, status_branch
+from gitkruise.gitops.recorded import UnitNews, read_units, status_branch
 from gitkruise.kube.clock import Clock, SystemClock
 from gitkruise.kube.data import load_catalog
 from gitkruise.wire.times import format_time, parse_duration
@@ -51,21 +51,20 @@ async def _wait(
     awaited: Awaited, publisher: Publisher, repository: Repository, clock: Clock
 ) -> int:
     question = _question(awaited, repository)
-    answers: list[Answer] = []
     teller = _Teller(quiet=awaited.output == "json")
-    limit = parse_duration(awaited.timeout).total_seconds()
     pause = _LOCAL_S if not publisher.remotes() else _REMOTE_S
-    try:
-        async with clock.timeout(limit):
-            while (met := verdict(answers)) is None:
-                answers = await asyncio.to_thread(_look, awaited, publisher, repository, question)
-                teller.tell(answers, clock)
-                if verdict(answers) is None:
-                    await clock.sleep(pause)
-    except TimeoutError:
-        raise TimedOut(_late(awaited, question, answers)) from None
-    _conclude(awaited, question, answers, met=met)
-    return 0 if met else 1
+    end = clock.monotonic() + parse_duration(awaited.timeout).total_seconds()
+    while True:
+        answers = await asyncio.to_thread(_look, awaited, publisher, repository, question)
+        teller.tell(answers, clock)
+        met = verdict(answers)
+        if met is not None:
+            _conclude(awaited, question, answers, met=met)
+            return 0 if met else 1
+        left = end - clock.monotonic()
+        if left <= 0:
+            raise TimedOut(_late(awaited, question, answers))
+        await clock.sleep(min(pause, left))
 
 
 def _question(awaited: Awaited, repository: Repository) -> Question:
@@ -82,7 +81,7 @@ def _look(
     awaited: Awaited, publisher: Publisher, repository: Repository, question: Question
 ) -> list[Answer]:
     """The answers of the units that are waited for; none while nothing is recorded."""
-    publisher.fetch(f"refs/heads/{STATUS_PREFIX}*")
+    publisher.fetch_status()
     try:
         units = read_units(repository, status_branch(repository, awaited.cluster))
     except SourceFailed as error:

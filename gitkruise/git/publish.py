@@ -136,17 +136,22 @@ class Publisher:
         """The remotes a checkout has; a bare repository is what others read, and has none."""
         return self._said(["remote"]).split() if self.tree else []
 
-    def fetch(self, pattern: str) -> None:
-        """Bring the branches `refs/heads/…*` of the remote here, under its name. Raises GK31xx."""
+    def fetch_status(self) -> None:
+        """Bring the status branches of the remote here, if there is one. Raises GK31xx."""
         known = self.remotes()
         if not known:
             return
         remote = "origin" if "origin" in known else known[0]
-        kept = f"refs/remotes/{remote}/" + pattern.removeprefix("refs/heads/")
-        words = ["fetch", "--quiet", "--no-tags", "--end-of-options", remote, f"+{pattern}:{kept}"]
+        spec = f"+refs/heads/gitkruise/status/*:refs/remotes/{remote}/gitkruise/status/*"
+        words = ["fetch", "--quiet", "--no-tags", "--end-of-options", remote, spec]
         result = self._git(words)
         if result.status:
             raise _remote_failed(remote, result)
+
+    def identity(self) -> str:
+        """Who makes commits here, as `Name <address>`; "" when git does not know."""
+        said = self._said(["var", "GIT_COMMITTER_IDENT"])
+        return said.rpartition("> ")[0] + ">" if "> " in said else ""
 
     # -- one commit -------------------------------------------------------------------------------
 

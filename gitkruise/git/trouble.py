@@ -62,7 +62,7 @@ def remote_failure(url: str, result: Result, *, tries: int, timeout_s: float) ->
     code, message, next_step = (
         "GK3101",
         "cannot reach the git remote {url}",
-        "see what git ls-remote says",
+        "gitkruise doctor git",
     )
     for pattern, *kind in _KINDS:
         if not result.stopped and pattern.search(result.errors):

@@ -279,7 +279,7 @@ def refusal(d: Desired, error: ApiError) -> Finding:
             places=(d.document.place(("kind",)),),
             notes=(
                 ("unchanged", f"the live {d.key}"),
-                ("next", "grant it; deploy/ lists the rights gitkruise uses. It is tried again"),
+                ("next", "gitkruise doctor rbac --print-fix   prints what is missing"),
             ),
             object=str(d.key),
         )

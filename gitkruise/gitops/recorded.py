@@ -18,9 +18,9 @@ from gitkruise.wire.times import parse_time
 if TYPE_CHECKING:
     from gitkruise.git.repo import Repository
 
-STATUS_PREFIX: Final = "gitkruise/status/"
+_PREFIX: Final = "gitkruise/status/"
 # A clone's own branch may be behind what it fetched; a bare repository has only its own.
-_WHERE: Final = (f"refs/heads/{STATUS_PREFIX}", f"refs/remotes/origin/{STATUS_PREFIX}")
+_WHERE: Final = (f"refs/heads/{_PREFIX}", f"refs/remotes/origin/{_PREFIX}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,9 @@ def cluster_failed(connection: Connection, error: ApiError) -> ClusterFailed:
             code, message = "GK4301", f"not allowed on {place}"
         case _:
             code, message = "GK4199", f"{place} failed to answer"
-    notes.append(("next", f"kubectl version{option}   shows whether anybody can"))
+    fix = f"gitkruise doctor rbac{option} --print-fix   prints the rights that are missing"
+    look = f"gitkruise doctor cluster{option}   looks at address, kinds and controller"
+    notes.append(("next", fix if isinstance(error, Forbidden) else look))
     return ClusterFailed(Finding(code=code, message=message, notes=tuple(notes)))
 
 

@@ -82,7 +82,7 @@ def test_a_rejected_commit_counts_for_fail_on(checkout: Checkout) -> None:
 
 def test_the_neediest_object_is_the_next_command(checkout: Checkout) -> None:
     lines = list(status_lines(standing(checkout, rejected=False), style(200), wide=True))
-    assert lines[-1] == "Next: gitkruise get rollout search-with-quite-a-long-name -n shop"
+    assert lines[-1] == "Next: gitkruise why cloneset/search-with-quite-a-long-name -n shop"
     assert STUCK in "\n".join(lines)
 
 
