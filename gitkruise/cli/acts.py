@@ -143,7 +143,12 @@ def resume(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fl
 
 @click.command(cls=Verb, exits=_EXITS, says=_SAYS)
 @click.argument("object_name", metavar="TYPE/NAME")
-@click.option("--to", default="", metavar="COMMIT", help="Not the template before, but this one's.")
+@click.option(
+    "--to",
+    default="",
+    metavar="COMMIT",
+    help="Back to this one; else to the newest that all pods were to have.",
+)
 @_options
 @cluster_options
 @click.pass_context

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
@@ -125,17 +125,36 @@ def templates(repository: Repository, commit: str, key: ObjectKey, file: str) ->
 def rollback_target(repository: Repository, commit: str, key: ObjectKey, file: str) -> Past | None:
     """The template to go back to when nobody says which; None when there was no other.
 
-    It is the one before the newest. Where the newest is itself a return to an older one, and its
-    partition keeps pods from returning, it is that: going back was begun and is not done.
+    It is the newest that git asked of all pods: going back to another canary would move pods
+    forward that never had it. The first of all counts, as creation takes no notice of partitions.
+    Where the newest template is itself a return to an older one, and its partition keeps pods from
+    returning, it is that: going back was begun and is not done.
     """
-    found = list(islice(templates(repository, commit, key, file), 3))
-    if len(found) < 2:
+    pasts = templates(repository, commit, key, file)
+    newest, before = next(pasts, None), next(pasts, None)
+    if newest is None or before is None:
         return None
-    newest = found[0].document
-    if len(found) > 2 and get(newest.obj, *TEMPLATE) == get(found[2].document.obj, *TEMPLATE):
-        held = get(newest.obj, *strategy_path(newest, "partition"))
-        return found[1] if held in NOBODY else found[0]
-    return found[1]
+    older = next(pasts, None)
+    if older is not None and _same_template(newest, older) and not _asked_of_all(newest):
+        return newest
+    chosen = before
+    for past in chain([before, older] if older else [before], pasts):
+        if _same_template(newest, past):
+            continue
+        chosen = past
+        if _asked_of_all(past):
+            break
+    return chosen
+
+
+def _same_template(one: Past, other: Past) -> bool:
+    return bool(get(one.document.obj, *TEMPLATE) == get(other.document.obj, *TEMPLATE))
+
+
+def _asked_of_all(past: Past) -> bool:
+    document = past.document
+    held = get(document.obj, *strategy_path(document, "partition"))
+    return held in NOBODY and not get(document.obj, *strategy_path(document, "paused"))
 
 
 def find_document(repository: Repository, commit: str, key: ObjectKey, file: str = "") -> Document:

@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.cli.calls import Caller, Ended
+from tests.cli.calls import Caller, Ended, Terminal, environment
 from tests.cli.live import applied, apply
 from tests.cli.shop import Checkout, cloneset, unit_record
 from tests.git.repos import ENV, Origin, make_origin, run_git
@@ -306,3 +306,18 @@ def test_hold_asks_the_cluster_how_far_it_is(act: Act, origin: Origin, cluster: 
         ended = act("hold", "halted", "--print", "--kubeconfig", str(cluster))
     assert "+    partition: 8\n" in ended.out
     assert "no pod is updated" in ended.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "code", "moved"), [("n", 130, False), ("y", 0, True)])
+def test_a_person_is_asked_after_they_have_seen_it(
+    origin: Origin, answer: str, code: int, *, moved: bool
+) -> None:
+    old = tip(origin.bare)
+    words = ["promote", "checkout", "--repo", str(origin.work)]
+    with Terminal(words, environment(**WHO), columns=100) as terminal:
+        shown = terminal.read_until(r"Push this to origin/main\? \[y/N\]: ")
+        assert "Summary  1 changed" in shown
+        terminal.type(f"{answer}\n")
+        assert terminal.end() == code
+    assert (tip(origin.bare) != old) is moved

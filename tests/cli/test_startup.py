@@ -40,7 +40,23 @@ def test_simple_words_load_nothing_heavy(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["validate", "plan", "status", "get", "history", "run", "sandbox"]
+    "command",
+    [
+        "validate",
+        "plan",
+        "status",
+        "get",
+        "history",
+        "run",
+        "sandbox",
+        "promote",
+        "wait",
+        "why",
+        "trace",
+        "drift",
+        "doctor",
+        "explain",
+    ],
 )
 def test_help_of_a_command_loads_neither_carrier_nor_model(command: str) -> None:
     heavy = tuple(m for m in HEAVY if m not in {"gitkruise.wire", "asyncio", "traceback"})

@@ -10,7 +10,7 @@ import yaml
 
 from gitkruise.errors import UsageProblem
 from gitkruise.git.repo import Repository
-from gitkruise.gitops.rollback import Rollback, compute_rollback
+from gitkruise.gitops.rollback import Rollback, compute_rollback, rollback_target
 from tests.git.repos import Origin, make_origin
 from tests.gitops.stage import WEB, MakeStage, documents, web
 from tests.worlds import cloneset
@@ -110,3 +110,25 @@ def test_a_plain_revert_strands_pods_and_the_computed_one_does_not(staged: MakeS
             assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)
 
     stage.play(script)
+
+
+# versions and partitions in git, oldest first; the commit to go back to, by its place
+CHOICES = {
+    "the-one-before": ([("v1", 0), ("v2", 28)], 0),
+    "its-last-commit": ([("v1", 10), ("v1", 0), ("v2", 28), ("v2", 20)], 1),
+    "the-newest-of-several": ([("v1", 0), ("v2", 0), ("v3", 28)], 1),
+    "not-another-canary": ([("v1", 0), ("v2", 28), ("v3", 30)], 0),
+    "the-first-was-created-whole": ([("v1", 20), ("v2", 28), ("v3", 30)], 0),
+    "begun-by-hand-and-not-done": ([("v1", 0), ("v2", 28), ("v1", 28)], 2),
+    "back-and-done": ([("v1", 0), ("v2", 0), ("v1", 0)], 1),
+    "only-one": ([("v1", 0), ("v1", 5)], None),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_where_to_when_nobody_says(origin: Origin, name: str) -> None:
+    versions, place = CHOICES[name]
+    ids = [origin.commit({"web.yaml": documents(fleet(v, p))}) for v, p in versions]
+    with Repository.open(str(origin.bare)) as repository:
+        found = rollback_target(repository, ids[-1], WEB, "web.yaml")
+    assert (found.until.id if found else None) == (None if place is None else ids[place])
