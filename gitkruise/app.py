@@ -22,6 +22,7 @@ from gitkruise.git.status_branch import Identity, Notes, StatusBranch
 from gitkruise.gitops.annotate import Annotator
 from gitkruise.gitops.engine import OWN, choose_engine
 from gitkruise.gitops.farewell import Departed, Farewell
+from gitkruise.gitops.gate import Standings
 from gitkruise.gitops.intake import Reader
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.memory import Memory
@@ -79,6 +80,8 @@ class Running:
     reporters: Mapping[str, Reporter]
     engine: str
     farewell: Farewell
+    followers: Mapping[str, SourceFollower]  # by source
+    standings: Standings
     hooks: Mapping[str, str] = field(default_factory=dict)  # where each Receiver listens
 
 
@@ -126,8 +129,7 @@ async def _assemble(
     config = options.config
     live = LiveView(transport, clock)
     await live.discover()
-    wishes: set[str] = {unit.spec.workloads.engine for unit in config.units.values()}
-    engine = await choose_engine(transport, wishes or {OWN}, clock.now())
+    engine = await choose_engine(transport, _engines(config), clock.now())
     renewal = Renewal(transport)
     repositories = await open_sources(config.sources, options.state_dir, transport, stack, renewal)
     trusts = await trust_sources(
@@ -173,7 +175,15 @@ async def _assemble(
         reporters=reporters,
         engine=engine,
         farewell=_farewell(told, outboxes, options, units, around),
+        followers=followers,
+        standings=around.standings,
     )
+
+
+def _engines(config: Config) -> set[str]:
+    """Those that units ask for."""
+    wishes: set[str] = {unit.spec.workloads.engine for unit in config.units.values()}
+    return wishes or {OWN}
 
 
 def _farewell(

@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "pause": ("gitkruise.cli.acts", "pause", "Stop updating pods."),
     "resume": ("gitkruise.cli.acts", "resume", "Go on after a pause."),
     "rollback": ("gitkruise.cli.acts", "rollback", "Bring every pod back, by a commit."),
+    "sync": ("gitkruise.cli.sync", "sync", "Bring the cluster to what git asks, once."),
     "wait": ("gitkruise.cli.wait", "wait", "Wait until a commit is out."),
     "run": ("gitkruise.cli.run", "run", "The controller: follow git, drive the cluster."),
     "doctor": ("gitkruise.cli.doctor", "doctor", "Look for what could keep it from working."),

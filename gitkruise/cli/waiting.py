@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +56,9 @@ async def _wait(
     pause = _LOCAL_S if not publisher.remotes() else _REMOTE_S
     end = clock.monotonic() + parse_duration(awaited.timeout).total_seconds()
     while True:
-        answers = await asyncio.to_thread(_look, awaited, publisher, repository, question)
+        answers = await asyncio.to_thread(
+            _look, awaited, publisher, (repository, question), clock.now()
+        )
         teller.tell(answers, clock)
         met = verdict(answers)
         if met is not None:
@@ -78,9 +81,13 @@ def _question(awaited: Awaited, repository: Repository) -> Question:
 
 
 def _look(
-    awaited: Awaited, publisher: Publisher, repository: Repository, question: Question
+    awaited: Awaited,
+    publisher: Publisher,
+    asking: tuple[Repository, Question],
+    now: datetime,
 ) -> list[Answer]:
     """The answers of the units that are waited for; none while nothing is recorded."""
+    repository, question = asking
     publisher.fetch_status()
     try:
         units = read_units(repository, status_branch(repository, awaited.cluster))
@@ -88,7 +95,7 @@ def _look(
         if error.findings[0].code in _NOT_YET and not _several(error):
             return []
         raise
-    return question.ask(_wanted(units, awaited.unit))
+    return question.ask(_wanted(units, awaited.unit), now)
 
 
 def _several(error: SourceFailed) -> bool:

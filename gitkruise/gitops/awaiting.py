@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import Reported
@@ -13,11 +14,10 @@ from gitkruise.gitops.recorded import UnitNews
 from gitkruise.gitops.standing import leads_to
 from gitkruise.model.config import Config
 from gitkruise.model.settings import Gates
-from gitkruise.model.states import SETTLED, State
+from gitkruise.model.states import SETTLED, State, stuck_for_good
 from gitkruise.wire.catalog import Catalog
 
 GOALS: Final = ("applied", "held", "done")
-_LOST: Final = frozenset({State.STUCK, State.REJECTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class Question:
     config: Config | None = None
     _same: dict[tuple[str, str], bool] = field(default_factory=dict)
 
-    def ask(self, units: Sequence[UnitNews]) -> list[Answer]:
+    def ask(self, units: Sequence[UnitNews], now: datetime) -> list[Answer]:
         """One answer a unit. Raises SourceFailed."""
-        return [self._judge(news) for news in units]
+        return [self._judge(news, now) for news in units]
 
-    def _judge(self, news: UnitNews) -> Answer:
+    def _judge(self, news: UnitNews, now: datetime) -> Answer:
         applied = news.applied.id if news.applied else ""
         attempted = news.attempted.id if news.attempted else ""
         if not (applied and self._covers(applied, news.unit)):
@@ -57,15 +57,15 @@ class Question:
                 return Answer(news=news, met=False, why=f"rejected: {why}")
             at = f"at {applied[:7]}" if applied else "nothing applied yet"
             return Answer(news=news, met=None, why=f"{at}: {news.message}")
-        return Answer(news=news, met=self._reached(news.state), why=self._told(news, applied))
+        return Answer(news=news, met=self._reached(news, now), why=self._told(news, applied))
 
-    def _reached(self, state: State) -> bool | None:
+    def _reached(self, news: UnitNews, now: datetime) -> bool | None:
         if self.goal == "applied":
             return True
-        if state in _LOST:
+        if news.state is State.REJECTED or stuck_for_good(news.state, news.since, now):
             return False
         wanted = {State.DONE} if self.goal == "done" else SETTLED
-        return True if state in wanted else None
+        return True if news.state in wanted else None
 
     def _told(self, news: UnitNews, applied: str) -> str:
         overtaken = applied != self.commit and leads_to(self.repository, self.commit, applied)

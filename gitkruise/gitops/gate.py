@@ -50,6 +50,10 @@ class Standings:
             (self._busy.add if with_news else self._busy.discard)(unit)
             self._tell(unit)
 
+    def has_news(self, unit: str) -> bool:
+        """Whether a commit was offered to `unit` that it has not looked at, or waits with."""
+        return unit in self._busy
+
     def why_not(self, unit: str, ready: str) -> str:
         """Why `unit` does not count as ready; "" when it does.
 

@@ -59,6 +59,16 @@ class SourceFollower:
         self._told = ""  # the newest commit handed on
         self._problem: Finding | None = None
 
+    @property
+    def followed(self) -> str:
+        """The newest commit handed on; "" before the first."""
+        return self._told
+
+    @property
+    def problem(self) -> Finding | None:
+        """What keeps us from the newest commit."""
+        return self._problem
+
     async def check(self) -> None:
         """Look once, for this source alone."""
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -55,7 +56,13 @@ _SEVERITY: Final = (
     State.DONE,
 )
 
+STUCK_FOR: Final = timedelta(seconds=10)  # pods that a newer commit mends look stuck for a moment
 SETTLED: Final = frozenset({State.DONE, State.HELD, State.PAUSED})  # as git asks
+
+
+def stuck_for_good(state: State, since: datetime | None, now: datetime) -> bool:
+    """Whether who waits should give up: Stuck, and not only since a moment."""
+    return state is State.STUCK and (since is None or now - since >= STUCK_FOR)
 
 
 def worst(states: Iterable[State]) -> State:
