@@ -188,7 +188,8 @@ async def _wish(repository: Repository, aim: Aim, asked: Asked) -> Wish:
 def _commit(
     publisher: Publisher, repository: Repository, asked: Asked, aim: Aim, edit: Edit
 ) -> str:
-    from gitkruise.git.commits import format_message  # noqa: PLC0415
+    from gitkruise.git.commits import Identity, format_commit, format_message  # noqa: PLC0415
+    from gitkruise.kube.wall import wall_time  # noqa: PLC0415
 
     tree = edit_tree(repository, repository.tree_id(aim.commit), {edit.file: edit.data}, [])
     subject = asked.message or f"{aim.key.name}: {edit.words}"
@@ -198,7 +199,12 @@ def _commit(
         ("Gitkruise-Object", str(aim.key)),
         *edit.trailers,
     ]
-    return publisher.commit(tree, aim.commit, format_message(subject, edit.why, trailers))
+    message = format_message(subject, edit.why, trailers)
+    if not asked.dry_run:
+        return publisher.commit(tree, aim.commit, message)
+    nobody = Identity(name="dry run", email="")  # nobody is asked who they are, nor for a key
+    data = format_commit(tree, [aim.commit], nobody, wall_time(), message)
+    return repository.write_object("commit", data)
 
 
 async def _preview(
