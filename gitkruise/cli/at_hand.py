@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from gitkruise.errors import Finding, UsageProblem
 
@@ -30,6 +33,15 @@ class Records:
         """The commit with this id, or its beginning."""
         known = [*self.commits, *(step.commit for _, step in self.steps)]
         return next((c for c in known if name and c.id.startswith(name)), None)
+
+
+def record_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--config and --repo of commands that read the status branch, where one is at hand."""
+    repo = "A repository with the status branch; or this directory."
+    config = "Find the status branch through it; ./gitkruise.yaml when there is one."
+    kind = click.Path(path_type=Path)
+    command = click.option("--repo", default="", help=repo)(command)
+    return click.option("--config", "config_path", type=kind, help=config)(command)
 
 
 def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitkruise.cli.at_hand import repository_at_hand, units_at_hand
+from gitkruise.cli.at_hand import record_options, repository_at_hand, units_at_hand
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.output import say, say_json
@@ -27,13 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fail-on", default="", metavar="stuck,…", help="Exit 1 when an object is in such a state."
 )
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Find the status branch through it; ./gitkruise.yaml when there is one.",
-)
-@click.option("--repo", default="", help="A repository with the status branch; or this directory.")
+@record_options
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json"]), default="text")
 @cluster_options
 @click.pass_context

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gitkruise.cli.ages import ago
+from gitkruise.cli.at_hand import record_options, repository_at_hand
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.nouns import CLONESET
@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, exits=(4, 5))
 @click.argument("pod_name", metavar="POD")
 @click.option("-n", "--namespace", default="", help="Namespace; the context's by default.")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Find the status branch through it; ./gitkruise.yaml when there is one.",
-)
-@click.option("--repo", default="", help="A repository with the status branch; or this directory.")
+@record_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @cluster_options
 def trace(pod_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -> None:
@@ -48,8 +42,6 @@ def trace(pod_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -
 
     Pods carry no mark of gitkruise: the revision they run leads to the commit.
     """
-    from gitkruise.cli.at_hand import repository_at_hand  # noqa: PLC0415
-
     _, path = repository_at_hand(flags["config_path"], flags["repo"])
     name = pod_name.removeprefix("pods/").removeprefix("pod/").removeprefix("po/")
     found, records, now = asyncio.run(_ask(cluster, namespace, name, path))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gitkruise.cli.ages import ago
+from gitkruise.cli.at_hand import record_options, repository_at_hand
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.nouns import parse_workload
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
 @click.command(cls=Verb, exits=(4, 5))
 @click.argument("object_name", metavar="TYPE/NAME")
 @click.option("-n", "--namespace", default="", help="Namespace; the context's by default.")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Find the status branch through it; ./gitkruise.yaml when there is one.",
-)
-@click.option("--repo", default="", help="A repository with the status branch; or this directory.")
+@record_options
 @click.option("-o", "--output", type=click.Choice(["text", "wide", "json"]), default="text")
 @cluster_options
 def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -> None:
@@ -51,8 +45,6 @@ def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) 
     The pods are judged by the controller's own planner. What git has to do with it comes from the
     status branch, where one is at hand. -o wide names every pod.
     """
-    from gitkruise.cli.at_hand import repository_at_hand  # noqa: PLC0415
-
     kind, name = parse_workload(object_name)
     _, path = repository_at_hand(flags["config_path"], flags["repo"])
     answer, records, now = asyncio.run(_ask(cluster, namespace, (kind, name), path))

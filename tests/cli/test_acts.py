@@ -14,6 +14,7 @@ from tests.cli.calls import Caller, Ended, Terminal, environment
 from tests.cli.live import applied, apply
 from tests.cli.shop import Checkout, cloneset, unit_record
 from tests.git.repos import ENV, Origin, make_origin, run_git
+from tests.git.signing import ssh_key
 
 FILE = "apps/checkout.yaml"
 CANARY = cloneset("v2", partition="60%  # a canary")
@@ -321,3 +322,19 @@ def test_a_person_is_asked_after_they_have_seen_it(
         terminal.type(f"{answer}\n")
         assert terminal.end() == code
     assert (tip(origin.bare) != old) is moved
+
+
+@pytest.mark.slow
+def test_who_signs_their_commits_signs_this_one(act: Act, origin: Origin) -> None:
+    ssh_key(origin.work.parent, "dana")
+    for name, value in (
+        ("gpg.format", "ssh"),
+        ("user.signingkey", str(origin.work.parent / "dana")),
+        ("commit.gpgSign", "true"),
+    ):
+        run_git(origin.work, "config", name, value)
+    assert act("promote", "checkout", "--yes").code == 0
+    assert "-----BEGIN SSH SIGNATURE-----" in run_git(origin.bare, "cat-file", "commit", "main")
+    run_git(origin.work, "config", "user.signingkey", "/nowhere")
+    ended = act("hold", "checkout", "--at", "2", "--yes")
+    assert (ended.code, "GK3210" in ended.err) == (4, True)
