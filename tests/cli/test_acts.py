@@ -114,6 +114,7 @@ def test_a_pull_request_gets_a_branch_of_its_own(act: Act, origin: Origin) -> No
     assert tip(origin.bare, "undo~1") == old
 
 
+@pytest.mark.slow
 def test_a_rollback_names_what_it_undoes(act: Act, origin: Origin) -> None:
     bad = tip(origin.bare)
     assert act("rollback", "checkout", "--yes").code == 0
@@ -181,7 +182,14 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize(("line", "code", "words"), NOTHING, ids=[row[0] for row in NOTHING])
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        pytest.param(*row, marks=[pytest.mark.slow] if n % 3 else [])
+        for n, row in enumerate(NOTHING)
+    ],
+    ids=[row[0] for row in NOTHING],
+)
 def test_refused_as_wrong_usage(act: Act, origin: Origin, line: str, code: str, words: str) -> None:
     before = run_git(origin.bare, "show-ref")
     verb, *flags = line.split()
@@ -286,6 +294,7 @@ def test_an_edit_that_would_reach_other_objects_is_refused(act: Act, origin: Ori
         assert (ended.code, "GK7044" in ended.err, "green/checkout" in ended.err) == (2, True, True)
 
 
+@pytest.mark.slow
 def test_hold_stops_where_the_record_says_it_stands(act: Act, origin: Origin) -> None:
     Checkout(origin.work).record("sandbox", unit_record())  # 4 of 10 updated
     origin.commit({FILE: CANARY.replace("60%", "20%")}, "too far")

@@ -58,6 +58,7 @@ def sound(checkout: Checkout) -> Checkout:
     return checkout
 
 
+@pytest.mark.slow
 def test_all_is_well(gk: Caller, sound: Checkout, cluster: Path) -> None:
     words = ["doctor", "--kubeconfig", str(cluster), "-o", "json"]
     ended = gk(*words, cwd=sound.folder, **WHO)
@@ -83,6 +84,7 @@ WRONG = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", WRONG, ids=[row[0].__name__ for row in WRONG])
 def test_what_is_wrong_is_1_and_named(gk: Caller, sound: Checkout, row: tuple[object, ...]) -> None:
     happen, area, told = row
@@ -92,6 +94,7 @@ def test_what_is_wrong_is_1_and_named(gk: Caller, sound: Checkout, row: tuple[ob
     assert (ended.code, str(told) in ended.out) == (1, True), ended.out
 
 
+@pytest.mark.slow
 def test_no_repository_and_no_cluster(gk: Caller, tmp_path: Path) -> None:
     ended = gk("doctor", "--kubeconfig", str(kubeconfig(tmp_path)))
     assert (ended.code, ended.err) == (1, "")
@@ -99,6 +102,7 @@ def test_no_repository_and_no_cluster(gk: Caller, tmp_path: Path) -> None:
         assert told in ended.out
 
 
+@pytest.mark.slow
 def test_a_remote_that_does_not_answer_and_one_that_is_ahead(gk: Caller, tmp_path: Path) -> None:
     origin = make_origin(tmp_path)
     origin.commit({"a.yaml": "# one\n"})
@@ -137,6 +141,7 @@ def test_missing_rights_become_a_role_for_who_asks() -> None:
     assert Right("", "pods", "patch") in needed_rights()
 
 
+@pytest.mark.slow
 def test_the_fix_is_yaml_for_kubectl(gk: Caller, cluster: Path) -> None:
     ended = gk("doctor", "rbac", "--print-fix", "--kubeconfig", str(cluster))
     assert ended.code == 0

@@ -70,7 +70,11 @@ ENDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", ENDS, ids=[f"{c}-{g}-at-{a}-{s}" for c, g, a, s, _ in ENDS])
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=[pytest.mark.slow] if n % 3 else []) for n, row in enumerate(ENDS)],
+    ids=[f"{c}-{g}-at-{a}-{s}" for c, g, a, s, _ in ENDS],
+)
 def test_how_a_wait_ends(gk: Caller, story: Story, row: tuple[str, str, str, State, int]) -> None:
     commit, goal, applied, state, code = row
     story.record(getattr(story, applied), state)
@@ -104,6 +108,7 @@ WRONG = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "code", "told"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
 def test_wrong_questions(gk: Caller, story: Story, words: list[str], code: int, told: str) -> None:
     story.record(story.canary, State.HELD)
@@ -111,12 +116,14 @@ def test_wrong_questions(gk: Caller, story: Story, words: list[str], code: int, 
     assert (ended.code, told in ended.err) == (code, True), ended.err
 
 
+@pytest.mark.slow
 def test_without_any_record_it_waits_and_says_so(gk: Caller, checkout: Checkout) -> None:
     checkout.commit("one", {"c.yaml": cloneset()})
     ended = gk("wait", "--timeout", "1ms", cwd=checkout.folder)
     assert (ended.code, "does gitkruise run?" in ended.err) == (6, True)
 
 
+@pytest.mark.slow
 def test_a_clone_fetches_the_record(gk: Caller, story: Story) -> None:
     story.record(story.canary, State.HELD)
     copy = gk.folder / "copy"

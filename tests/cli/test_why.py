@@ -190,6 +190,7 @@ def ask(gk: Caller, cluster: Path, *words: str, **env: str) -> Ended:
     return gk(*words, "--kubeconfig", str(cluster), **env)
 
 
+@pytest.mark.slow
 def test_a_live_rollout_that_is_stuck(gk: Caller, halted: Path) -> None:
     settle(gk, halted)
     ended = ask(gk, halted, "why", "halted", "-n", "shop", "-o", "json")
@@ -201,6 +202,7 @@ def test_a_live_rollout_that_is_stuck(gk: Caller, halted: Path) -> None:
     assert re.search(r"^POD +HELD BY\n", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_live_pod(gk: Caller, halted: Path) -> None:
     settle(gk, halted)
     names = ask(gk, halted, "get", "pods", "cs/halted", "-n", "shop", "-o", "name").out.split()
@@ -212,6 +214,7 @@ def test_a_live_pod(gk: Caller, halted: Path) -> None:
     assert text.splitlines()[0].startswith(f"pod       {names[0].removeprefix('pod/')}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["why nope", "trace nope", "why deployment/nope"])
 def test_what_is_not_there_is_told_from_what_is(gk: Caller, halted: Path, words: str) -> None:
     ended = ask(gk, halted, *words.split(), "-n", "shop")
@@ -248,6 +251,7 @@ FILTERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "count"), FILTERS, ids=[" ".join(f[0]) or "all" for f in FILTERS]
 )
