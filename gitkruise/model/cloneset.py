@@ -105,12 +105,16 @@ class CloneSetFacts:
     def namespace(self) -> str:
         return self.key.namespace
 
+    @property
+    def pairs(self) -> Mapping[str, str]:
+        """The label pairs that are all the selector asks for; {} when it asks for other things."""
+        plain = not self.selector_raw.get("matchExpressions")
+        return (self.selector_raw.get("matchLabels") or {}) if plain else {}
+
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether the selector matches; plain label pairs, the usual case, are compared here."""
-        wanted: Mapping[str, str] = self.selector_raw.get("matchLabels") or {}
-        if not wanted or self.selector_raw.get("matchExpressions"):
-            return self.selector.matches(labels)
-        return wanted.items() <= labels.items()
+        pairs = self.pairs
+        return pairs.items() <= labels.items() if pairs else self.selector.matches(labels)
 
     @property
     def owner_reference(self) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from gitkruise.errors import GitkruiseError
 from gitkruise.wire.names import Obj, ObjectKey
@@ -94,10 +96,10 @@ class Hold(StrEnum):
     SURGE = "WaitsForSurgePod"
 
 
-class Held(NamedTuple):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """One pod left alone; `detail` completes the sentence (a hook's name, a remaining time).
 
-    A tuple, because a round makes one for nearly every pod.
+    A struct that the collector need not visit, because a round makes one for nearly every pod.
     """
 
     pod: str

@@ -212,6 +212,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     short_revision: str = ""
     in_grace: bool = False  # a grace period runs, or ended without being written
     in_service: bool = False  # Running, Ready, and in no in-place update
+    at_rest: bool = False  # in no lifecycle step
     settled: bool = False  # see _settled
 
     def __post_init__(self) -> None:
@@ -222,6 +223,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         _set(self, "short_revision", self.revision.rpartition("-")[2])
         _set(self, "in_grace", grace)
         _set(self, "in_service", serves)
+        _set(self, "at_rest", self.state in _IDLE)
         _set(self, "settled", not grace and _settled(self))
 
     @property
@@ -249,12 +251,12 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def available(self, now: datetime, *, min_ready_s: int = 0) -> bool:
         """Update-ready and in no lifecycle step (OpenKruise's availability)."""
-        return self.state in _IDLE and self.update_ready(now, min_ready_s=min_ready_s)
+        return self.at_rest and self.update_ready(now, min_ready_s=min_ready_s)
 
 
 def _settled(pod: PodFacts) -> bool:
     """Nothing to finish: Normal, in service, and no update recorded (or one long since done)."""
-    if pod.state not in _IDLE or wire.TEMPLATE_HASH not in pod.labels:
+    if not pod.at_rest or wire.TEMPLATE_HASH not in pod.labels:
         return False
     for gate in pod.gates:
         if gate == wire.INPLACE_READY and not pod.in_place_settled:

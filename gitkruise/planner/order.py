@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, Final
 
 from gitkruise.model.cloneset import UpdateStrategy
@@ -114,7 +115,7 @@ def update_order(
     """`waiting`, the first to update first: base order, priority, scatter, then pods already
     preparing. `everyone` are all pods of the CloneSet, which scatter measures density by.
     """
-    ordered = sorted(waiting, key=_base)
+    ordered = _base_order(waiting)
     if strategy.weight_priority:
         ordered.sort(key=lambda pod: -_weight(pod, strategy))
     elif strategy.order_priority:
@@ -124,12 +125,17 @@ def update_order(
     return ordered
 
 
-def _base(pod: PodFacts) -> _Key:
-    since = -(pod.ready_since or _LATEST).timestamp() if pod.ready else 0.0
-    newest = -(pod.created or _LATEST).timestamp()
-    health, restarts = _PHASES.get(pod.phase, 0), -pod.restarts
-    sidecars = -pod.sidecar_restarts
-    return (pod.node != "", health, pod.ready, since, restarts, sidecars, newest, pod.name)
+def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
+    """By health, then who is ready since the latest, restarts most, and is newest; then by name.
+
+    Sorted by the last key first, which a stable sort allows: most pods agree in most keys.
+    """
+    ordered = sorted(pods, key=attrgetter("name"))
+    ordered.sort(key=lambda pod: pod.created or _LATEST, reverse=True)
+    ordered.sort(key=attrgetter("restarts", "sidecar_restarts"), reverse=True)
+    ordered.sort(key=lambda pod: (pod.ready and pod.ready_since) or _LATEST, reverse=True)
+    ordered.sort(key=lambda pod: (pod.node != "", _PHASES.get(pod.phase, 0), pod.ready))
+    return ordered
 
 
 def _weight(pod: PodFacts, strategy: UpdateStrategy) -> int:

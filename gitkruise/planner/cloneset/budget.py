@@ -101,27 +101,26 @@ class UpdateQuota:
 
 def choose_updates(
     waiting: Sequence[PodFacts], available: frozenset[str], quota: UpdateQuota
-) -> tuple[list[PodFacts], list[tuple[PodFacts, Hold]]]:
-    """Split `waiting`, in update order, into pods to update now and pods held back, with why.
+) -> tuple[list[PodFacts], list[tuple[Hold, Sequence[PodFacts]]]]:
+    """Split `waiting`, in update order, into pods to update now and pods held back, by reason.
 
     The first refusal holds every later pod too: skipping ahead would let a pod overtake the
     order the user asked for. Pods already down cost no availability.
     Source: CloneSet's update limit.
     """
     chosen: list[PodFacts] = []
-    held: list[tuple[PodFacts, Hold]] = []
-    down, stop = quota.down, None
-    for at, pod in enumerate(waiting):
-        if at >= quota.pods:
-            held.append((pod, Hold.SURGE if at < quota.asked else Hold.PARTITION))
-            continue
+    held: list[tuple[Hold, Sequence[PodFacts]]] = []
+    allowed, down = waiting[: max(quota.pods, 0)], quota.down
+    for pod in allowed:
         up = pod.name in available
-        stop = stop or _refusal(len(chosen), down, quota, up=up)
-        if stop:
-            held.append((pod, stop))
-        else:
-            chosen.append(pod)
-            down += up
+        if stop := _refusal(len(chosen), down, quota, up=up):
+            held.append((stop, allowed[len(chosen) :]))
+            break
+        chosen.append(pod)
+        down += up
+    asked = max(quota.asked, len(allowed))
+    held.append((Hold.SURGE, waiting[len(allowed) : asked]))
+    held.append((Hold.PARTITION, waiting[asked:]))
     return chosen, held
 
 

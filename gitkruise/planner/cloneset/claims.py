@@ -30,6 +30,9 @@ def claim_pods(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Owned:
     to us are never adopted, so they are not among `pods`. Nothing changes while the owner is
     being deleted. Source: CloneSet's claim of pods.
     """
+    ours = _plainly_ours(owner, pods)
+    if len(ours) == len(pods):
+        return Owned(pods=tuple(ours))
     kept: list[PodFacts] = []
     releases: list[Patch] = []
     adoptions: list[Patch] = []
@@ -45,6 +48,17 @@ def claim_pods(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Owned:
         elif not pod.controller_uid and matches and owner.deleting is None:
             adoptions.append(_owner_patch(pod, owner.owner_reference))
     return Owned(pods=tuple(kept), releases=tuple(releases), adoptions=tuple(adoptions))
+
+
+def _plainly_ours(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> list[PodFacts]:
+    """The active ones we control and select by plain label pairs; in most rounds that is all."""
+    pairs = owner.pairs
+    if not pairs:
+        return []
+    found = [p for p in pods if p.active and p.controller_uid == owner.uid]
+    for key, value in pairs.items():
+        found = [p for p in found if p.labels.get(key) == value]
+    return found
 
 
 def _owner_patch(pod: PodFacts, reference: Obj) -> Patch:

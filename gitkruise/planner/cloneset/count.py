@@ -15,17 +15,23 @@ class Fleet:
     """The owned active pods in name order, judged once a round. Sets hold pod names."""
 
     pods: tuple[PodFacts, ...]
+    names: frozenset[str]
     updated: frozenset[str]  # on the update revision
     available: frozenset[str]  # with minReadySeconds, in no lifecycle step
     specified: frozenset[str]  # asked to be deleted, by label or by list
+    preparing: frozenset[str]  # in the lifecycle step before deletion
 
     def without(self, names: Set[str]) -> Fleet:
         """As if these pods were gone."""
+        if not names:
+            return self
         return Fleet(
-            pods=tuple(p for p in self.pods if p.name not in names),
+            pods=tuple([p for p in self.pods if p.name not in names]),
+            names=self.names - names,
             updated=self.updated - names,
             available=self.available - names,
             specified=self.specified - names,
+            preparing=self.preparing - names,
         )
 
 
@@ -39,15 +45,18 @@ def judge(
 ) -> Fleet:
     """Judge `pods`; `named` are the names of podsToDelete."""
     short = update_revision.rpartition("-")[2]
-    names = frozenset(named)
-    available = [p for p in pods if p.available(now, min_ready_s=min_ready_s)]
+    listed, preparing = frozenset(named), State.PREPARING_DELETE
+    names = frozenset([p.name for p in pods])
+    rested = [p for p in pods if p.at_rest and p.in_service]
+    if min_ready_s > 0:
+        rested = [p for p in rested if p.update_ready(now, min_ready_s=min_ready_s)]
     return Fleet(
         pods=tuple(pods),
-        updated=frozenset(
-            [p.name for p in pods if p.revision and p.revision.rpartition("-")[2] == short]
-        ),
-        available=frozenset([p.name for p in available]),
-        specified=frozenset([p.name for p in pods if p.specified_delete or p.name in names]),
+        names=names,
+        updated=frozenset([p.name for p in pods if p.short_revision == short and p.revision]),
+        available=frozenset([p.name for p in rested]),
+        specified=(names & listed).union([p.name for p in pods if p.specified_delete]),
+        preparing=frozenset([p.name for p in pods if p.state == preparing]),
     )
 
 
@@ -97,20 +106,18 @@ class Diff:
 
 def tally(fleet: Fleet, updated: frozenset[str]) -> tuple[Tally, Tally]:
     """(new, old) counts, with `updated` as the predicate for new."""
-    names = frozenset([p.name for p in fleet.pods])
-    preparing = frozenset([p.name for p in fleet.pods if p.state == State.PREPARING_DELETE])
-    to_delete = fleet.specified - preparing
-    unavailable = names - fleet.available - fleet.specified - preparing
+    to_delete = fleet.specified - fleet.preparing
+    unavailable = fleet.names - fleet.available - fleet.specified - fleet.preparing
 
     def side(of: frozenset[str]) -> Tally:
         return Tally(
             total=len(of),
-            preparing_delete=len(preparing & of),
+            preparing_delete=len(fleet.preparing & of),
             to_delete=len(to_delete & of),
             unavailable=len(unavailable & of),
         )
 
-    return side(names & updated), side(names - updated)
+    return side(fleet.names & updated), side(fleet.names - updated)
 
 
 def diff(amounts: Amounts, new: Tally, old: Tally, rules: Rules) -> Diff:

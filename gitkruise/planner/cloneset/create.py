@@ -20,6 +20,7 @@ from gitkruise.wire.times import format_time
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LENGTH: Final = 5
+_LETTERS: Final = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in range(256)).encode()
 _TRIES_PER_ID: Final = 1000
 _COPIED: Final = ("labels", "annotations", "finalizers")
 
@@ -38,7 +39,7 @@ def instance_ids(
         if len(chosen) >= count:
             break
         digest = hashlib.sha256(f"{seed}/{at}".encode()).digest()
-        made = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_LENGTH])
+        made = digest[:_LENGTH].translate(_LETTERS).decode()
         if made not in used:
             used.add(made)
             chosen.append(made)

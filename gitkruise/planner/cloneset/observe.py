@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from operator import attrgetter
 from typing import Final
 
 from gitkruise.model.cloneset import CLONESET, CloneSetFacts, cloneset_facts
@@ -39,7 +38,7 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
     if raw is None:
         return None
     owner = cloneset_facts(raw)
-    pods = tuple(sorted(view.pods_of(owner.uid, owner.namespace), key=attrgetter("name")))
+    pods = tuple(view.pods_of(owner.uid, owner.namespace))
     claims = tuple(view.owned(owner.uid, CLAIM, owner.namespace))
     ours, others = _revisions(view, owner, pods)
     taken = _taken_ids(view, owner, pods, claims)
@@ -107,7 +106,8 @@ def _taken_ids(
     view: View, owner: CloneSetFacts, pods: tuple[PodFacts, ...], claims: Sequence[Obj]
 ) -> dict[str, str]:
     """Of the ids this round may give to new pods, those whose names strangers have; and who."""
-    here = sum(p.active and p.state != State.PREPARING_DELETE for p in pods)
+    going = State.PREPARING_DELETE
+    here = len([p for p in pods if p.active and p.state != going])
     missing = owner.replicas + resolve_amounts(owner).surge - here
     if missing <= 0:
         return {}

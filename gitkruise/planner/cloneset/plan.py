@@ -111,7 +111,10 @@ def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting:
     scaling = Findings()
     if not problems and not adopting:
         scaling = plan_scale(
-            this, taken=_taken(snapshot, this.claims), seed=snapshot.seed, nodes=snapshot.nodes
+            this,
+            taken=lambda: _taken(snapshot, this.claims),
+            seed=snapshot.seed,
+            nodes=snapshot.nodes,
         )
         out.add(scaling)
     out.add(plan_refresh(this, skip=out.busy))
@@ -145,8 +148,7 @@ def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
     """Forget deleted names of podsToDelete, and revisions beyond the history limit."""
     actions: list[Action] = []
     named = this.owner.scale.pods_to_delete
-    alive = {p.name for p in this.fleet.pods}
-    kept = [name for name in named if name in alive]
+    kept = [name for name in named if name in this.fleet.names]
     if len(kept) < len(named):
         body: dict[str, Any] = {"spec": {"scaleStrategy": {"podsToDelete": kept}}}
         actions.append(
@@ -182,7 +184,7 @@ def _conclude(this: Round, out: Findings) -> Plan:
     if failed and failed["status"] == "True" and failed.get("message") != before.get("message"):
         events.append(Event("Warning", FAILED_UPDATE, failed["message"]))
     acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
-    held = [h for _, h in sorted(out.held.items()) if h.pod not in acted]
+    held = [out.held[name] for name in sorted(out.held.keys() - acted)]
     after = this.owner.status if this.history.creating else status
     news = differs(this.owner.status, after)
     wakes = [*out.wake, *_min_ready(this), *([deadline] if deadline else [])]
@@ -197,7 +199,7 @@ def _conclude(this: Round, out: Findings) -> Plan:
 
 
 def _status(this: Round, trouble: Sequence[str]) -> tuple[Obj, datetime | None]:
-    counters = count_status(this.fleet, this.amounts, this.now)
+    counters = count_status(this.fleet, this.amounts)
     return next_status(this.owner, this.history, counters, trouble=trouble, now=this.now)
 
 

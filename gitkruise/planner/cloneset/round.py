@@ -46,6 +46,10 @@ class Findings:
         if pod.name not in self.held:
             self.held[pod.name] = Held(pod.name, why, detail)
 
+    def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
+        """The same for many pods at once."""
+        self.held = {**{pod.name: Held(pod.name, why) for pod in pods}, **self.held}
+
     def act(self, pod: PodFacts, action: Action) -> None:
         self.actions.append(action)
         self.busy.add(pod.name)

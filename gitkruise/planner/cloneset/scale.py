@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gitkruise.model.plan import Event, Hold
 from gitkruise.model.pod import PodFacts, State
@@ -23,6 +23,7 @@ from gitkruise.planner.order import (
 from gitkruise.planner.revisions import template_of
 
 Nodes = Mapping[str, Mapping[str, str]]
+Taken = Callable[[], frozenset[str]]
 
 
 def scale_predicate(this: Round) -> frozenset[str]:
@@ -43,16 +44,16 @@ def count(this: Round, updated: frozenset[str]) -> Diff:
     return diff(this.amounts, *tally(this.fleet, updated), rules)
 
 
-def plan_scale(this: Round, *, taken: frozenset[str], seed: int, nodes: Nodes) -> Findings:
+def plan_scale(this: Round, *, taken: Taken, seed: int, nodes: Nodes) -> Findings:
     """What scaling does this round; no actions: nothing to scale, updates may go on.
 
-    `taken` are instance ids and pod names that finished and terminating pods still hold.
+    `taken` tells instance ids and pod names that finished and terminating pods still hold.
     Source: CloneSet's Scale, in its order.
     """
     fleet = this.fleet
-    preparing = [p for p in fleet.pods if p.state == State.PREPARING_DELETE]
-    specified = [p for p in fleet.pods if p.name in fleet.specified]
-    doomed = {p.name for p in (*preparing, *specified)}
+    doomed = fleet.preparing | fleet.specified
+    going = [p for p in fleet.pods if p.name in doomed] if doomed else []
+    preparing = [p for p in going if p.name in fleet.preparing]
     cancelled = _cancel(this, preparing, len(doomed))
     if cancelled.actions:
         return cancelled
@@ -65,7 +66,7 @@ def plan_scale(this: Round, *, taken: frozenset[str], seed: int, nodes: Nodes) -
     # In the order updates marked them: a round that marks some and one that marks more later keep
     # to the order in which one round would have deleted them all.
     waiting = update_order(
-        [p for p in specified if p.state != State.PREPARING_DELETE],
+        [p for p in going if p.name not in fleet.preparing],
         fleet.pods,
         this.owner.update,
     )
@@ -106,7 +107,7 @@ def _cancel(this: Round, preparing: Sequence[PodFacts], doomed: int) -> Findings
     return out
 
 
-def _create(this: Round, numbers: Diff, *, taken: frozenset[str], seed: int) -> Findings:
+def _create(this: Round, numbers: Diff, *, taken: Taken, seed: int) -> Findings:
     """Create what is missing: first the current revision's share, then the update revision's.
 
     Ids of claims that lost their pod are used again, unless a pod still carries their id.
@@ -122,7 +123,7 @@ def _create(this: Round, numbers: Diff, *, taken: frozenset[str], seed: int) -> 
     if not total:
         return out
     claims = {instance_id(c) for c in this.claims} - {""}
-    held = {p.instance_id for p in this.fleet.pods} | taken
+    held = {p.instance_id for p in this.fleet.pods} | taken()
     ids = instance_ids(seed, total, taken=held, free=claims)
     from_current = min(total, numbers.up_old)
     wanted = [

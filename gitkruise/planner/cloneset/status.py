@@ -55,9 +55,9 @@ class Counters:
         return dict(zip(_COUNTERS, values, strict=True))
 
 
-def count_status(fleet: Fleet, amounts: Amounts, now: datetime) -> Counters:
+def count_status(fleet: Fleet, amounts: Amounts) -> Counters:
     """Counters over the owned active pods. Ready counts in any lifecycle state."""
-    ready = [p.name for p in fleet.pods if p.update_ready(now)]
+    ready = [p.name for p in fleet.pods if p.in_service]
     return Counters(
         replicas=len(fleet.pods),
         ready=len(ready),

@@ -35,12 +35,11 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
     fleet = this.fleet
     numbers = count(this, fleet.updated)
     forward = numbers.update >= 0
-    movable = [p for p in fleet.pods if (p.name in fleet.updated) != forward]
-    waiting = [p for p in movable if p.name not in skip and _candidate(p, out)]
+    movable = (fleet.names - fleet.updated if forward else fleet.updated) - skip
+    waiting = _candidates([p for p in fleet.pods if p.name in movable], out)
     blocked = _blocked(this)
     if blocked or numbers.update == 0:
-        for pod in waiting:
-            out.hold(pod, blocked or Hold.PARTITION)
+        out.hold_all(waiting, blocked or Hold.PARTITION)
         return out
     target = this.history.update if forward else this.history.current
     down = [p for p in fleet.pods if p.name not in fleet.available]
@@ -52,13 +51,12 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
         target_down=sum(p.on_revision(target.name) for p in down),
     )
     if len(waiting) <= quota.pods and (stop := refusal(quota)):
-        for pod in waiting:  # in whatever order
-            out.hold(pod, stop)
+        out.hold_all(waiting, stop)  # in whatever order
         return out
     ordered = update_order(waiting, fleet.pods, this.owner.update)
     chosen, held = choose_updates(ordered, fleet.available, quota)
-    for pod, why in held:
-        out.hold(pod, why)
+    for why, pods in held:
+        out.hold_all(pods, why)
     specs: dict[str, UpdateSpec | Impossible] = {}
     for pod in chosen:
         try:
@@ -75,15 +73,20 @@ def _blocked(this: Round) -> Hold | None:
     return Hold.PAUSED if this.owner.update.paused else None
 
 
-def _candidate(pod: PodFacts, out: Findings) -> bool:
+def _candidates(pods: Sequence[PodFacts], out: Findings) -> list[PodFacts]:
     """Pods on their way out, and pods in their grace period, are nobody's candidates."""
-    if pod.state == State.PREPARING_DELETE:
-        out.hold(pod, Hold.HOOK, "being deleted")
-        return False
-    if pod.state != State.UPDATED and pod.in_grace:
-        out.hold(pod, Hold.GRACE)
-        return False
-    return True
+    found = [p for p in pods if p.at_rest and not p.in_grace]
+    if len(found) == len(pods):
+        return found
+    found = []
+    for pod in pods:
+        if pod.state == State.PREPARING_DELETE:
+            out.hold(pod, Hold.HOOK, "being deleted")
+        elif pod.state != State.UPDATED and pod.in_grace:
+            out.hold(pod, Hold.GRACE)
+        else:
+            found.append(pod)
+    return found
 
 
 def _update(
