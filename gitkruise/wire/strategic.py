@@ -42,7 +42,7 @@ def _map(original: Obj, patch: Obj, node: Node | None) -> Obj:
         return {}
     if directive is not None:
         raise BadRequest(f"unknown patch type: {directive!r} in map")
-    if not any(key[:1] == "$" for key in patch):
+    if "$" not in [key[:1] for key in patch]:
         out = dict(original)
         for key, value in patch.items():
             _entry(out, key, value, node)
@@ -174,7 +174,7 @@ def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None) -> A
     if not node.merge_key:
         raise BadRequest("cannot merge lists without merge key")
     identity = _Identity(node.merge_key)
-    if (quick := _in_place(original, patch, node)) is not None:
+    if (quick := _plainly(original, patch, node)) is not None:
         return quick
     kept, plain, replaced = _specials(original, patch, identity)
     if replaced:
@@ -183,26 +183,33 @@ def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None) -> A
     return _in_order(merged, plain, kept, identity)
 
 
-def _in_place(original: Sequence[Any], patch: Sequence[Any], node: Node) -> list[Any] | None:
-    """The usual case at once: plain elements for present ones, named by text, in their order."""
-    names = [_text_name(item, node.merge_key) for item in original]
-    places = {name: at for at, name in enumerate(names) if name is not None}
-    if len(places) != len(original):
+def _plainly(original: Sequence[Any], patch: Sequence[Any], node: Node) -> list[Any] | None:
+    """The usual case at once, merged as `_merged_elements` and ordered as `_in_order` would:
+    plain elements, each named by a text of its own. None where something is unusual."""
+    before, wanted = _named(original, node.merge_key), _named(patch, node.merge_key)
+    if before is None or wanted is None or any(PATCH in item for item in patch):
         return None
-    out, last = list(original), -1
-    for item in patch:
-        name = _text_name(item, node.merge_key)
-        at = places.get(name, -1) if name is not None else -1
-        if at <= last or PATCH in item:
+    others = [name for name in before if name not in wanted]
+    out, done = list[Any](), 0
+    for name, at in wanted.items():
+        place = before.get(name, -1)
+        while done < len(others) and before[others[done]] < place:
+            out.append(original[before[others[done]]])
+            done += 1
+        item = patch[at]
+        out.append(_plain(item) if place < 0 else _map(original[place], item, node.items))
+    return out + [original[before[name]] for name in others[done:]]
+
+
+def _named(items: Sequence[Any], key: str) -> dict[str, int] | None:
+    """Name -> index; None when an element is no dict, or its name no text or another's too."""
+    places: dict[str, int] = {}
+    for index, item in enumerate(items):
+        name = item.get(key) if item.__class__ is dict else None
+        if name.__class__ is not str or name in places:
             return None
-        out[at] = _map(original[at], item, node.items)
-        last = at
-    return out
-
-
-def _text_name(item: Any, key: str) -> str | None:
-    name = item.get(key) if item.__class__ is dict else None
-    return name if name.__class__ is str else None
+        places[name] = index
+    return places
 
 
 def _specials(

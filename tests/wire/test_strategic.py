@@ -337,7 +337,7 @@ def read_only(pod: Any) -> Any:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=4), st.lists(st.sampled_from("abcd"), max_size=4))
-def test_law_elements_in_place_are_merged_as_the_long_way_does(old: Any, new: Any) -> None:
+def test_law_plain_elements_are_merged_and_ordered_as_the_long_way_does(old: Any, new: Any) -> None:
     before = {"spec": {"containers": [{"name": name, "image": "x:1"} for name in old]}}
     patch = {"spec": {"containers": [{"name": name, "image": "x:2"} for name in new]}}
     after = strategic_patch(before, patch, node())
