@@ -65,7 +65,7 @@ def lean_change(call: Call, old: Obj, new: Obj) -> Obj:
         meta = _without_empty(metadata.carried(old["metadata"], new["metadata"]))
         new = {**new, "metadata": meta}
     new = on_update(call.kind, call.subresource, old, new)
-    if new.get("spec") is not old["spec"] and not _only_images(old["spec"], new["spec"]):
+    if new.get("spec") is not old["spec"] and not only_images(old["spec"], new["spec"]):
         new = admitted(call, UPDATE, new, old)
     if new["metadata"] is old["metadata"]:
         return new
@@ -74,7 +74,7 @@ def lean_change(call: Call, old: Obj, new: Obj) -> Obj:
     return new
 
 
-def _only_images(old: Obj, new: Obj) -> bool:
+def only_images(old: Obj, new: Obj) -> bool:
     """Whether two specs share everything but images of containers (and each has one)."""
     if not _shares(old, new, "containers"):
         return False

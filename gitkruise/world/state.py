@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from gitkruise.errors import WatchExpired
 from gitkruise.model.pod import POD, PodFacts, pod_facts
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from gitkruise.wire.kinds import Kind
 
 JOURNAL_MAX: Final = 100_000
+T = TypeVar("T")
 Admit: TypeAlias = "Callable[[AdmissionRequest], Obj | None]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One committed change. `type` is ADDED, MODIFIED or DELETED; objects are in storage form.
 
     `after` of a deletion is None and `before` its last state; `version` is the change's
@@ -37,25 +37,29 @@ class Record:
 
 
 @dataclass(slots=True)
-class Bucket:
-    """The objects of one kind in one namespace; `names` is their order, made on demand."""
+class Named(Generic[T]):
+    """Things of one kind in one namespace by name; the order of names is made on demand."""
 
-    objects: dict[str, Obj] = field(default_factory=dict)
+    items: dict[str, T] = field(default_factory=dict)
     names: list[str] | None = None
 
-    def in_order(self) -> list[Obj]:
+    def in_order(self) -> list[str]:
+        """The names in order. Not to be changed."""
         if self.names is None:
-            self.names = sorted(self.objects)
-        return [self.objects[name] for name in self.names]
+            self.names = sorted(self.items)
+        return self.names
 
-    def put(self, name: str, obj: Obj) -> None:
-        if name not in self.objects:
+    def put(self, name: str, item: T) -> None:
+        if name not in self.items:
             self.names = None
-        self.objects[name] = obj
+        self.items[name] = item
 
     def drop(self, name: str) -> None:
-        del self.objects[name]
+        del self.items[name]
         self.names = None
+
+    def copy(self) -> Named[T]:
+        return Named(dict(self.items), self.names)
 
 
 @dataclass(slots=True)
@@ -98,23 +102,23 @@ class State:
         self.molds: dict[str, Mold] = {}  # of pods, by their controller's uid
         self.version = 0
         self.journal = Journal()
-        self._buckets: dict[tuple[str, str], dict[str, Bucket]] = {}  # by (group, kind)
-        self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, ObjectKey]]] = {}
+        self._buckets: dict[tuple[str, str], dict[str, Named[Obj]]] = {}  # by (group, kind)
+        self._owned: dict[str, dict[tuple[GroupKind, str], Named[ObjectKey]]] = {}
         self._facts: dict[tuple[str, str], dict[str, PodFacts]] = {}  # by owner and namespace
 
     def get(self, key: ObjectKey) -> Obj | None:
         spaces = self._buckets.get(key[:2])
         bucket = spaces.get(key.namespace) if spaces else None
-        return bucket.objects.get(key.name) if bucket else None
+        return bucket.items.get(key.name) if bucket else None
 
     def objects(self, group_kind: GroupKind, namespace: str = "") -> list[Obj]:
         """Objects in the order of their storage path; namespace "" means every namespace."""
         buckets = self._buckets.get(group_kind, {})
         if namespace or set(buckets) <= {""}:
             bucket = buckets.get(namespace)
-            return bucket.in_order() if bucket else []
-        names = sorted(buckets, key=lambda name: name + "/")
-        return [obj for name in names for obj in buckets[name].in_order()]
+            return [bucket.items[name] for name in bucket.in_order()] if bucket else []
+        spaces = [buckets[name] for name in sorted(buckets, key=lambda name: name + "/")]
+        return [space.items[name] for space in spaces for name in space.in_order()]
 
     def stored_kind(self, kind: Kind) -> Kind:
         """The kind in the version its objects are stored in."""
@@ -128,7 +132,7 @@ class State:
         return sorted(GroupKind(*group_kind) for group_kind in found)
 
     def namespaces_of(self, group_kind: GroupKind) -> list[str]:
-        return sorted(ns for ns, b in self._buckets.get(group_kind, {}).items() if b.objects)
+        return sorted(ns for ns, b in self._buckets.get(group_kind, {}).items() if b.items)
 
     def everything(self) -> Iterator[Obj]:
         for group_kind in self.group_kinds():
@@ -136,26 +140,26 @@ class State:
 
     def owned_keys(self, uid: str) -> list[ObjectKey]:
         """Keys of the objects with an owner reference to `uid`, in no particular order."""
-        return [key for place in self._owned.get(uid, {}).values() for key in place.values()]
+        return [key for place in self._owned.get(uid, {}).values() for key in place.items.values()]
 
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> list[Obj]:
         """Objects of that kind with an owner reference to `uid`, in name order."""
-        names = self._owned.get(uid, {}).get((group_kind, namespace))
-        if not names:
+        owned = self._owned.get(uid, {}).get((group_kind, namespace))
+        if owned is None:
             return []
-        objects = self._buckets[group_kind][namespace].objects
-        return [objects[name] for name in sorted(names)]
+        objects = self._buckets[group_kind][namespace].items
+        return [objects[name] for name in owned.in_order()]
 
     def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
         """Facts of the pods owned by `uid`, in name order; read once per observed version."""
-        names = self._owned.get(uid, {}).get((POD, namespace))
-        if not names:
+        owned = self._owned.get(uid, {}).get((POD, namespace))
+        if owned is None:
             return []
-        facts = self._facts.setdefault((uid, namespace), {})
-        if missing := names.keys() - facts.keys():
-            objects = self._buckets[POD][namespace].objects
-            facts.update({name: pod_facts(objects[name]) for name in missing})
-        return [facts[name] for name in sorted(names)]
+        facts, names = self._facts.setdefault((uid, namespace), {}), owned.in_order()
+        if len(facts) < len(names):
+            objects = self._buckets[POD][namespace].items
+            facts.update({n: pod_facts(objects[n]) for n in names if n not in facts})
+        return [facts[name] for name in names]
 
     def commit(self, kind: Kind, key: ObjectKey, after: Obj | None) -> Obj:
         """Store `after` (or delete the object when None) under the next version; what was stored.
@@ -165,27 +169,16 @@ class State:
         """
         before = self.get(key)
         self.version += 1
-        assert before is not None or after is not None
         if after is None:
             assert before is not None
             self._remove(key, before)
-        else:
-            assert after["metadata"]["resourceVersion"] == str(self.version)
-            self._place(key, before, after)
-        kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
-        self.journal.add(
-            Record(
-                version=self.version,
-                type=kinds[before is not None, after is not None],
-                key=key,
-                kind=kind,
-                before=before,
-                after=after,
-            )
-        )
-        result = before if after is None else after
-        assert result is not None
-        return result
+            self.journal.add(Record(self.version, "DELETED", key, kind, before, None))
+            return before
+        assert after["metadata"]["resourceVersion"] == str(self.version)
+        self._place(key, before, after)
+        type_ = "ADDED" if before is None else "MODIFIED"
+        self.journal.add(Record(self.version, type_, key, kind, before, after))
+        return after
 
     def load(self, items: Iterable[tuple[ObjectKey, Obj]], version: int) -> None:
         """Replace everything by `items` as of `version`; the journal starts empty there."""
@@ -199,11 +192,11 @@ class State:
         """An independent copy that shares the (immutable) objects and forgets the past."""
         twin = State(self.catalog, admit=self.admit, seed=self.seed)
         twin._buckets = {
-            group_kind: {ns: Bucket(dict(b.objects), b.names) for ns, b in spaces.items()}
+            group_kind: {ns: bucket.copy() for ns, bucket in spaces.items()}
             for group_kind, spaces in self._buckets.items()
         }
         twin._owned = {
-            uid: {place: dict(names) for place, names in places.items()}
+            uid: {place: owned.copy() for place, owned in places.items()}
             for uid, places in self._owned.items()
         }
         twin._facts = {place: dict(facts) for place, facts in self._facts.items()}
@@ -212,25 +205,30 @@ class State:
         return twin
 
     def _place(self, key: ObjectKey, before: Obj | None, after: Obj) -> None:
-        spaces = self._buckets.setdefault(key.group_kind, {})
-        bucket = spaces.setdefault(key.namespace, Bucket())
+        spaces = self._buckets.get(key[:2])
+        bucket = spaces.get(key.namespace) if spaces else None
+        if bucket is None:
+            bucket = self._buckets.setdefault(key.group_kind, {})[key.namespace] = Named()
         bucket.put(key.name, after)
-        self._forget(key, before)
-        self._reindex(key, _owner_uids(before), _owner_uids(after))
+        owners = _owner_uids(before)
+        self._forget(key, owners)
+        if before is None or not _same_owners(before, after):
+            self._reindex(key, owners, _owner_uids(after))
 
     def _remove(self, key: ObjectKey, before: Obj) -> None:
         self._buckets[key.group_kind][key.namespace].drop(key.name)
-        self._forget(key, before)
-        self._reindex(key, _owner_uids(before), ())
+        owners = _owner_uids(before)
+        self._forget(key, owners)
+        self._reindex(key, owners, ())
 
-    def _forget(self, key: ObjectKey, before: Obj | None) -> None:
+    def _forget(self, key: ObjectKey, owners: Sequence[str]) -> None:
         """Facts of a pod are read anew when somebody asks."""
         if key.kind == "Pod":
-            for place in ((uid, key.namespace) for uid in _owner_uids(before)):
-                if facts := self._facts.get(place):
+            for uid in owners:
+                if facts := self._facts.get((uid, key.namespace)):
                     facts.pop(key.name, None)
                     if not facts:
-                        del self._facts[place]
+                        del self._facts[uid, key.namespace]
 
     def _reindex(self, key: ObjectKey, before: Sequence[str], after: Sequence[str]) -> None:
         if before == after:
@@ -240,17 +238,23 @@ class State:
                 self._disown(uid, key)
         place = (key.group_kind, key.namespace)
         for uid in after:
-            self._owned.setdefault(uid, {}).setdefault(place, {})[key.name] = key
+            self._owned.setdefault(uid, {}).setdefault(place, Named()).put(key.name, key)
 
     def _disown(self, uid: str, key: ObjectKey) -> None:
         places, place = self._owned.get(uid, {}), (key.group_kind, key.namespace)
-        if key.name not in places.get(place, ()):
+        if place not in places or key.name not in places[place].items:
             return  # named twice among the owners
-        del places[place][key.name]
-        if not places[place]:
+        places[place].drop(key.name)
+        if not places[place].items:
             del places[place]
         if not places:
             del self._owned[uid]
+
+
+def _same_owners(before: Obj, after: Obj) -> bool:
+    """Whether both share their list of owners, as nearly all versions of an object do."""
+    refs = before["metadata"].get("ownerReferences")
+    return refs is after["metadata"].get("ownerReferences")
 
 
 def _owner_uids(obj: Obj | None) -> Sequence[str]:
