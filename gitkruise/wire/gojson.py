@@ -75,7 +75,7 @@ def _text(value: Any, *, in_order: bool) -> str:
         return number_text(value)
     if isinstance(value, RawJSON):
         return value.decode()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         keys = value if in_order else sorted(value)
         fields = [f"{_name(key)}:{_text(value[key], in_order=in_order)}" for key in keys]
         return "{" + ",".join(fields) + "}"
@@ -91,6 +91,8 @@ def as_go_reads(text: str) -> str:
 
 def _string(text: str) -> str:
     quoted: str = encode_basestring(as_go_reads(text))
+    if _ESCAPED.search(quoted) is None:
+        return quoted
     return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 

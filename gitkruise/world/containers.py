@@ -69,7 +69,8 @@ class PodRuntime:
 
     def having(self, container: Container) -> PodRuntime:
         """With `container` as the newest of its name."""
-        return replace(self, containers={**self.containers, container.name: container})
+        containers = {**self.containers, container.name: container}
+        return PodRuntime(sandbox=self.sandbox, containers=containers, waiting=self.waiting)
 
     def stuck(self, name: str, reason: str, message: str) -> PodRuntime:
         """With the container waiting for `reason`."""

@@ -110,19 +110,21 @@ class _Execution:
         return [*replies, self._ask(create_request(self.world.catalog, action.obj))]
 
     def _patch(self, action: Patch) -> list[Obj]:
-        request = self._on(action.key, action.version, "patch")
+        resource = resource_of(self.world.catalog, action.key, action.version)
         version, replies = action.resource_version, []
         for step in action.steps:
             pinned = {"uid": action.uid, "resourceVersion": version}
             body = {**step.body, "metadata": {**(step.body.get("metadata") or {}), **pinned}}
-            reply = self._ask(
-                replace(
-                    request,
-                    body=body,
-                    content_type=step.content_type,
-                    subresource=step.subresource,
-                )
+            request = ApiRequest(
+                verb="patch",
+                resource=resource,
+                namespace=action.key.namespace,
+                name=action.key.name,
+                subresource=step.subresource,
+                body=body,
+                content_type=step.content_type,
             )
+            reply = self._ask(request)
             version = reply["metadata"]["resourceVersion"]
             replies.append(reply)
         return replies

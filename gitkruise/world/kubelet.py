@@ -50,6 +50,7 @@ class Kubelet:
         self._runs: dict[str, PodRun] = {}
         self._due: list[tuple[datetime, str]] = []
         self._ips: set[str] = set()
+        self._hosts: dict[str, tuple[Obj, str]] = {}  # by node: as it was read, and its address
 
     def run(self, world: World, now: datetime) -> datetime | None:
         """Do everything due at `now`; the next due instant, None to wait for a change."""
@@ -150,6 +151,8 @@ class Kubelet:
         if pod is None or pod["metadata"]["uid"] != uid:
             self._forget(uid)
             return
+        if not run.ending and _is_judged(pod, run) and not run.due(now):
+            return  # nothing changed that a decision is made from
         turn = Turn(view=world, pod=pod, now=now, profile=self.profile, events=[])
         try:
             self._settle(world, run, turn)
@@ -162,14 +165,14 @@ class Kubelet:
 
     def _settle(self, world: World, run: PodRun, turn: Turn) -> None:
         for _ in range(SETTLE_MAX):
-            before = (run.runtime, dict(run.starting), dict(run.timers))
             ring(run, turn)
+            decided_on = run.runtime
             if turn.pod["metadata"].get("deletionTimestamp"):
                 self._end(run, turn)
             elif (turn.pod.get("status") or {}).get("phase") not in ENDED:
                 self._act(world, run, turn)
-            if before == (run.runtime, run.starting, run.timers):
-                break
+            if run.runtime is decided_on and not run.due(turn.now):
+                break  # decided anew, it would be the same
         self._report(world, run, turn)
 
     def _act(self, world: World, run: PodRun, turn: Turn) -> None:
@@ -226,8 +229,7 @@ class Kubelet:
     def _report(self, world: World, run: PodRun, turn: Turn) -> None:
         pod = turn.pod
         gone = run.ending and not any(c.up for c in run.runtime.containers.values())
-        made_from = (pod, run.runtime, bool(run.timers))
-        if not gone and run.judged is not None and all(map(is_, run.judged, made_from)):
+        if not gone and _is_judged(pod, run):
             self._tell(world, pod, turn)  # nothing changed that a status is made from
             return
         if not gone or (pod.get("status") or {}).get("phase") not in ENDED:
@@ -238,7 +240,7 @@ class Kubelet:
             elif status != pod.get("status") and not (run.timers and only_seen(pod, status)):
                 pod = self._write(world, pod, status, turn.now)
                 run.written, run.untold = pod["metadata"]["resourceVersion"], None
-        run.judged = (pod, run.runtime, bool(run.timers))
+        run.judged = _made_from(pod, run)
         self._tell(world, pod, turn)
         if gone:
             self._remove(world, run, turn.now)
@@ -272,9 +274,27 @@ class Kubelet:
             run.written = left["metadata"]["resourceVersion"]
 
     def _host_ip(self, view: View, pod: Obj) -> str:
-        node = view.get(ObjectKey("", "Node", "", pod["spec"]["nodeName"]))
-        addresses = ((node or {}).get("status") or {}).get("addresses") or ()
-        return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "")
+        name = pod["spec"]["nodeName"]
+        node = view.get(ObjectKey("", "Node", "", name))
+        if node is None:
+            return ""
+        known = self._hosts.get(name)
+        if known is None or known[0] is not node:
+            addresses = (node.get("status") or {}).get("addresses") or ()
+            found = (str(a["address"]) for a in addresses if a["type"] == "InternalIP")
+            known = self._hosts[name] = (node, next(found, ""))
+        return known[1]
+
+
+def _made_from(pod: Obj, run: PodRun) -> tuple[object, ...]:
+    """What a status is made from, to be compared by identity."""
+    meta = pod["metadata"]
+    going, generation = meta.get("deletionTimestamp"), meta.get("generation")
+    return pod["spec"], pod.get("status"), going, generation, run.runtime, bool(run.timers)
+
+
+def _is_judged(pod: Obj, run: PodRun) -> bool:
+    return run.judged is not None and all(map(is_, run.judged, _made_from(pod, run)))
 
 
 def _as_known(pod: Obj, run: PodRun) -> Obj:

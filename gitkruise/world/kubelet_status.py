@@ -16,19 +16,14 @@ from gitkruise.world.containers import (
     Container,
     PodRuntime,
     Run,
-    every,
     initial,
     is_sidecar,
     policy_of,
     regular,
 )
 
-OWNED_CONDITIONS: Final = (
-    "PodReadyToStartContainers",
-    "Initialized",
-    "Ready",
-    "ContainersReady",
-    "PodScheduled",
+OWNED_CONDITIONS: Final = frozenset(
+    {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
 )
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -162,7 +157,8 @@ def is_ready(pod: Obj, spec: Obj, seen: Container | None) -> bool:
     """Running and ready; a plain init container is ready once it exited with 0."""
     if seen is None:
         return False
-    if not is_sidecar(spec) and any(spec is init for init in initial(pod)):
+    inits = initial(pod)
+    if inits and not is_sidecar(spec) and any(spec is init for init in inits):
         return seen.run is Run.EXITED and seen.exit_code == 0
     return seen.up and seen.ready and bool(seen.startup)
 
@@ -224,8 +220,11 @@ def _stopped_phase(tally: Sequence[str], policy: str, *, deleting: bool) -> str:
 
 def _init_phase(pod: Obj, runtime: PodRuntime, policy: str) -> str:
     pending = failed = False
+    inits = initial(pod)
+    if not inits:
+        return ""
     started_any = any(spec["name"] in runtime.containers for spec in regular(pod))
-    for spec in initial(pod):
+    for spec in inits:
         seen = runtime.containers.get(spec["name"])
         if is_sidecar(spec):
             idle = seen is None or (seen.up and not seen.startup)
@@ -256,9 +255,13 @@ def _all_stopped(runtime: PodRuntime) -> bool:
 
 def conditions(pod: Obj, runtime: PodRuntime, phase: str, now: datetime) -> list[Obj]:
     """The kubelet's five conditions first, then everybody else's as they stand."""
-    old = (pod.get("status") or {}).get("conditions") or ()
-    before = {c["type"]: c for c in old}
-    others = [c for c in old if c["type"] not in OWNED_CONDITIONS]
+    before: dict[str, Obj] = {}
+    others: list[Obj] = []
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] in OWNED_CONDITIONS:
+            before[condition["type"]] = condition
+        else:
+            others.append(condition)
     containers = _containers_ready(pod, runtime, phase)
     wanted = {
         "PodReadyToStartContainers": (_truth(runtime.sandbox is not None), "", ""),
@@ -268,10 +271,8 @@ def conditions(pod: Obj, runtime: PodRuntime, phase: str, now: datetime) -> list
         "PodScheduled": ("True", "", ""),
     }
     generation = pod["metadata"].get("generation")
-    return [
-        *(_condition(t, wanted[t], before.get(t), now, generation) for t in wanted),
-        *others,
-    ]
+    made = [_condition(t, told, before.get(t), now, generation) for t, told in wanted.items()]
+    return made + others
 
 
 def _condition(
@@ -282,8 +283,7 @@ def _condition(
     generation: int | None,
 ) -> Obj:
     status, reason, message = verdict
-    told = (status, reason, message, generation or None)
-    if old is not None and told == _told(old) and old.keys() <= _NAMES:
+    if old is not None and _stands_so(old, verdict, generation or None):
         return old
     moved = old["lastTransitionTime"] if old and old.get("status") == status else None
     return {
@@ -300,15 +300,20 @@ _NAMES: Final = frozenset(
 )
 
 
-def _told(old: Obj) -> tuple[Any, ...]:
+def _stands_so(old: Obj, verdict: tuple[str, str, str], generation: int | None) -> bool:
+    """Whether a condition says this already, and nothing else."""
     get = old.get
-    return get("status"), get("reason", ""), get("message", ""), get("observedGeneration")
+    if get("observedGeneration") != generation:
+        return False
+    if (get("status"), get("reason", ""), get("message", "")) != verdict:
+        return False
+    return old.keys() <= _NAMES
 
 
 def _initialized(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, str, str]:
     if phase == "Succeeded":
         return "True", "PodCompleted", ""
-    if any(spec["name"] in runtime.containers for spec in regular(pod)):
+    if not initial(pod) or any(spec["name"] in runtime.containers for spec in regular(pod)):
         return "True", "", ""
     unknown = [s["name"] for s in initial(pod) if s["name"] not in runtime.containers]
     incomplete = [s["name"] for s in initial(pod) if not _init_done(s, runtime)]
@@ -333,12 +338,9 @@ def _init_done(spec: Obj, runtime: PodRuntime) -> bool:
 def _containers_ready(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, str, str]:
     if phase in ENDED:
         return "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
-    unready = [
-        spec["name"]
-        for spec in every(pod)
-        if (is_sidecar(spec) or not any(spec is init for init in initial(pod)))
-        and not is_ready(pod, spec, runtime.containers.get(spec["name"]))
-    ]
+    staying = [*filter(is_sidecar, initial(pod)), *regular(pod)]
+    known = runtime.containers
+    unready = [s["name"] for s in staying if not is_ready(pod, s, known.get(s["name"]))]
     if unready:
         return "False", "ContainersNotReady", f"containers with unready status: {_go(unready)}"
     return "True", "", ""

@@ -188,10 +188,11 @@ class Simulation:
             why = "" if isinstance(outcome, Applied) else _trouble(outcome)
             self._lines.append(Line(at=self.now, what=what, object=name, why=why, workload=who))
         held, known = {h.pod: h for h in plan.held}, self._held.get(key, {})
-        for pod, hold in held.items():
-            if known.get(pod) != hold:
-                why = _why(hold)
-                self._lines.append(Line(at=self.now, what=HELD, object=pod, why=why, workload=who))
+        fresh = [hold for hold in plan.held if known.get(hold.pod) != hold]
+        self._lines += [
+            Line(at=self.now, what=HELD, object=hold.pod, why=_why(hold), workload=who)
+            for hold in fresh
+        ]
         self._held[key] = held
 
     def held(self, key: ObjectKey) -> dict[str, str]:
@@ -264,12 +265,15 @@ def _pod_lines(record: Record, now: datetime) -> list[Line]:
     if record.after is None:
         return [line("gone")]
     lines = []
-    old, new = _revision(record.before), _revision(record.after)
-    if record.before is not None and old != new:
-        lines.append(line(IN_PLACE, new))
-    before, after = _is_ready(record.before), _is_ready(record.after)
-    if before != after:
-        lines.append(line("ready" if after else "unready"))
+    before, after = record.before or {}, record.after
+    if before and before["metadata"].get("labels") is not after["metadata"].get("labels"):
+        old, new = _revision(before), _revision(after)
+        if old != new:
+            lines.append(line(IN_PLACE, new))
+    if before.get("status") is not after.get("status"):
+        was, is_now = _is_ready(before), _is_ready(after)
+        if was != is_now:
+            lines.append(line("ready" if is_now else "unready"))
     return lines
 
 
@@ -290,13 +294,13 @@ def _owner_text(record: Record) -> str:
     return f"{ref['kind']} {record.key.namespace}/{ref['name']}" if ref else ""
 
 
-def _revision(pod: Obj | None) -> str:
-    labels = (pod or {}).get("metadata", {}).get("labels") or {}
+def _revision(pod: Obj) -> str:
+    labels = pod["metadata"].get("labels") or {}
     return str(labels.get(REVISION_HASH) or "")
 
 
-def _is_ready(pod: Obj | None) -> bool:
-    for condition in ((pod or {}).get("status") or {}).get("conditions") or ():
+def _is_ready(pod: Obj) -> bool:
+    for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition["type"] == "Ready":
             return bool(condition.get("status") == "True")
     return False

@@ -50,8 +50,12 @@ class PodRun:
     lacks: bool = False
     written: str = ""  # resourceVersion of our last write
     untold: Obj | None = None  # its condition ContainersReady, when only we know it so far
-    judged: tuple[Obj, PodRuntime, bool] | None = None  # what the last status was made from
+    judged: tuple[object, ...] | None = None  # what the last status was made from
     ending: bool = False
+
+    def due(self, now: datetime) -> bool:
+        """Whether a timer rings."""
+        return bool(self.timers) and min(self.timers.values()) <= now
 
     def cancel(self, name: str, *stages: str) -> None:
         for stage in stages:
@@ -334,15 +338,9 @@ STAGES: Final[Mapping[str, Callable[[PodRun, Turn, str], None]]] = MappingProxyT
 def ring(run: PodRun, turn: Turn) -> None:
     """Play every stage whose timer is due, earliest first."""
     for _ in range(1000):
-        if not run.timers:
+        if not run.due(turn.now):
             return
-        due = min(
-            ((at, who) for who, at in run.timers.items() if at <= turn.now),
-            default=None,
-        )
-        if due is None:
-            return
-        name, stage = due[1]
+        _, (name, stage) = min((at, who) for who, at in run.timers.items())
         del run.timers[name, stage]
         STAGES[stage](run, turn, name)
     raise AssertionError(f"a pod's stages never settle: {run.key}")
