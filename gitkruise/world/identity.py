@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from gitkruise.errors import Problem
@@ -114,6 +115,7 @@ _GROUP_RULES: Final[Mapping[str, Callable[[str], str]]] = {
 }
 
 
+@lru_cache(maxsize=4096)
 def qualified_name(text: str) -> str:
     """What is wrong with a label or annotation key, or ""."""
     prefix, slash, name = text.rpartition("/")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from math import ceil
 from operator import gt, lt
 from typing import Final
 
@@ -13,6 +14,7 @@ from gitkruise.wire.names import Obj
 from gitkruise.wire.quantity import parse_quantity
 from gitkruise.wire.selectors import label_selector
 
+PODS_MAX: Final = 110  # of a node that does not say
 _COMPARE: Final = {"Gt": gt, "Lt": lt}
 
 
@@ -34,10 +36,12 @@ class NodeLoad:
 
     node: Obj
     room: Mapping[str, Fraction]
+    most: int = PODS_MAX  # pods
     taken: dict[str, Fraction] = field(default_factory=dict)
     pods: int = 0
     ports: set[tuple[str, int]] = field(default_factory=set)
-    _share: Fraction | None = None
+    _share: float | None = None
+    _judged: tuple[Obj | None, str] = (None, "")  # the spec last looked at, and what was said
 
     def take(self, pod: Obj, *, sign: int = 1) -> None:
         """Add (sign 1) or give back (sign -1) what `pod` wants."""
@@ -49,7 +53,7 @@ class NodeLoad:
         self.ports = self.ports | wanted if sign > 0 else self.ports - wanted
 
     @property
-    def share(self) -> tuple[Fraction, int]:
+    def share(self) -> tuple[float, int]:
         """How loaded: the greatest share of any resource, then the number of pods."""
         if self._share is None:  # every node is asked for every pod, and few have changed
             shares = [
@@ -57,12 +61,14 @@ class NodeLoad:
                 for name, room in self.room.items()
                 if room and name in {"cpu", "memory"}
             ]
-            self._share = max(shares, default=Fraction(0))
+            self._share = float(max(shares, default=0))
         return self._share, self.pods
 
     def refusal(self, pod: Obj, wants: Wants) -> str:
         """Why `pod`, which `wants` so much, does not fit here, in the scheduler's words, or ""."""
-        return self._unwanted(pod) or self._full(wants)
+        if self._judged[0] is not pod["spec"]:  # pods of one owner often share theirs
+            self._judged = pod["spec"], self._unwanted(pod)
+        return self._judged[1] or self._full(wants)
 
     def _unwanted(self, pod: Obj) -> str:
         if (self.node.get("spec") or {}).get("unschedulable") and not _tolerates_cordon(pod):
@@ -76,7 +82,7 @@ class NodeLoad:
     def _full(self, wants: Wants) -> str:
         if not self.ports.isdisjoint(wants.ports):
             return "node(s) didn't have free ports for the requested pod ports"
-        if self.pods >= self.room.get("pods", 110):
+        if self.pods >= self.most:
             return "Too many pods"
         for name, amount in wants.amounts.items():
             if amount and self.taken.get(name, Fraction(0)) + amount > self.room.get(name, 0):
@@ -87,7 +93,8 @@ class NodeLoad:
 def node_load(node: Obj) -> NodeLoad:
     status = node.get("status") or {}
     room = status.get("allocatable") or status.get("capacity") or {}
-    return NodeLoad(node=node, room={name: _amount(text) for name, text in room.items()})
+    amounts = {name: _amount(text) for name, text in room.items()}
+    return NodeLoad(node=node, room=amounts, most=ceil(amounts.get("pods", PODS_MAX)))
 
 
 def requests(pod: Obj) -> Mapping[str, Fraction]:

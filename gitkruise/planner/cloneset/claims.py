@@ -30,15 +30,14 @@ def claim_pods(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Owned:
     to us are never adopted, so they are not among `pods`. Nothing changes while the owner is
     being deleted. Source: CloneSet's claim of pods.
     """
-    ours = _plainly_ours(owner, pods)
-    if len(ours) == len(pods):
+    active = [p for p in pods if p.active]
+    ours = _plainly_ours(owner, active)
+    if len(ours) == len(active):
         return Owned(pods=tuple(ours))
     kept: list[PodFacts] = []
     releases: list[Patch] = []
     adoptions: list[Patch] = []
-    for pod in pods:
-        if not pod.active:
-            continue
+    for pod in active:
         matches = owner.selects(pod.labels)
         if pod.controller_uid == owner.uid:
             if matches:
@@ -51,11 +50,11 @@ def claim_pods(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Owned:
 
 
 def _plainly_ours(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> list[PodFacts]:
-    """The active ones we control and select by plain label pairs; in most rounds that is all."""
+    """Those we control and select by plain label pairs; in most rounds that is all of them."""
     pairs = owner.pairs
     if not pairs:
         return []
-    found = [p for p in pods if p.active and p.controller_uid == owner.uid]
+    found = [p for p in pods if p.controller_uid == owner.uid]
     for key, value in pairs.items():
         found = [p for p in found if p.labels.get(key) == value]
     return found
