@@ -270,7 +270,7 @@ def conditions(pod: Obj, runtime: PodRuntime, phase: str, now: datetime) -> list
         "ContainersReady": containers,
         "PodScheduled": ("True", "", ""),
     }
-    generation = pod["metadata"].get("generation")
+    generation = pod["metadata"].get("generation") or None
     made = [_condition(t, told, before.get(t), now, generation) for t, told in wanted.items()]
     return made + others
 
@@ -283,7 +283,7 @@ def _condition(
     generation: int | None,
 ) -> Obj:
     status, reason, message = verdict
-    if old is not None and _stands_so(old, verdict, generation or None):
+    if old is not None and _stands_so(old, verdict, generation):
         return old
     moved = old["lastTransitionTime"] if old and old.get("status") == status else None
     return {

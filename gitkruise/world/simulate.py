@@ -78,15 +78,15 @@ class Simulation:
         self.world, self.parts, self.gates, self.now = world, parts, gates, start
         self.send: Send | None = None  # stands between controllers and the World (faults)
         self.events = True
-        self._workloads = {workload.kind: workload for workload in workloads}
+        self._workloads: dict[tuple[str, str], Workload[Any]] = {w.kind: w for w in workloads}
         self._seen = world.version
         self._dirty: dict[ObjectKey, None] = {}
         self._wakes: dict[ObjectKey, datetime] = {}
         self._failures: dict[ObjectKey, int] = {}
         self._held: dict[ObjectKey, dict[str, Held]] = {}
         self._lines: list[Line] = []
-        for kind in self._workloads:
-            self.wake(key for key in map(_key_in(kind), world.objects(kind)))
+        for workload in workloads:
+            self.wake(map(_key_in(workload.kind), world.objects(workload.kind)))
 
     def wake(self, keys: Iterable[ObjectKey]) -> None:
         """Let the controllers of `keys` look at them at the present instant."""
@@ -136,23 +136,14 @@ class Simulation:
         records = self.world.records_since(self._seen)
         self._seen = self.world.version
         for record in records:
-            kind = record.kind.group_kind
+            kind = record.key[:2]
             if kind in self._workloads and not (record.key == acted and _only_counts(record)):
                 self._dirty[record.key] = None
             if kind == _PODS:
                 self._lines += _pod_lines(record, self.now)
-            self._dirty.update(dict.fromkeys(self._owners(record)))
-
-    def _owners(self, record: Record) -> Iterable[ObjectKey]:
-        before, after = _references(record.before), _references(record.after)
-        refs = {
-            (ref["apiVersion"], ref["kind"], ref["name"])
-            for ref in (before if before is after else (*before, *after))
-        }
-        for reference in sorted(refs):
-            owner = _owner(reference, record.key.namespace)
-            if owner.group_kind in self._workloads:
-                yield owner
+            for owner in _owners(record):
+                if owner[:2] in self._workloads:
+                    self._dirty[owner] = None
 
     def _round(self, key: ObjectKey) -> None:
         """Observe, decide and act once for one object."""
@@ -275,6 +266,13 @@ def _pod_lines(record: Record, now: datetime) -> list[Line]:
         if was != is_now:
             lines.append(line("ready" if is_now else "unready"))
     return lines
+
+
+def _owners(record: Record) -> Iterable[ObjectKey]:
+    before, after = _references(record.before), _references(record.after)
+    listed = before if before is after else (*before, *after)
+    refs = {(ref["apiVersion"], ref["kind"], ref["name"]) for ref in listed}
+    return [_owner(reference, record.key.namespace) for reference in sorted(refs)]
 
 
 @lru_cache(maxsize=1024)

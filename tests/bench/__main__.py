@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from gitkruise.cli.root import YOUNG_OBJECTS
 from tests.bench import (
     canary,
     commands,
@@ -47,6 +49,7 @@ def main(names: list[str]) -> int:
     if strangers:
         sys.stderr.write(f"no benchmark {strangers[0]}; there are {', '.join(BENCHMARKS)}\n")
         return 2
+    gc.set_threshold(YOUNG_OBJECTS)  # as the program does
     _show(Row(name="yardstick (compare other runs by it)", value=yard() * 1000, unit="ms"))
     for name in names or BENCHMARKS:
         for row in BENCHMARKS[name]():
