@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from gitkruise.wire.times import format_micro_time
 
 HELD: Final = "held"
@@ -15,8 +17,7 @@ IN_PLACE: Final = "in-place"
 _WHAT_WIDTH, _OBJECT_WIDTH = 26, 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One thing that happened, or one pod that was left alone.
 
     `what` is an action with its kind (`CreatePod`, `PatchPod`, `DeletePod`), `held`, `fault`, or a

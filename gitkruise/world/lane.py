@@ -28,9 +28,9 @@ _FLAVOURS: Final = frozenset({MERGE_PATCH, STRATEGIC_PATCH})
 def lean_reply(state: State, kind: Kind, request: ApiRequest) -> ApiReply | None:
     """The answer to such a write, stored; None when it is none."""
     make = _MAKERS.get((request.verb, request.subresource))
-    if make is None or request.params or kind.group_kind != POD:
+    if make is None or request.params or (kind.group, kind.kind) != POD:
         return None
-    key = ObjectKey(kind.group, kind.kind, request.namespace, request.name)
+    key = ObjectKey(*POD, request.namespace, request.name)
     old = state.get(key)
     made = make(kind, old, request) if old is not None else None
     if made is None:
@@ -95,9 +95,7 @@ def _pinned(old: Obj, body: Any, part: str, words: frozenset[str]) -> bool:
         return False
     if body.get(part, {}).__class__ is not dict:
         return False
-    return bool(
-        meta["uid"] == known["uid"] and meta["resourceVersion"] == known["resourceVersion"]
-    )
+    return bool(meta["uid"] == known["uid"] and meta["resourceVersion"] == known["resourceVersion"])
 
 
 def _labelled(old: Obj, patch: Obj) -> dict[str, Any] | None:

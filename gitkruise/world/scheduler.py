@@ -147,10 +147,11 @@ class Scheduler:
             return True
         news = False
         for record in records:
-            if record.key.group_kind == NODE:
+            kind = record.key[:2]
+            if kind == NODE:
                 self._count_node(record.key.name, record.after)
                 news = True
-            elif record.key.group_kind == POD:
+            elif kind == POD:
                 pod = record.after or record.before
                 assert pod is not None
                 news = self._count_pod(pod, gone=record.after is None) or news
