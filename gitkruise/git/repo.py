@@ -1,4 +1,4 @@
-"""A git repository, read in place or through a bare mirror; the one user of GitPython."""
+"""A git repository, read in place or through a bare mirror."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from subprocess import PIPE, Popen
 from typing import Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git import process, walk
 from gitkruise.git.commits import parse_commit, tree_of
+from gitkruise.git.launching import launcher
 from gitkruise.git.mirror import (
     check_git_version,
     ensure_mirror,
     local_git_dir,
     make_mirror,
-    no_git,
     no_known_hosts,
 )
 from gitkruise.git.objects import ObjectReader, damaged, write_loose
-from gitkruise.git.process import Credentials, Launch, Result, git_command
+from gitkruise.git.process import Credentials, Result, git_command
 from gitkruise.git.refs import (
     PROTOCOLS,
     Remote,
@@ -56,7 +55,7 @@ class Repository:
         self.url = hide_password(remote.url)
         self.git_dir = git_dir
         self.local = remote.path is not None
-        self._launch = _launch(remote)
+        self._launch = launcher(remote)
         far = RemoteEnd(remote, git_dir, self._launch, credentials, timeout_s)
         self._far = None if self.local else far
         self._reader = ObjectReader(
@@ -75,7 +74,7 @@ class Repository:
     ) -> Repository:
         """The repository at `url`; a remote one needs a directory for `mirrors`. No network yet."""
         remote = parse_url(url, protocols=protocols)
-        launch = _launch(remote)
+        launch = launcher(remote)
         check_git_version(launch)
         secrets = keyring_of(credentials)
         if remote.path is not None:
@@ -262,6 +261,13 @@ class Repository:
             raise damaged(f"{ancestor} or {descendant}", "commit")
         return result.status == 0
 
+    def merge_base(self, one: str, other: str) -> str:
+        """The best commit both have in their history; "" when they share none."""
+        result = self._run(["merge-base", "--end-of-options", one, other])
+        if result.status not in {0, 1}:
+            raise damaged(f"{one} or {other}", "commit")
+        return result.output.decode().strip()
+
     def commits_between(
         self, old: str, new: str, *, paths: Sequence[str] = (), limit: int = 1_000
     ) -> list[Commit]:
@@ -374,27 +380,3 @@ class Repository:
 def _kept(name: str) -> str:
     """Where a mirror keeps a ref of its remote."""
     return "refs/gitkruise/" + name.removeprefix("refs/")
-
-
-def _launch(remote: Remote) -> Launch:
-    """What starts git: GitPython's runner wherever a mirror is kept.
-
-    A repository of this machine is read without it: its import costs a command more CPU than all
-    it reads (ux 2.7: 150 ms for a plan).
-    """
-    return process.launch if remote.path is not None else _launch_by_gitpython
-
-
-def _launch_by_gitpython(command: list[str]) -> Popen[bytes]:
-    """Start one complete command in its own process group."""
-    import git  # noqa: PLC0415  slow to import, and runs git when it is
-
-    try:
-        running = git.Git("/").execute(
-            command, istream=PIPE, as_process=True, shell=False, start_new_session=True
-        )
-    except git.GitCommandNotFound as error:
-        raise no_git(str(error)) from error
-    child, running.proc = running.proc, None  # it is ours to wait for and to end
-    assert child is not None
-    return child
