@@ -27,11 +27,11 @@ demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not slow" --ignore tests/laws
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not forge and not slow" --ignore tests/laws
 
 .PHONY: slow
 slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units, budgets
-	$(BIN)/python -m pytest -q -n auto -m "slow and not e2e and not kube"
+	$(BIN)/python -m pytest -q -n auto -m "slow and not e2e and not kube and not forge"
 
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time
@@ -56,6 +56,19 @@ $(KUBE_ASSETS)/kube-apiserver: tests/kube/real/go.mod tests/kube/real/go.sum
 .PHONY: kube
 kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m kube
+
+FORGE_ASSETS := tests/forge/bin
+
+.PHONY: forge-assets
+forge-assets: $(FORGE_ASSETS)/gitea ## Build the Gitea that `make forge` runs (needs Go, 5 minutes)
+
+$(FORGE_ASSETS)/gitea: tests/forge/go.mod tests/forge/go.sum
+	cd tests/forge && go build -tags "sqlite sqlite_unlock_notify" -o bin/gitea code.gitea.io/gitea
+	ln -sfn "$$(cd tests/forge && go list -m -f '{{.Dir}}' code.gitea.io/gitea)" $(FORGE_ASSETS)/static
+
+.PHONY: forge
+forge: $(VENV)/dev ## Run the tests that want a real forge
+	GITEA_ASSETS="$${GITEA_ASSETS:-$(CURDIR)/$(FORGE_ASSETS)}" $(BIN)/python -m pytest -q -m forge tests/forge
 
 .PHONY: check
 check: $(VENV)/dev ## Lint, types, rings

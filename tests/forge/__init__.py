@@ -1,0 +1,1 @@
+"""gitkruise against a real forge."""
