@@ -34,6 +34,8 @@ from gitkruise.gitops.source import SourceFollower, Terms
 from gitkruise.gitops.sources import Renewal, open_sources, trust_sources
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.target import ref_of
+from gitkruise.gitops.telling.assembly import Surroundings as ToldOf
+from gitkruise.gitops.telling.assembly import Telling, open_telling
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
@@ -82,6 +84,7 @@ class Running:
     farewell: Farewell
     followers: Mapping[str, SourceFollower]  # by source
     standings: Standings
+    telling: Telling
     hooks: Mapping[str, str] = field(default_factory=dict)  # where each Receiver listens
 
 
@@ -97,7 +100,12 @@ async def controller(
     async with AsyncExitStack() as stack:
         running = await _assemble(options, transport, clock, stack)
         heard = await open_receivers(
-            options.config, running.pollings, options.listen, (transport, clock), stack
+            options.config,
+            running.pollings,
+            options.listen,
+            (transport, clock),
+            stack,
+            running.telling.calls(),
         )
         annotator = Annotator(running.live)
         for reporter in running.reporters.values():
@@ -111,6 +119,7 @@ async def controller(
             jobs += [tasks.create_task(outbox.run()) for outbox in running.outboxes.values()]
             jobs += [tasks.create_task(bell.run()) for bell in heard.bells]
             jobs.append(tasks.create_task(running.farewell.run()))
+            jobs += [tasks.create_task(job()) for job in running.telling.jobs]
             try:
                 yield replace(running, hooks=heard.urls)
             finally:
@@ -177,6 +186,7 @@ async def _assemble(
         farewell=_farewell(told, outboxes, options, units, around),
         followers=followers,
         standings=around.standings,
+        telling=await _telling(options, live, (repositories, units, reporters), clock, stack),
     )
 
 
@@ -201,6 +211,32 @@ def _farewell(
     ]
     remaining = [unit.pruning for unit in units.values()]
     return Farewell(left, remaining, around, options.listeners)
+
+
+async def _telling(
+    options: RunOptions,
+    live: LiveView,
+    parts: tuple[Mapping[str, Repository], Mapping[str, UnitSync], Mapping[str, Reporter]],
+    clock: Clock,
+    stack: AsyncExitStack,
+) -> Telling:
+    """Who tells forges and chats; they hear every record, and first what is known already."""
+    repositories, units, reporters = parts
+    around = ToldOf(
+        config=options.config,
+        cluster=options.cluster,
+        state_dir=options.state_dir,
+        live=live,
+        repositories=repositories,
+        tips={name: partial(getattr, unit, "live_commit") for name, unit in units.items()},
+        gates=options.gates,
+        clock=clock,
+    )
+    telling = await open_telling(around, stack)
+    for reporter in reporters.values():
+        reporter.listen(telling.offer)
+        telling.offer(reporter.record)
+    return telling
 
 
 def _reporter(options: RunOptions, unit: Unit, source: str, clock: Clock) -> Reporter:

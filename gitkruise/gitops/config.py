@@ -13,6 +13,7 @@ import msgspec
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.documents import parse_file
 from gitkruise.git.substitute import NAME
+from gitkruise.gitops.forge_settings import forge_findings
 from gitkruise.gitops.soundness import sound
 from gitkruise.gitops.waits import impossible_waits
 from gitkruise.kube.data import read_json
@@ -143,6 +144,7 @@ def check_document(document: Document) -> Iterator[Finding]:
         yield from _bad_times(document)
         yield from _not_yet(document, kind)
         yield from _impossible(document) if kind == "GitSource" else ()
+        yield from forge_findings(document) if kind == "Sink" else ()
 
 
 @cache

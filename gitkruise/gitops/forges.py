@@ -53,6 +53,7 @@ class Forge:
     prefix: str = ""
     event: tuple[str, ...] = ()
     events: frozenset[str] = frozenset()
+    pulls: frozenset[str] = frozenset()  # events that tell of a pull request
 
 
 def sole(headers: Headers, name: str) -> str:
@@ -114,14 +115,29 @@ def delivery_of(kind: str, headers: Headers) -> str:
 
 def is_push(kind: str, headers: Headers) -> bool:
     """Whether the event is one that moves refs."""
-    forge = FORGES[kind]
-    if not forge.event:
-        return True
-    return next(filter(None, (sole(headers, n) for n in forge.event)), "") in forge.events
+    return not FORGES[kind].event or _event(kind, headers) in FORGES[kind].events
+
+
+def is_pull(kind: str, headers: Headers) -> bool:
+    """Whether the event is news of a pull request."""
+    return _event(kind, headers) in FORGES[kind].pulls
+
+
+def _event(kind: str, headers: Headers) -> str:
+    return next(filter(None, (sole(headers, name) for name in FORGES[kind].event)), "")
 
 
 def read_push(kind: str, content_type: str, body: bytes) -> Push:
     """What was pushed. Raises ValueError for a body that this forge does not send."""
+    return _read(FORGES[kind].read, kind, content_type, body)
+
+
+def read_pull(kind: str, content_type: str, body: bytes) -> Push:
+    """The repository of a pull request, and no ref. Raises ValueError as `read_push` does."""
+    return _read(_read_repository, kind, content_type, body)
+
+
+def _read(read: Callable[[bytes], Push], kind: str, content_type: str, body: bytes) -> Push:
     if content_type == FORM and kind in _FORM_FORGES:
         try:
             fields = parse_qs(body.decode("ascii"), strict_parsing=True, max_num_fields=4)
@@ -129,7 +145,7 @@ def read_push(kind: str, content_type: str, body: bytes) -> Push:
             raise ValueError("the form is not ASCII") from error
         body = fields.get("payload", [""])[0].encode("utf-8", "surrogateescape")
     try:
-        push = FORGES[kind].read(body)
+        push = read(body)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from error
     return Push(tuple(filter(None, push.urls)), push.refs[:_REFS_MAX])
@@ -169,6 +185,20 @@ def _read_gitlab(body: bytes) -> Push:
     told = msgspec.json.decode(body, type=_GitlabPush)
     urls = told.project
     return Push((urls.git_http_url, urls.git_ssh_url, urls.web_url), (told.ref,))
+
+
+class _News(msgspec.Struct):
+    """What all have in common: GitLab calls a repository a project."""
+
+    repository: _Repository = msgspec.field(default_factory=_Repository)
+    project: _Project = msgspec.field(default_factory=_Project)
+
+
+def _read_repository(body: bytes) -> Push:
+    told = msgspec.json.decode(body, type=_News)
+    repository, project = told.repository, told.project
+    urls = (repository.clone_url, repository.ssh_url, repository.html_url)
+    return Push((*urls, project.git_http_url, project.git_ssh_url, project.web_url), ())
 
 
 class _Link(msgspec.Struct):
@@ -232,22 +262,24 @@ def _read_generic(body: bytes) -> Push:
     return Push((told.repository,), tuple(told.refs))
 
 
+_PULL: Final = frozenset({"pull_request", "pull_request_sync"})
 FORGES: Final[Mapping[str, Forge]] = {
     "github": Forge(
         ("X-Hub-Signature-256",), ("X-GitHub-Delivery",), _read_push, "sha256=",
-        ("X-GitHub-Event",), frozenset({"push"}),
+        ("X-GitHub-Event",), frozenset({"push"}), _PULL,
     ),
     "gitea": Forge(
         ("X-Gitea-Signature",), ("X-Gitea-Delivery",), _read_push, "",
-        ("X-Gitea-Event",), frozenset({"push"}),
+        ("X-Gitea-Event",), frozenset({"push"}), _PULL,
     ),
     "forgejo": Forge(
         ("X-Forgejo-Signature", "X-Gitea-Signature"), ("X-Forgejo-Delivery", "X-Gitea-Delivery"),
-        _read_push, "", ("X-Forgejo-Event", "X-Gitea-Event"), frozenset({"push"}),
+        _read_push, "", ("X-Forgejo-Event", "X-Gitea-Event"), frozenset({"push"}), _PULL,
     ),
     "gitlab": Forge(
         (), ("webhook-id", "Idempotency-Key", "X-Gitlab-Event-UUID"), _read_gitlab, "",
         ("X-Gitlab-Event",), frozenset({"Push Hook", "Tag Push Hook"}),
+        frozenset({"Merge Request Hook"}),
     ),
     "bitbucket": Forge(
         ("X-Hub-Signature",), ("X-Request-UUID", "X-Request-Id"), _read_bitbucket, "sha256=",

@@ -13,6 +13,7 @@ from gitkruise.gitops.forges import Push
 from gitkruise.kube.clock import Clock
 from gitkruise.model.config import GitRef, GitSource
 
+_OURS: Final = "refs/heads/gitkruise/status/"
 WINDOW_S: Final = 0.5  # hints within it after a look become one look at its end
 _SCP: Final = re.compile(r"(?:[^@/:]+@)?([^/:@]+):(?!//)(.+)")
 
@@ -86,18 +87,26 @@ class Bell:
             await self._clock.sleep(WINDOW_S)
 
 
+def _branches(push: Push) -> bool:
+    """Whether somebody else's branch may have moved: what we write ourselves is no news."""
+    return not push.refs or any(
+        ref.startswith("refs/heads/") and not ref.startswith(_OURS) for ref in push.refs
+    )
+
+
 class Followed:
-    """One source as a Receiver sees it."""
+    """One source as a Receiver sees it; with `any_ref`, whatever moves in its repository."""
 
     __slots__ = ("_bell", "_places", "_ref")
 
-    def __init__(self, source: GitSource, bell: Bell) -> None:
-        self._places, self._ref, self._bell = places_of(source), source.spec.ref, bell
+    def __init__(self, source: GitSource, bell: Bell, *, any_ref: bool = False) -> None:
+        self._places, self._bell = places_of(source), bell
+        self._ref = None if any_ref else source.spec.ref
 
     def hear(self, push: Push, *, named: bool) -> bool:
         """Look if the push concerns this source; one that is named takes any repository."""
         here = named or not self._places.isdisjoint(map(place_of, push.urls))
-        if here and concerns(push, self._ref):
+        if here and (_branches(push) if self._ref is None else concerns(push, self._ref)):
             self._bell.ring()
             return True
         return False

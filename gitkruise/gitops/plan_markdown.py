@@ -102,7 +102,7 @@ def _head(report: PlanReport, state: str) -> Iterator[str]:
     if findings:
         more = len(findings) - _FINDINGS
         rest = [f"… and {more} more"] if more > 0 else []
-        yield "\n" + _fence("text", [*findings[:_FINDINGS], *rest])
+        yield "\n" + fenced("text", [*findings[:_FINDINGS], *rest])
 
 
 def _short_head(report: PlanReport, state: str) -> Iterator[str]:
@@ -152,11 +152,11 @@ def _details(entry: Entry, report: PlanReport, *, steps: bool) -> Iterator[str]:
     name, source = _html(entry_name(entry, most=1)), _html(source_of(entry, report))
     yield f"<details><summary>{SIGNS[entry.kind]} {name}{size} ({source})</summary>\n\n"
     if entry.folded:
-        yield _fence("text", _listed(entry))
+        yield fenced("text", _listed(entry))
     if entry.rows:
-        yield _fence("diff", _row_lines(entry))
+        yield fenced("diff", _row_lines(entry))
     if moves:
-        yield _fence("text", moves)
+        yield fenced("text", moves)
     yield "</details>\n\n"
 
 
@@ -238,7 +238,7 @@ def _html(text: str) -> str:
     return f"<code>{escape(shown(text, _CELL))}</code>"
 
 
-def _fence(language: str, lines: Iterable[str]) -> str:
+def fenced(language: str, lines: Iterable[str]) -> str:
     """A fence longer than every run of backticks in it."""
     body = [shown(line, _CELL) for line in lines]
     longest = max((len(run) for line in body for run in _RUN.findall(line)), default=0)

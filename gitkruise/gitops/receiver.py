@@ -7,9 +7,10 @@ import hashlib
 import hmac
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
@@ -23,7 +24,9 @@ from gitkruise.gitops.forges import (
     Headers,
     authentic,
     delivery_of,
+    is_pull,
     is_push,
+    read_pull,
     read_push,
     signing_key,
 )
@@ -68,7 +71,8 @@ def path_of(receiver: str, key: str) -> str:
 
 @dataclass(slots=True)
 class Door:
-    """One Receiver at work. `seen` are deliveries of late, oldest first, and when they came."""
+    """One Receiver at work. `pulls` want to know of pull requests and of every branch; `seen` are
+    deliveries of late, oldest first, and when they came."""
 
     name: str
     kind: str
@@ -76,23 +80,26 @@ class Door:
     followed: Sequence[Followed]
     clock: Clock
     named: bool  # `followed` by the Receiver's own word, whatever the repository
+    pulls: Sequence[Followed] = ()
     refused: int = 0
     seen: OrderedDict[str, float] = field(default_factory=OrderedDict)
 
     def knock(self, headers: Headers, content_type: str, body: bytes) -> int:
         """The HTTP status for a delivery: 401 before anything of it is read, 400 when it cannot
-        be read, 200 when it is old or no push, 202 when whom it concerns will look."""
+        be read, 200 when it is old or no news, 202 when whom it concerns will look."""
         if not authentic(self.kind, self.keys, headers, body, self.clock.now()):
             self._refuse()
             return 401
-        if not is_push(self.kind, headers) or self._again(delivery_of(self.kind, headers)):
+        pushed, pull = is_push(self.kind, headers), is_pull(self.kind, headers)
+        if not (pushed or pull) or self._again(delivery_of(self.kind, headers)):
             return 200
         try:
-            push = read_push(self.kind, content_type, body)
+            push = (read_push if pushed else read_pull)(self.kind, content_type, body)
         except ValueError:
             log.warning("%s: a signed delivery is no %s push", self.name, self.kind)
             return 400
-        looking = tell(push, self.followed, named=self.named)
+        looking = tell(push, self.followed, named=self.named) if pushed else 0
+        tell(push, self.pulls, named=self.named)
         log.info("%s: a push that concerns %d of our sources", self.name, looking)
         return 202
 
@@ -199,8 +206,11 @@ async def open_receivers(
     listen: Listen,
     around: tuple[Transport, Clock],
     stack: AsyncExitStack,
+    pulls: Mapping[str, Sequence[Callable[[], None]]] = MappingProxyType({}),
 ) -> Hearing:
     """Listen for all Receivers of `config`, until `stack` closes; without any nothing listens.
+
+    `pulls` are to be called, by source, when a pull request or any branch there has moved.
 
     Raises UsageProblem GK7026 for a Secret without a key, GK7027 where it cannot listen, and
     ApiError for a missing Secret.
@@ -209,6 +219,7 @@ async def open_receivers(
         return Hearing()
     transport, clock = around
     bells = {polling: Bell(polling.look_now, clock) for polling in set(pollings.values())}
+    calls = {call: Bell(call, clock) for one in pulls.values() for call in one}
     doors: dict[str, Door] = {}
     first: dict[str, str] = {}
     for name, receiver in config.receivers.items():
@@ -218,12 +229,20 @@ async def open_receivers(
             await asyncio.to_thread(Followed, config.sources[one], bells[pollings[one]])
             for one in wanted
         ]
+        asking = [
+            await asyncio.to_thread(Followed, config.sources[one], calls[call], any_ref=True)
+            for one in wanted
+            for call in pulls.get(one, ())
+        ]
         keys = await _keys(receiver, transport)
-        door = Door(name, receiver.spec.type, keys, followed, clock, named=bool(refs))
+        kind = receiver.spec.type
+        door = Door(name, kind, keys, followed, clock, named=bool(refs), pulls=asking)
         doors |= {path_of(name, key): door for key in keys}
         first[name] = path_of(name, keys[0])
     base = await _serve(Doorman(doors), listen, stack)
-    return Hearing({name: base + path for name, path in first.items()}, tuple(bells.values()))
+    return Hearing(
+        {name: base + path for name, path in first.items()}, (*bells.values(), *calls.values())
+    )
 
 
 async def _keys(receiver: Receiver, transport: Transport) -> tuple[str, ...]:

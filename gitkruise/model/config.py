@@ -202,10 +202,45 @@ class GitSink(_Strict, frozen=True):
     detail: Literal["unit", "workload", "pods"] = "workload"
 
 
+class CommitStatus(_Strict, frozen=True):
+    """The name of a unit's status, and above how many units of one commit they share one."""
+
+    context: str = "gitkruise/{cluster}/{unit}"
+    aggregate_above: int = 20
+
+
+class PullRequests(_Strict, frozen=True):
+    """What an open pull request gets: a comment with the plan, and a status named `check`."""
+
+    comment: Literal["plan", "none"] = "plan"
+    check: str = "gitkruise/plan"
+
+
+class ForgeSink(_Strict, frozen=True):
+    """A repository on a forge; `url` is that of a forge of one's own."""
+
+    type: Literal["github", "gitlab", "gitea", "forgejo"]
+    repo: str
+    secret_ref: Reference
+    url: str = ""
+    commit_status: CommitStatus = CommitStatus()
+    pull_request: PullRequests = PullRequests()
+    deployment: dict[str, Any] | None = None
+
+
+class Notify(_Strict, frozen=True):
+    """Messages about units whose `namespace/name` fits one of `units`, or about all."""
+
+    type: Literal["slack", "webhook"]
+    secret_ref: Reference
+    severity: Literal["info", "error"] = "error"
+    units: tuple[str, ...] = ()
+
+
 class SinkSpec(_Strict, frozen=True):
     git: GitSink | None = None
-    forge: dict[str, Any] | None = None
-    notify: tuple[dict[str, Any], ...] = ()
+    forge: ForgeSink | None = None
+    notify: tuple[Notify, ...] = ()
 
 
 class ReceiverSpec(_Strict, frozen=True):
@@ -302,8 +337,7 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("git", "secretRef"): None,
         ("git", "signing"): None,
         ("git", "detail"): "workload",
-        ("forge",): None,
-        ("notify",): [],
+        ("forge", "deployment"): None,
     },
     "Receiver": {},
 }

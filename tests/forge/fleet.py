@@ -13,13 +13,17 @@ from gitkruise.app import Running, RunOptions, controller
 from gitkruise.gitops.receiver import Listen
 from gitkruise.kube.clock import SystemClock
 from gitkruise.model.record import UnitRecord
+from gitkruise.sandbox.cluster import Cluster
+from gitkruise.sandbox.live import alongside, run_parts
 from gitkruise.wire.names import Obj
+from gitkruise.world.profiles import FAST
 from tests.forge.gitea import OWNER, Gitea
 from tests.git.repos import run_git
 from tests.gitops.deliveries import KEY
-from tests.gitops.stage import Stage, documents
+from tests.gitops.stage import Stage, Wire, documents
 from tests.gitops.test_receiver import receiver
 from tests.gitops.test_source_secrets import HEAD, configured, put_secret, source
+from tests.worlds import parts_of
 
 PATIENCE_S: Final = 120.0  # of a test that has failed; nothing is measured
 CLUSTER: Final = "test"
@@ -131,6 +135,16 @@ def documents_for(fleet: Fleet, *, sink: Mapping[str, Any] | None = None) -> lis
         receiver("forge", "gitea"),
         *more,
     ]
+
+
+@asynccontextmanager
+async def living(stage: Stage) -> AsyncIterator[None]:
+    """Let the model cluster's scheduler and kubelets act in real time, while the block runs."""
+    clock = SystemClock()
+    stage.cluster = Cluster(stage.world, clock.now)
+    stage.wire = Wire(stage.cluster)
+    async with alongside(run_parts(stage.cluster, parts_of(FAST), clock)):
+        yield
 
 
 @asynccontextmanager

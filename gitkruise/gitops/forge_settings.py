@@ -1,0 +1,59 @@
+"""What is wrong with the forge a Sink names, beyond what the schema can say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from gitkruise.errors import Finding
+from gitkruise.model.document import Document
+from gitkruise.wire.paths import get
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_OWN: Final = frozenset({"gitea", "forgejo"})  # there is none that everybody means
+
+
+def sendable(address: str) -> bool:
+    """https, or this machine: a token and what is told are nobody else's to read."""
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    safe = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
+    return bool(host) and safe and port != 0 and not parts.username
+
+
+def forge_findings(document: Document) -> Iterator[Finding]:
+    """GK7029 for a forge that nobody could speak to."""
+    spec = get(document.obj, "spec", "forge")
+    if spec is None:
+        return
+    if not spec.get("url") and spec["type"] in _OWN:
+        yield _bad(document, "type", f"a {spec['type']} has an address", "name it: forge.url")
+    if spec.get("url") and not _plain(spec["url"]):
+        words = "write https://HOST, with nothing behind it but where the forge is"
+        yield _bad(document, "url", f"{spec['url']!r} is no address of a forge", words)
+    parts = spec["repo"].split("/")
+    deep = len(parts) > 2 and spec["type"] != "gitlab"
+    if len(parts) < 2 or deep or not all(_named(part) for part in parts):
+        words = "write owner/name"
+        yield _bad(document, "repo", f"{spec['repo']!r} is no repository", words)
+
+
+def _plain(url: str) -> bool:
+    return sendable(url) and not urlsplit(url).query and not urlsplit(url).fragment
+
+
+def _named(part: str) -> bool:
+    return bool(part) and part not in {".", ".."} and part.isprintable() and " " not in part
+
+
+def _bad(document: Document, field: str, message: str, next_: str) -> Finding:
+    return Finding(
+        code="GK7029",
+        message=f"spec.forge.{field}: {message}",
+        places=(document.place(("spec", "forge", field)),),
+        notes=(("next", next_),),
+    )

@@ -1,0 +1,1 @@
+"""Telling forges and chats, and never losing what is to be told."""

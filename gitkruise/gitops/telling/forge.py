@@ -1,0 +1,60 @@
+"""What every forge can do for us, whatever its API is called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, Protocol
+
+from gitkruise.errors import BadRequest
+from gitkruise.gitops.telling.http import Caller
+from gitkruise.model.telling import Comment, Pull, StatusLetter
+
+PAGES_MAX: Final = 50
+_FIELDS: Final = (KeyError, TypeError, ValueError, AttributeError)
+
+
+class Forge(Protocol):
+    """One repository of a forge. Every call raises ApiError for a refusal or silence."""
+
+    async def set_status(self, letter: StatusLetter) -> None: ...
+
+    async def me(self) -> str:
+        """The login we write as."""
+        ...
+
+    async def open_pulls(self) -> list[Pull]: ...
+
+    async def pull(self, number: int) -> Pull: ...
+
+    def comments(self, number: int) -> AsyncIterator[Comment]:
+        """All comments of a pull request, oldest first."""
+        ...
+
+    async def add_comment(self, number: int, body: str) -> None: ...
+
+    async def edit_comment(self, number: int, comment: int, body: str) -> None: ...
+
+    def ref_of(self, number: int) -> str:
+        """The ref under which the forge keeps a pull request's branch."""
+        ...
+
+
+async def pages(caller: Caller, path: str, size: tuple[str, int]) -> AsyncIterator[list[Any]]:
+    """Every page of a list, until one is not full; PAGES_MAX at most."""
+    name, most = size
+    joint = "&" if "?" in path else "?"
+    for number in range(1, PAGES_MAX + 1):
+        page = await caller.get(f"{path}{joint}{name}={most}&page={number}")
+        if not isinstance(page, list):
+            raise BadRequest("the forge answered something that is no list")
+        yield page
+        if len(page) < most:
+            return
+
+
+def read_all(items: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """Each item by `read`. Raises BadRequest when one has another shape."""
+    try:
+        return [read(item) for item in items]
+    except _FIELDS as error:
+        raise BadRequest(f"the forge answered in a shape we do not know: {error!r}") from error

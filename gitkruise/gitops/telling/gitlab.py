@@ -1,0 +1,98 @@
+"""GitLab's REST API: merge requests, notes and commit statuses, as its documentation has them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from gitkruise.errors import BadRequest
+from gitkruise.gitops.telling.forge import pages, read_all
+from gitkruise.gitops.telling.http import Caller
+from gitkruise.model.telling import Comment, Pull, PullState, StatusLetter
+
+ROOT: Final = "/api/v4"
+_STATES: Final[Mapping[str, str]] = {
+    "pending": "running", "success": "success", "failure": "failed", "error": "failed",
+}  # fmt: skip
+_PULLS: Final[Mapping[str, PullState]] = {
+    "opened": "open", "locked": "open", "merged": "merged", "closed": "closed",
+}  # fmt: skip
+_SAME: Final = "Cannot transition status"  # the status is in that state already
+
+
+class GitLab:
+    """Implements gitops.telling.forge.Forge."""
+
+    def __init__(self, caller: Caller, repo: str) -> None:
+        self._caller = caller
+        self._project = f"/projects/{quote(repo, safe='')}"
+        self._me = ""
+
+    async def set_status(self, letter: StatusLetter) -> None:
+        """A running status cannot be set to running again, with other words either."""
+        body = {
+            "state": _STATES[letter.state], "name": letter.context,
+            "description": letter.description,
+        }  # fmt: skip
+        try:
+            await self._caller.send("POST", f"{self._project}/statuses/{letter.commit}", body)
+        except BadRequest as error:
+            if _SAME not in error.message:
+                raise
+
+    async def me(self) -> str:
+        if not self._me:
+            (self._me,) = read_all([await self._caller.get("/user")], lambda user: user["username"])
+        return self._me
+
+    async def open_pulls(self) -> list[Pull]:
+        path = f"{self._project}/merge_requests?state=opened"
+        return [
+            pull
+            async for page in pages(self._caller, path, ("per_page", 100))
+            for pull in read_all(page, _pull)
+        ]
+
+    async def pull(self, number: int) -> Pull:
+        path = f"{self._project}/merge_requests/{number}"
+        (found,) = read_all([await self._caller.get(path)], _pull)
+        assert isinstance(found, Pull)
+        return found
+
+    async def comments(self, number: int) -> AsyncIterator[Comment]:
+        path = f"{self._notes(number)}?sort=asc&order_by=created_at"
+        async for page in pages(self._caller, path, ("per_page", 100)):
+            for comment in read_all(page, _comment):
+                yield comment
+
+    async def add_comment(self, number: int, body: str) -> None:
+        await self._caller.send("POST", self._notes(number), {"body": body})
+
+    async def edit_comment(self, number: int, comment: int, body: str) -> None:
+        await self._caller.send("PUT", f"{self._notes(number)}/{comment}", {"body": body})
+
+    def ref_of(self, number: int) -> str:
+        return f"refs/merge-requests/{number}/head"
+
+    def _notes(self, number: int) -> str:
+        return f"{self._project}/merge_requests/{number}/notes"
+
+
+def _pull(item: Any) -> Pull:
+    merged = item.get("merge_commit_sha") or item.get("squash_commit_sha") or item["sha"]
+    return Pull(
+        number=int(item["iid"]),
+        state=_PULLS[item["state"]],
+        head=str(item["sha"]),
+        base=str(item["target_branch"]),
+        title=str(item.get("title") or ""),
+        merged_as=str(merged) if item["state"] == "merged" else "",
+        foreign=item["source_project_id"] != item["target_project_id"],
+    )
+
+
+def _comment(item: Any) -> Comment:
+    return Comment(
+        id=int(item["id"]), author=str(item["author"]["username"]), body=str(item["body"])
+    )

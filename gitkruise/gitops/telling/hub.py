@@ -1,0 +1,122 @@
+"""GitHub's REST API, and Gitea's and Forgejo's, which follow it.
+
+Paths, fields and limits are those of the public documentation of the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from gitkruise.gitops.telling.forge import pages, read_all
+from gitkruise.gitops.telling.http import Caller
+from gitkruise.model.telling import Comment, Pull, StatusLetter
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Where the three differ."""
+
+    root: str  # of the API, below a server of one's own
+    size_name: str
+    size: int
+    comments_paged: bool
+    scheme: str  # of the Authorization header
+    headers: Mapping[str, str]
+
+
+_GITEA: Final = Dialect("/api/v1", "limit", 50, comments_paged=False, scheme="token", headers={})
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    "github": Dialect(
+        "/api/v3", "per_page", 100, comments_paged=True, scheme="Bearer",
+        headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"},
+    ),
+    "gitea": _GITEA,
+    "forgejo": _GITEA,
+}  # fmt: skip
+
+
+class Hub:
+    """Implements gitops.telling.forge.Forge."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        repo: str,
+        dialect: Dialect,
+        me: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
+        self._caller, self._dialect = caller, dialect
+        self._repo = "/repos/" + "/".join(quote(part, safe="") for part in repo.split("/"))
+        self._me, self._ask_me = "", me or self._user
+
+    async def set_status(self, letter: StatusLetter) -> None:
+        body = {
+            "state": letter.state, "context": letter.context, "description": letter.description,
+        }  # fmt: skip
+        await self._caller.send("POST", f"{self._repo}/statuses/{letter.commit}", body)
+
+    async def me(self) -> str:
+        if not self._me:
+            self._me = await self._ask_me()
+        return self._me
+
+    async def _user(self) -> str:
+        (login,) = read_all([await self._caller.get("/user")], lambda user: user["login"])
+        return str(login)
+
+    async def open_pulls(self) -> list[Pull]:
+        return [
+            pull
+            async for page in self._pages(f"{self._repo}/pulls?state=open")
+            for pull in read_all(page, _pull)
+        ]
+
+    async def pull(self, number: int) -> Pull:
+        (found,) = read_all([await self._caller.get(f"{self._repo}/pulls/{number}")], _pull)
+        assert isinstance(found, Pull)
+        return found
+
+    async def comments(self, number: int) -> AsyncIterator[Comment]:
+        path = f"{self._repo}/issues/{number}/comments"
+        if not self._dialect.comments_paged:
+            for comment in read_all(await self._caller.get(path), _comment):
+                yield comment
+            return
+        async for page in self._pages(path):
+            for comment in read_all(page, _comment):
+                yield comment
+
+    async def add_comment(self, number: int, body: str) -> None:
+        await self._caller.send("POST", f"{self._repo}/issues/{number}/comments", {"body": body})
+
+    async def edit_comment(self, number: int, comment: int, body: str) -> None:
+        path = f"{self._repo}/issues/comments/{comment}"
+        await self._caller.send("PATCH", path, {"body": body})
+
+    def ref_of(self, number: int) -> str:
+        return f"refs/pull/{number}/head"
+
+    def _pages(self, path: str) -> AsyncIterator[list[Any]]:
+        return pages(self._caller, path, (self._dialect.size_name, self._dialect.size))
+
+
+def _pull(item: Any) -> Pull:
+    merged = bool(item.get("merged") or item.get("merged_at"))
+    theirs, ours = item["head"].get("repo"), item["base"].get("repo")
+    return Pull(
+        number=int(item["number"]),
+        state="merged" if merged else "open" if item["state"] == "open" else "closed",
+        head=str(item["head"]["sha"]),
+        base=str(item["base"]["ref"]),
+        title=str(item.get("title") or ""),
+        merged_as=str(item.get("merge_commit_sha") or "") if merged else "",
+        foreign=theirs is None or ours is None or theirs["id"] != ours["id"],
+    )
+
+
+def _comment(item: Any) -> Comment:
+    author = (item.get("user") or {}).get("login") or ""
+    return Comment(id=int(item["id"]), author=str(author), body=str(item.get("body") or ""))

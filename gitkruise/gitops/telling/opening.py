@@ -1,0 +1,103 @@
+"""Forges made ready from configuration: addresses, and Secrets with tokens or an app's key."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Final
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.gitops.sources import read_secret
+from gitkruise.gitops.telling.app_token import AppKey, AppToken
+from gitkruise.gitops.telling.forge import Forge
+from gitkruise.gitops.telling.gitlab import ROOT, GitLab
+from gitkruise.gitops.telling.http import Authorize, Caller, HttpCarrier
+from gitkruise.gitops.telling.hub import DIALECTS, Hub
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.transport import Transport
+from gitkruise.model.config import ForgeSink
+
+GITHUB: Final = "https://api.github.com"
+GITLAB: Final = "https://gitlab.com"
+_APP: Final = ("githubAppID", "githubAppInstallationID", "githubAppPrivateKey")
+
+
+def root_of(spec: ForgeSink) -> str:
+    """Where the API of a forge is."""
+    if spec.type == "gitlab":
+        return (spec.url or GITLAB).rstrip("/") + ROOT
+    if not spec.url:
+        assert spec.type == "github"
+        return GITHUB
+    return spec.url.rstrip("/") + DIALECTS[spec.type].root
+
+
+async def open_forge(
+    spec: ForgeSink, namespace: str, transport: Transport, clock: Clock, stack: AsyncExitStack
+) -> Forge:
+    """The repository a Sink names. Raises UsageProblem GK7028, or ApiError for a missing Secret.
+
+    Nothing is sent yet: a forge that is away does not keep anything from starting.
+    """
+    data, where = await read_secret(spec.secret_ref, namespace, transport)
+    carrier = carrier_for(data, where)
+    stack.push_async_callback(carrier.close)
+    if spec.type == "gitlab":
+        token = _token(data, where)
+        return GitLab(
+            Caller(carrier, root_of(spec), always("PRIVATE-TOKEN", token), clock), spec.repo
+        )
+    dialect = DIALECTS[spec.type]
+    if spec.type == "github" and "token" not in data and _APP[0] in data:
+        app = AppToken(_app_key(data, where), carrier, root_of(spec), clock)
+        caller = Caller(carrier, root_of(spec), app.headers, clock)
+        return Hub(caller, spec.repo, dialect, me=app.login)
+    authorize = always("Authorization", f"{dialect.scheme} {_token(data, where)}")
+    return Hub(Caller(carrier, root_of(spec), authorize, clock), spec.repo, dialect)
+
+
+def carrier_for(data: Mapping[str, str], where: str) -> HttpCarrier:
+    """Trusts the system's authorities, or the one in `ca.crt`. Raises UsageProblem GK7028."""
+    if "ca.crt" not in data:
+        return HttpCarrier()
+    try:
+        return HttpCarrier(ssl.create_default_context(cadata=data["ca.crt"]))
+    except (ssl.SSLError, ValueError) as error:
+        raise _unusable(where, f"ca.crt is no certificate: {error}", data) from error
+
+
+def always(header: str, value: str) -> Authorize:
+    """The same header for every request."""
+
+    async def authorize() -> Mapping[str, str]:
+        return {header: value}
+
+    return authorize
+
+
+def _token(data: Mapping[str, str], where: str) -> str:
+    token = data.get("token", "").strip()
+    if not token or not (token.isascii() and token.isprintable()):
+        raise _unusable(where, "it has no token", data)
+    return token
+
+
+def _app_key(data: Mapping[str, str], where: str) -> AppKey:
+    missing = [name for name in _APP if not data.get(name, "").strip()]
+    if missing:
+        raise _unusable(where, f"an app needs {', '.join(missing)}, too", data)
+    try:
+        return AppKey.read(*(data[name].strip() for name in _APP))
+    except (ValueError, TypeError) as error:
+        raise _unusable(where, f"{_APP[2]} is no RSA key in PEM", data) from error
+
+
+def _unusable(where: str, why: str, data: Mapping[str, str]) -> UsageProblem:
+    notes = (
+        ("why", why),
+        ("found", ", ".join(sorted(data)) or "no keys"),
+        ("next", "give it token, which may write commit statuses and comments"),
+    )
+    message = f"the Secret {where} cannot be used for a forge"
+    return UsageProblem(Finding(code="GK7028", message=message, notes=notes))

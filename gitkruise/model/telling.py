@@ -1,0 +1,109 @@
+"""What is told outside git: statuses of commits, comments on pull requests, notices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+StatusState: TypeAlias = Literal["pending", "success", "failure", "error"]
+PullState: TypeAlias = Literal["open", "merged", "closed"]
+
+
+class StatusLetter(msgspec.Struct, frozen=True, tag="status"):
+    """One status: the newest for its commit and context is the one that counts."""
+
+    commit: str
+    context: str
+    state: StatusState
+    description: str  # 140 characters at most, what GitHub takes
+
+
+class CommentLetter(msgspec.Struct, frozen=True, tag="comment"):
+    """This cluster's section of the one comment on a pull request.
+
+    `section` is Markdown, `brief` the one line that takes its place where others left no room.
+    `needed`: it is worth a comment where there is none yet.
+    """
+
+    number: int
+    cluster: str
+    section: str
+    brief: str = ""
+    needed: bool = True
+
+
+class NoticeLetter(msgspec.Struct, frozen=True, tag="notice"):
+    """A finished message for a chat or a web hook: `body` is JSON."""
+
+    id: str
+    body: str
+
+
+Letter: TypeAlias = StatusLetter | CommentLetter | NoticeLetter
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The last status that was queued for a commit and context, and how many there were."""
+
+    state: str
+    description: str
+    at: datetime
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """A pull (or merge) request as its forge tells of it. `head` and `merged_as` are commits.
+
+    `foreign`: its branch is in another repository than the one it asks to be merged into.
+    """
+
+    number: int
+    state: PullState
+    head: str
+    base: str  # the branch's short name
+    title: str = ""
+    merged_as: str = ""
+    foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """A comment on a pull request; `author` is the login."""
+
+    id: int
+    author: str
+    body: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Where one unit got with a merged pull request."""
+
+    unit: str
+    state: str
+    text: str
+    final: bool = False
+
+
+class PullStory(msgspec.Struct, frozen=True, kw_only=True):
+    """What this cluster has to tell on one pull request.
+
+    `plan` is Markdown for `head` on top of `base`; `newer` is the head that made it outdated.
+    `commits` are those a merge brought, for finding its outcomes.
+    """
+
+    number: int
+    state: PullState
+    head: str
+    branch: str
+    base: str = ""
+    plan: str = ""
+    touches: bool = False
+    newer: str = ""
+    failed: str = ""  # why there is no plan
+    merged_as: str = ""
+    commits: tuple[str, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()

@@ -1,0 +1,1 @@
+"""The words told to forges and chats; decided from records alone."""

@@ -1,0 +1,7 @@
+"""A stage for a test, cleared away after it."""
+
+from __future__ import annotations
+
+from tests.gitops.conftest import staged
+
+__all__ = ["staged"]

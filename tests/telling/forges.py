@@ -1,0 +1,262 @@
+"""GitHub, GitLab and Gitea as far as we use them: they enforce what their documentation says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from aiohttp import web
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from gitkruise.errors import Unavailable
+from gitkruise.gitops.telling.forge import Forge
+from gitkruise.gitops.telling.gitlab import ROOT, GitLab
+from gitkruise.gitops.telling.http import Answer, Caller
+from gitkruise.gitops.telling.hub import DIALECTS, Hub
+from gitkruise.gitops.telling.opening import always
+from gitkruise.kube.clock import Clock
+
+TOKEN: Final = "a token for tests"
+REPO: Final = "shop/fleet"
+ME: Final = "gitkruise-bot"
+Headers = Mapping[str, str]
+
+
+class Refusal(Exception):
+    """A documented refusal: a status and a message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+@dataclass
+class ModelForge:
+    """One repository. `commits` are known; `fails` may answer or raise instead of the forge."""
+
+    kind: str
+    commits: set[str] = field(default_factory=set)
+    pulls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    comments: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    statuses: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    unchanged: int = 0  # answers 304
+    fails: Callable[[str, str], Answer | None] = lambda _method, _path: None
+    ids: int = 100
+
+    # A person's side ------------------------------------------------------------------------
+
+    def open_pull(self, number: int, head: str, base: str = "main", *, repo: int = 1) -> None:
+        self.pulls[number] = {"head": head, "base": base, "state": "open", "from": repo}
+        self.commits.add(head)
+
+    def end_pull(self, number: int, state: str, merged_as: str = "") -> None:
+        self.pulls[number] |= {"state": state, "merged_as": merged_as}
+
+    def say(self, number: int, author: str, body: str) -> None:
+        self.ids += 1
+        note = {"id": self.ids, "author": author, "body": body}
+        self.comments.setdefault(number, []).append(note)
+
+    def last(self, commit: str, context: str) -> tuple[str, str]:
+        """(state, description) of the newest status."""
+        return self.statuses[commit, context][-1]
+
+    # The API --------------------------------------------------------------------------------
+
+    async def exchange(self, method: str, url: str, headers: Headers, body: bytes | None) -> Answer:
+        """Implements gitops.telling.http.Carrier."""
+        parts = urlsplit(url)
+        self.asked.append(f"{method} {parts.path}")
+        answer = self.fails(method, parts.path)
+        return answer or self.answer(method, url, headers, body)
+
+    def answer(self, method: str, url: str, headers: Headers, body: bytes | None) -> Answer:
+        parts = urlsplit(url)
+        try:
+            self._admit(headers)
+            query = {k: v[0] for k, v in parse_qs(parts.query).items()}
+            value = self._route(method, unquote(parts.path), query, json.loads(body or b"{}"))
+        except Refusal as refusal:
+            return reply(refusal.status, {"message": refusal.message})
+        if method != "GET":
+            return reply(201 if method == "POST" else 200, value)
+        tag = f'"{hash(json.dumps(value, sort_keys=True))}"'
+        if self.kind != "gitea" and headers.get("If-None-Match") == tag:
+            self.unchanged += 1
+            return Answer(304, CIMultiDictProxy(CIMultiDict({"ETag": tag})), b"")
+        return reply(200, value, {} if self.kind == "gitea" else {"ETag": tag})
+
+    def _admit(self, headers: Headers) -> None:
+        right = {
+            "github": ("Authorization", f"Bearer {TOKEN}"),
+            "gitlab": ("PRIVATE-TOKEN", TOKEN),
+            "gitea": ("Authorization", f"token {TOKEN}"),
+        }[self.kind]
+        if headers.get(right[0]) != right[1]:
+            raise Refusal(401, "Bad credentials")
+        if self.kind == "github" and not headers.get("User-Agent"):
+            raise Refusal(403, "Request forbidden by administrative rules")
+
+    def _route(self, method: str, path: str, query: Headers, body: Any) -> Any:
+        base = f"/projects/{REPO}" if self.kind == "gitlab" else f"/repos/{REPO}"
+        path = path.partition("/api/v")[2].partition("/")[2] if "/api/v" in path else path
+        path = "/" + path.lstrip("/")
+        if path == "/user":
+            return {"login": ME, "username": ME, "id": 7}
+        if not path.startswith(base):
+            raise Refusal(404, "Not Found")
+        for wanted, pattern, handler in _ROUTES[self.kind == "gitlab"]:
+            found = re.fullmatch(pattern, path.removeprefix(base))
+            if found and method == wanted:
+                return handler(self, query, body, *found.groups())
+        raise Refusal(404, "Not Found")
+
+    def _status(self, _query: Headers, body: Any, commit: str) -> Any:
+        lab = self.kind == "gitlab"
+        context = body["name"] if lab else body["context"]
+        states = _LAB_STATES if lab else _HUB_STATES
+        if commit not in self.commits:
+            raise Refusal(404 if lab else 422, f"No commit found for SHA: {commit}")
+        if body["state"] not in states:
+            raise Refusal(400 if lab else 422, "state is not included in the list")
+        if len(body["description"]) > (255 if lab else 140) or len(context) > 255:
+            raise Refusal(400 if lab else 422, "description is too long (maximum is 140)")
+        kept = self.statuses.setdefault((commit, context), [])
+        if lab and kept and kept[-1][0] == body["state"] == "running":
+            raise Refusal(400, "Cannot transition status via :run from :running")
+        if len(kept) >= 1000:
+            raise Refusal(422, "This SHA and context has reached the maximum number of statuses.")
+        kept.append((body["state"], body["description"]))
+        return {"id": 1}
+
+    def _list_pulls(self, query: Headers, _body: Any) -> Any:
+        if query.get("state") != ("opened" if self.kind == "gitlab" else "open"):
+            raise Refusal(400, "state")
+        shown = [self._pull(n) for n, p in sorted(self.pulls.items()) if p["state"] == "open"]
+        return self._page(shown, query)
+
+    def _one_pull(self, _query: Headers, _body: Any, number: str) -> Any:
+        if int(number) not in self.pulls:
+            raise Refusal(404, "Not Found")
+        return self._pull(int(number))
+
+    def _pull(self, number: int) -> Any:
+        p = self.pulls[number]
+        merged = p.get("merged_as") or None
+        if self.kind == "gitlab":
+            state = {"open": "opened"}.get(p["state"], p["state"])
+            return {
+                "iid": number, "sha": p["head"], "target_branch": p["base"], "state": state,
+                "title": "t", "merge_commit_sha": merged, "squash_commit_sha": None,
+                "source_project_id": p["from"], "target_project_id": 1,
+            }  # fmt: skip
+        return {
+            "number": number, "title": "t", "merge_commit_sha": merged,
+            "state": "open" if p["state"] == "open" else "closed",
+            "merged_at": "2026-11-21T10:00:00Z" if p["state"] == "merged" else None,
+            "head": {"sha": p["head"], "repo": {"id": p["from"]}},
+            "base": {"ref": p["base"], "repo": {"id": 1}},
+        }  # fmt: skip
+
+    def _list_comments(self, query: Headers, _body: Any, number: str) -> Any:
+        shown = [self._shown(c) for c in self.comments.get(int(number), [])]
+        return shown if self.kind == "gitea" else self._page(shown, query)
+
+    def _shown(self, comment: Mapping[str, Any]) -> Any:
+        who = {"login": comment["author"], "username": comment["author"]}
+        return {"id": comment["id"], "body": comment["body"], "user": who, "author": who}
+
+    def _page(self, items: list[Any], query: Headers) -> list[Any]:
+        name = "limit" if self.kind == "gitea" else "per_page"
+        size = min(int(query.get(name, 30)), 50 if self.kind == "gitea" else 100)
+        start = (int(query.get("page", 1)) - 1) * size
+        return items[start : start + size]
+
+    def _checked(self, body: Any) -> str:
+        limit = 1_000_000 if self.kind == "gitlab" else 65_536
+        if not body["body"].strip() or len(body["body"]) > limit:
+            raise Refusal(400 if self.kind == "gitlab" else 422, "body is too long or blank")
+        return str(body["body"])
+
+    def _comment(self, _query: Headers, body: Any, number: str) -> Any:
+        self.say(int(number), ME, self._checked(body))
+        return {"id": self.ids}
+
+    def _edit(self, _query: Headers, body: Any, *where: str) -> Any:
+        for comment in (c for kept in self.comments.values() for c in kept):
+            if comment["id"] == int(where[-1]):
+                comment["body"] = self._checked(body)
+                return {"id": comment["id"]}
+        raise Refusal(404, "Not Found")
+
+
+_HUB_STATES: Final = {"pending", "success", "failure", "error"}
+_LAB_STATES: Final = {"pending", "running", "success", "failed", "canceled", "skipped"}
+_Route = tuple[str, str, Callable[..., Any]]
+_M: Final = ModelForge
+_ROUTES: Final[dict[bool, list[_Route]]] = {
+    False: [
+        ("POST", r"/statuses/(\w+)", _M._status), ("GET", r"/pulls", _M._list_pulls),
+        ("GET", r"/pulls/(\d+)", _M._one_pull), ("PATCH", r"/issues/comments/(\d+)", _M._edit),
+        ("GET", r"/issues/(\d+)/comments", _M._list_comments),
+        ("POST", r"/issues/(\d+)/comments", _M._comment),
+    ],
+    True: [
+        ("POST", r"/statuses/(\w+)", _M._status), ("GET", r"/merge_requests", _M._list_pulls),
+        ("GET", r"/merge_requests/(\d+)", _M._one_pull),
+        ("GET", r"/merge_requests/(\d+)/notes", _M._list_comments),
+        ("POST", r"/merge_requests/(\d+)/notes", _M._comment),
+        ("PUT", r"/merge_requests/(\d+)/notes/(\d+)", _M._edit),
+    ],
+}  # fmt: skip
+
+
+def reply(status: int, value: Any, headers: Headers | None = None) -> Answer:
+    """A JSON answer."""
+    told = CIMultiDictProxy(CIMultiDict(headers or {}))
+    return Answer(status, told, json.dumps(value).encode())
+
+
+def away(_method: str, _path: str) -> Answer | None:
+    """Nobody answers."""
+    raise Unavailable("connection refused: nothing listens there")
+
+
+def client(model: ModelForge, clock: Clock, root: str = "", carrier: Any = None) -> Forge:
+    """Our client of a model, straight or by a carrier."""
+    carried = carrier or model
+    if model.kind == "gitlab":
+        authorize = always("PRIVATE-TOKEN", TOKEN)
+        return GitLab(Caller(carried, (root or "https://lab") + ROOT, authorize, clock), REPO)
+    dialect = DIALECTS[model.kind]
+    authorize = always("Authorization", f"{dialect.scheme} {TOKEN}")
+    where = (root or "https://hub") + dialect.root
+    return Hub(Caller(carried, where, authorize, clock), REPO, dialect)
+
+
+@asynccontextmanager
+async def served(model: ModelForge) -> AsyncIterator[str]:
+    """The model on a loopback port; its address."""
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        told = await model.exchange(
+            request.method, str(request.url), request.headers, await request.read()
+        )
+        return web.Response(
+            status=told.status, body=told.body, headers={**told.headers},
+            content_type="application/json",
+        )  # fmt: skip
+
+    runner = web.ServerRunner(web.Server(handle))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
