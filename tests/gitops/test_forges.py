@@ -18,15 +18,21 @@ from gitkruise.gitops.forges import (
     Push,
     authentic,
     delivery_of,
+    is_pull,
     is_push,
+    read_pull,
     read_push,
     signature,
 )
-from gitkruise.gitops.hinting import concerns, place_of
-from gitkruise.model.config import GitRef
+from gitkruise.gitops.hinting import Bell, Followed, concerns, place_of
+from gitkruise.kube.clock import ManualClock
+from gitkruise.model.config import GitRef, GitSource, GitSourceSpec
 from tests.gitops.deliveries import (
     BODIES,
     DATA_CENTER,
+    GITEA,
+    GITHUB,
+    GITLAB,
     KEY,
     NAMES,
     TOKEN,
@@ -234,3 +240,48 @@ def test_one_repository_has_one_place(url: str, place: str) -> None:
 def test_only_a_ref_that_is_followed_matters(ref: GitRef, moved: str, looks: bool) -> None:
     assert concerns(Push((), (moved,)), ref) is looks
     assert concerns(Push((), ()), ref)
+
+
+PULLS: Final = {
+    "github": ("pull_request", {"action": "opened", "repository": GITHUB["repository"]}),
+    "gitea": ("pull_request", {"action": "opened", "repository": GITEA["repository"]}),
+    "forgejo": ("pull_request_sync", {"repository": GITEA["repository"]}),
+    "gitlab": ("Merge Request Hook", {"object_kind": "merge_request", **GITLAB}),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(PULLS))
+def test_news_of_a_pull_request_name_the_repository_alone(kind: str) -> None:
+    event, body = PULLS[kind]
+    headers = CIMultiDict({NAMES[kind][3]: event})
+    assert is_pull(kind, headers)
+    assert not is_push(kind, headers)
+    found = read_pull(kind, "application/json", text(body))
+    assert set(found.urls) == set(read_push(kind, "application/json", text(BODIES[kind])).urls)
+    assert found.refs == ()
+    with pytest.raises(ValueError, match=r".+"):
+        read_pull(kind, "application/json", b"[]")
+
+
+@pytest.mark.parametrize(
+    ("refs", "looks"),
+    [
+        (("refs/heads/canary",), 1), ((), 1), (("refs/tags/v1",), 0),
+        (("refs/heads/gitkruise/status/prod",), 0), (("refs/notes/gitkruise/prod",), 0),
+    ],
+)  # fmt: skip
+def test_whoever_follows_pull_requests_hears_of_every_branch_but_ours(
+    refs: tuple[str, ...], looks: int
+) -> None:
+    url = "https://git.example/shop/fleet.git"
+    rung: list[int] = []
+
+    class Counted(Bell):
+        def ring(self) -> None:
+            rung.append(1)
+
+    one = GitSource("shop", "src", GitSourceSpec(url=url, ref=GitRef(branch="main")))
+    bell = Counted(lambda: None, ManualClock(START))
+    Followed(one, bell, any_ref=True).hear(Push((url,), refs), named=False)
+    Followed(one, bell, any_ref=True).hear(Push(("https://elsewhere/x",), refs), named=False)
+    assert len(rung) == looks
