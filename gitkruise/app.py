@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,6 @@ from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound, SourceF
 from gitkruise.git.manifests import ParseCache
 from gitkruise.git.parsed_store import ParsedStore
 from gitkruise.git.repo import Repository
-from gitkruise.git.status_branch import Identity, Notes, StatusBranch
 from gitkruise.gitops.annotate import Annotator
 from gitkruise.gitops.engine import OWN, choose_engine
 from gitkruise.gitops.farewell import Departed, Farewell
@@ -32,16 +30,17 @@ from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import departed, resumed
 from gitkruise.gitops.source import SourceFollower, Terms
 from gitkruise.gitops.sources import Renewal, open_sources, trust_sources
+from gitkruise.gitops.status_sinks import open_status_sinks
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.target import ref_of
-from gitkruise.gitops.telling.assembly import Surroundings as ToldOf
 from gitkruise.gitops.telling.assembly import Telling, open_telling
+from gitkruise.gitops.trust import Trusted
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.lease import LEASES, Lease, LeaseName
 from gitkruise.kube.transport import Transport
-from gitkruise.model.config import Config, GitSource, Sink, Unit, duration
+from gitkruise.model.config import Config, GitSource, Unit
 from gitkruise.model.config import resolve_reference as resolve
 from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
@@ -53,7 +52,6 @@ from gitkruise.wire.times import format_micro_time
 
 log = logging.getLogger(__name__)
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "gitkruise-workloads"
-BOT = Identity(name="gitkruise", email="gitkruise@localhost")
 _SECRETS = ResourceRef("", "v1", "secrets")
 
 
@@ -144,23 +142,24 @@ async def _assemble(
     trusts = await trust_sources(
         config.sources, repositories, options.state_dir, transport, clock, renewal
     )
-    outboxes, branches = _outboxes(options, repositories, clock)
+    sinks = await open_status_sinks(
+        config, options.cluster, repositories, (options.state_dir, transport), clock, stack
+    )
+    outboxes = sinks.outboxes
     around = Surroundings(
         live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
     )
     store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
     stack.callback(store.close)
     cache = ParseCache(store=store)
+    told = {s: await asyncio.to_thread(branch.files) for s, branch in sinks.branches.items()}
+    reporters = {
+        name: _reporter(options, unit, (told, outboxes), clock)
+        for name, unit in config.units.items()
+    }
     units: dict[str, UnitSync] = {}
-    reporters: dict[str, Reporter] = {}
-    told = {sink: await asyncio.to_thread(branches[sink].files) for sink in branches}
     for name, unit in config.units.items():
         source_name = resolve(unit.spec.source_ref, unit.namespace)
-        reporter = _reporter(options, unit, ref_of(config.sources[source_name]), clock)
-        sink = resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
-        if sink in outboxes:
-            reporter.listen(outboxes[sink].offer)
-            reporter.resume(*resumed(told[sink], unit.id, options.cluster))
         reader = Reader(
             repository=repositories[source_name],
             unit=unit,
@@ -169,13 +168,8 @@ async def _assemble(
             trusted=trusts[source_name],
             ignore=tuple(config.sources[source_name].spec.ignore.splitlines()),
         )
-        units[name], reporters[name] = UnitSync(unit, reader, around, reporter), reporter
-    followers = {}
-    for name, source in config.sources.items():
-        memory = Memory(options.state_dir, source, options.cluster)
-        renew = partial(renewal.signers, name, source)
-        terms = Terms(trusts[name], memory=memory, renew=renew)
-        followers[name] = _follower(source, repositories[name], units, terms)
+        units[name] = UnitSync(unit, reader, around, reporters[name])
+    followers = _followers(options, repositories, units, (trusts, renewal))
     return Running(
         live=live,
         units=units,
@@ -186,7 +180,13 @@ async def _assemble(
         farewell=_farewell(told, outboxes, options, units, around),
         followers=followers,
         standings=around.standings,
-        telling=await _telling(options, live, (repositories, units, reporters), clock, stack),
+        telling=await open_telling(
+            (config, options.cluster, options.state_dir),
+            around,
+            repositories,
+            {name: (unit, reporters[name]) for name, unit in units.items()},
+            stack,
+        ),
     )
 
 
@@ -213,79 +213,37 @@ def _farewell(
     return Farewell(left, remaining, around, options.listeners)
 
 
-async def _telling(
+def _reporter(
     options: RunOptions,
-    live: LiveView,
-    parts: tuple[Mapping[str, Repository], Mapping[str, UnitSync], Mapping[str, Reporter]],
+    unit: Unit,
+    before: tuple[Mapping[str, Mapping[str, bytes]], Mapping[str, Outbox]],
     clock: Clock,
-    stack: AsyncExitStack,
-) -> Telling:
-    """Who tells forges and chats; they hear every record, and first what is known already."""
-    repositories, units, reporters = parts
-    around = ToldOf(
-        config=options.config,
-        cluster=options.cluster,
-        state_dir=options.state_dir,
-        live=live,
-        repositories=repositories,
-        tips={name: partial(getattr, unit, "live_commit") for name, unit in units.items()},
-        gates=options.gates,
-        clock=clock,
-    )
-    telling = await open_telling(around, stack)
-    for reporter in reporters.values():
-        reporter.listen(telling.offer)
-        telling.offer(reporter.record)
-    return telling
+) -> Reporter:
+    """Goes on from what the unit's status branch tells, where it has one."""
+    told, outboxes = before
+    source = ref_of(options.config.source_of(unit))
+    reporter = Reporter(unit, options.cluster, source, clock, sinks=list(options.listeners))
+    sink = resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
+    if sink in outboxes:
+        reporter.listen(outboxes[sink].offer)
+        reporter.resume(*resumed(told[sink], unit.id, options.cluster))
+    return reporter
 
 
-def _reporter(options: RunOptions, unit: Unit, source: str, clock: Clock) -> Reporter:
-    return Reporter(
-        unit,
-        options.cluster,
-        source,
-        clock,
-        sinks=list(options.listeners),
-    )
-
-
-def _outboxes(
-    options: RunOptions, repositories: Mapping[str, Repository], clock: Clock
-) -> tuple[dict[str, Outbox], dict[str, StatusBranch]]:
-    outboxes, branches = {}, {}
-    for name, sink in options.config.sinks.items():
-        if sink.spec.git is None:
-            continue
-        branches[name] = _branch(sink, options, repositories)
-        notes = Notes(
-            _repository_of(sink, repositories),
-            sink.spec.git.notes.format(cluster=options.cluster),
-            identity=BOT,
-            sleep=time.sleep,
-        )
-        outboxes[name] = Outbox(
-            branches[name], notes, clock, coalesce=duration(sink.spec.git.coalesce)
-        )
-    return outboxes, branches
-
-
-def _branch(
-    sink: Sink, options: RunOptions, repositories: Mapping[str, Repository]
-) -> StatusBranch:
-    assert sink.spec.git is not None
-    source = options.config.sources[resolve(sink.spec.git.source_ref, sink.namespace)]
-    return StatusBranch(
-        _repository_of(sink, repositories),
-        sink.spec.git.branch.format(cluster=options.cluster),
-        source_branch=source.spec.ref.branch,
-        identity=BOT,
-        sleep=time.sleep,
-    )
-
-
-def _repository_of(sink: Sink, repositories: Mapping[str, Repository]) -> Repository:
-    assert sink.spec.git is not None
-    return repositories[resolve(sink.spec.git.source_ref, sink.namespace)]
+def _followers(
+    options: RunOptions,
+    repositories: Mapping[str, Repository],
+    units: Mapping[str, UnitSync],
+    trust: tuple[Mapping[str, Trusted], Renewal],
+) -> dict[str, SourceFollower]:
+    trusts, renewal = trust
+    followers = {}
+    for name, source in options.config.sources.items():
+        memory = Memory(options.state_dir, source, options.cluster)
+        renew = partial(renewal.signers, name, source)
+        terms = Terms(trusts[name], memory=memory, renew=renew)
+        followers[name] = _follower(source, repositories[name], units, terms)
+    return followers
 
 
 def _follower(

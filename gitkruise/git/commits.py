@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -19,10 +19,11 @@ MESSAGE_MAX: Final = 2_048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a commit of ours is by."""
+    """Who a commit of ours is by; `sign` adds a signature to a raw commit."""
 
     name: str
     email: str
+    sign: Callable[[bytes], bytes] | None = None
 
 
 def parse_commit(commit: str, data: bytes) -> Commit:
@@ -64,7 +65,8 @@ def format_commit(
     who = f"{_plain(identity.name)} <{_plain(identity.email)}> {int(now.timestamp())} +0000"
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
     lines += [f"author {who}", f"committer {who}", "", message.strip("\n") + "\n"]
-    return "\n".join(lines).encode("utf-8")
+    data = "\n".join(lines).encode("utf-8")
+    return identity.sign(data) if identity.sign is not None else data
 
 
 def _plain(text: str) -> str:

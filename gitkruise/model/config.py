@@ -192,10 +192,17 @@ class UnitSpec(_Strict, frozen=True):
         return None if end is not None and end <= now else end or FOREVER
 
 
+class Signing(_Strict, frozen=True):
+    """The Secret holds `identity` (ssh), or `git.asc` and `passphrase` (gpg)."""
+
+    format: Literal["ssh", "gpg"]
+    secret_ref: Reference
+
+
 class GitSink(_Strict, frozen=True):
     source_ref: Reference
     secret_ref: Reference | None = None
-    signing: dict[str, Any] | None = None
+    signing: Signing | None = None
     branch: str = "gitkruise/status/{cluster}"
     notes: str = "refs/notes/gitkruise/{cluster}"
     coalesce: str = "15s"
@@ -334,8 +341,6 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("promotion",): None,
     },
     "Sink": {
-        ("git", "secretRef"): None,
-        ("git", "signing"): None,
         ("git", "detail"): "workload",
         ("forge", "deployment"): None,
     },

@@ -14,7 +14,10 @@ from gitkruise.git.repo import Repository
 from gitkruise.gitops.forge_settings import sendable
 from gitkruise.gitops.hinting import place_of
 from gitkruise.gitops.live import LiveView
+from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.sources import read_secret
+from gitkruise.gitops.sync import Surroundings as Controlled
+from gitkruise.gitops.sync import UnitSync
 from gitkruise.gitops.telling.box import LetterBox
 from gitkruise.gitops.telling.foretelling import Foreteller
 from gitkruise.gitops.telling.notify import Notifier, Receiver
@@ -66,8 +69,37 @@ class Telling:
         return {source: [p.look_now for p in pulls] for source, pulls in self.pulls.items()}
 
 
-async def open_telling(around: Surroundings, stack: AsyncExitStack) -> Telling:
-    """All of it, ready to be run. Raises UsageProblem GK7028, and ApiError for a missing Secret."""
+async def open_telling(
+    told: tuple[Config, str, Path],
+    controlled: Controlled,
+    repositories: Mapping[str, Repository],
+    units: Mapping[str, tuple[UnitSync, Reporter]],
+    stack: AsyncExitStack,
+) -> Telling:
+    """All that the Sinks want; it hears every record of `units`, and first what is known already.
+
+    `told` are the configuration, the cluster's name and the state directory. Raises UsageProblem
+    GK7028, and ApiError for a missing Secret.
+    """
+    config, cluster, state_dir = told
+    around = Surroundings(
+        config=config,
+        cluster=cluster,
+        state_dir=state_dir,
+        live=controlled.live,
+        repositories=repositories,
+        tips={name: partial(getattr, unit, "live_commit") for name, (unit, _) in units.items()},
+        gates=controlled.gates,
+        clock=controlled.clock,
+    )
+    telling = await _sinks(around, stack)
+    for _, reporter in units.values():
+        reporter.listen(telling.offer)
+        telling.offer(reporter.record)
+    return telling
+
+
+async def _sinks(around: Surroundings, stack: AsyncExitStack) -> Telling:
     telling = Telling()
     sinks = [s for s in around.config.sinks.values() if s.spec.forge or s.spec.notify]
     if not sinks:
