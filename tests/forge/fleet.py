@@ -62,6 +62,14 @@ class Fleet:
         run_git(self.work, "push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
         return run_git(self.work, "rev-parse", "HEAD")
 
+    def push_file(self, path: str, data: bytes, message: str) -> str:
+        """Commit one file on main as it is, and push."""
+        self.sync()
+        (self.work / path).write_bytes(data)
+        run_git(self.work, "commit", "--quiet", "--all", "-m", message)
+        run_git(self.work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+        return run_git(self.work, "rev-parse", "HEAD")
+
     def sync(self) -> str:
         """Be where main is; its commit."""
         run_git(self.work, "fetch", "--quiet", "origin")
@@ -123,7 +131,9 @@ class Follower:
 def documents_for(fleet: Fleet, *, sink: Mapping[str, Any] | None = None) -> list[str]:
     """One unit that follows main, looked at once a day; and a Receiver."""
     ref = {"branch": "main"}
-    unit: dict[str, Any] = {"sourceRef": {"name": "src"}, "path": "."}
+    unit: dict[str, Any] = {
+        "sourceRef": {"name": "src"}, "path": ".", "health": {"noProgressTimeout": "3s"},
+    }  # fmt: skip
     more = []
     if sink is not None:
         unit["sinkRef"] = {"name": "out"}

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from gitkruise.git.repo import Repository
+from gitkruise.gitops.rollback import compute_rollback
 from tests.forge.fleet import PATIENCE_S, Fleet, Follower, following, living
 from tests.forge.gitea import OWNER, Gitea
-from tests.gitops.stage import MakeStage, web
+from tests.git.repos import run_git
+from tests.gitops.stage import WEB, MakeStage, web
 
 pytestmark = [pytest.mark.forge, pytest.mark.slow]
 UNIT: Final = "gitkruise/test/shop/web"
@@ -110,3 +115,50 @@ async def ended(fleet: Fleet, number: int, newer: str) -> None:
         return f"superseded by {newer[:7]}" in comment["body"]
 
     await shown(superseded)
+
+
+def test_a_bad_version_is_told_and_a_computed_commit_brings_all_pods_back(
+    forge: Gitea, staged: MakeStage, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        stage, fleet = staged(), Fleet(forge, tmp_path, "rollback")
+        first = await asyncio.to_thread(fleet.push, web(), message="first")
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            living(stage),
+            following(stage, fleet, sink=sink(fleet)) as follower,
+        ):
+            url = follower.running.hooks["shop/forge"]
+            await asyncio.to_thread(fleet.hook, url, events=("push", "pull_request"))
+            await follower.until("Done", first)
+            bad = await asyncio.to_thread(
+                fleet.push, web("app:broken", partition=2), message="bad", branch="bad"
+            )
+            number = await asyncio.to_thread(fleet.open_pull, "bad", "A bad version")
+            await told(fleet, bad, "success", "changed", context="gitkruise/plan")
+            merged = await asyncio.to_thread(fleet.merge, number, "squash")
+            await follower.until("Stuck", merged)
+            await told(fleet, merged, "failure", "stuck: ")
+            await shown(lambda: "✗ Stuck" in fleet.comments(number)[0]["body"])
+            undone = await asyncio.to_thread(undo, fleet, merged, first)
+            await follower.until("Done", undone)
+            await told(fleet, undone, "success", "done (4/4 updated)")
+            assert stage.images() == ["app:v1"] * 4
+            short = stage.get("CloneSet", "web", "apps.kruise.io")["metadata"]["annotations"]
+            assert short["gitkruise.io/commit"] == undone
+            await ended(fleet, number, undone)
+        await asyncio.to_thread(fleet.sync)
+        status = "origin/gitkruise/status/test"
+        subjects = run_git(fleet.work, "log", "--format=%s", status).splitlines()
+        states = [line.split(": ")[1].split()[0] for line in reversed(subjects)]
+        ends = [state for state in states if state in {"done", "stuck"}]
+        assert [state for state, _ in groupby(ends)] == ["done", "stuck", "done"]
+
+    asyncio.run(main())
+
+
+def undo(fleet: Fleet, now: str, to: str) -> str:
+    """Push the commit that a rollback computes: the template of `to`, and nobody held back."""
+    with closing(Repository.open(str(fleet.work))) as repository:
+        found = compute_rollback(repository, WEB, now=now, to=to)
+    return fleet.push_file(found.file, found.data, "Roll back web")
