@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -48,6 +48,7 @@ class Pulls:
         self._foretellers = foretellers
         self._stories: dict[int, PullStory] | None = None
         self._latest: dict[str, UnitRecord] = {}
+        self._news: dict[str, UnitRecord] = {}  # of `_latest`, not looked at yet
         self._look, self._wake = True, asyncio.Event()
         self._failures = 0
 
@@ -58,7 +59,7 @@ class Pulls:
 
     def offer(self, record: UnitRecord) -> None:
         """Take the newest record of a unit. Never waits."""
-        self._latest[record.unit] = record
+        self._latest[record.unit] = self._news[record.unit] = record
         self._wake.set()
 
     async def run(self) -> None:
@@ -146,22 +147,30 @@ class Pulls:
             if foreteller is None:
                 return
             commits = await asyncio.to_thread(foreteller.brought, story, pull.merged_as)
-        await self._tell(
-            msgspec.structs.replace(
-                story, state=pull.state, newer="", merged_as=pull.merged_as, commits=commits
-            )
+        ended = msgspec.structs.replace(
+            story, state=pull.state, newer="", merged_as=pull.merged_as, commits=commits
         )
+        await self._tell(ended)
+        if ended.state == "merged":
+            await self._add(ended, self._latest.values())
 
     # Telling --------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Add what the records say about merged pull requests."""
-        for story in list((await self._known()).values()):
-            if story.state != "merged":
-                continue
-            outcomes = follow(story, self._latest.values())
-            if _gist(outcomes) != _gist(story.outcomes):
-                await self._tell(msgspec.structs.replace(story, outcomes=outcomes))
+        """Add what new records say about merged pull requests."""
+        news, self._news = self._news, {}
+        try:
+            for story in list((await self._known()).values()) if news else ():
+                if story.state == "merged":
+                    await self._add(story, news.values())
+        except BaseException:
+            self._news = {**news, **self._news}
+            raise
+
+    async def _add(self, story: PullStory, records: Iterable[UnitRecord]) -> None:
+        outcomes = follow(story, records)
+        if _gist(outcomes) != _gist(story.outcomes):
+            await self._tell(msgspec.structs.replace(story, outcomes=outcomes))
 
     async def _known(self) -> dict[int, PullStory]:
         if self._stories is None:

@@ -33,6 +33,7 @@ from gitkruise.planner.telling.statuses import (
 log = logging.getLogger(__name__)
 _TOLD: Final = "told/"
 _AGAIN_S: Final = 10.0
+_REST_S: Final = 0.3  # news of one moment are looked at together
 _LANDINGS_MAX: Final = 10_000
 Superseded = dict[str, tuple[Commit, str]]
 
@@ -64,6 +65,7 @@ class Standings:
         self._superseded: dict[str, Superseded] = {}
         self._lands: dict[tuple[str, str], str] = {}
         self._told: dict[str, Told] | None = None
+        self._pending: set[str] = set()  # keys of `_told`
         self._wake = asyncio.Event()
 
     def offer(self, record: UnitRecord) -> None:
@@ -87,6 +89,7 @@ class Standings:
                 self._told = None  # what was not kept was not told
                 await self._clock.sleep(_AGAIN_S)
                 self._wake.set()
+            await self._clock.sleep(_REST_S)
 
     async def write(self) -> None:
         """Put what is new since the last time into the box."""
@@ -116,6 +119,7 @@ class Standings:
             if when is None:
                 continue
             told[key] = self._next(before, letter, when)
+            (self._pending.add if letter.state == "pending" else self._pending.discard)(key)
             posts.append(Post(f"status/{key}", letter, when))
             notes[_TOLD + key] = msgspec.json.encode(told[key])
         if posts:
@@ -126,6 +130,7 @@ class Standings:
         if self._told is None:
             found = self._outlet.notes(_TOLD)
             self._told = {key: msgspec.json.decode(body, type=Told) for key, body in found.items()}
+            self._pending = {key for key, told in self._told.items() if told.state == "pending"}
         return self._told
 
     def _next(self, before: Told | None, letter: StatusLetter, when: datetime) -> Told:
@@ -149,7 +154,8 @@ class Standings:
     def _left(self, wanted: Sequence[StatusLetter], *, complete: bool) -> list[StatusLetter]:
         over_all = aggregate_context(self._rules.context, self._cluster)
         known = [letter for letter in wanted if complete or letter.context != over_all]
-        pending = [k.partition("/") for k, told in self._known().items() if told.state == "pending"]
+        self._known()
+        pending = [key.partition("/") for key in sorted(self._pending)]
         return closing([(commit, context) for commit, _, context in pending], known)
 
     def _landed(self, record: UnitRecord) -> UnitRecord:
