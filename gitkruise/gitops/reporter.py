@@ -24,6 +24,7 @@ from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.visible import shown
 
 REFUSED: Final = ("GK3204", "GK33")  # history that was rewritten, signatures that are not good
+UNTOLD: Final = "GK3503"
 # What gives way to the news that the newest commit waits for other units.
 _PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
 Sink = Callable[[UnitRecord], None]
@@ -48,6 +49,7 @@ class Reporter:
         self._problems: tuple[Finding, ...] = ()
         self._source_problem: Finding | None = None
         self._rejected: Intake | None = None
+        self._untold: dict[str, Finding] = {}  # by channel
         self._awaits = ""  # units that are to be ready before the newest commit is taken
         self.record = UnitRecord(
             unit=unit.id,
@@ -121,6 +123,14 @@ class Reporter:
             )
         else:
             self._offer(replace(self.record, findings=self._findings()))
+
+    def untold(self, channel: str, finding: Finding | None) -> None:
+        """News of this unit do not arrive at a forge or a chat; None when they do again."""
+        self._untold.pop(channel, None)
+        if finding is not None:
+            self._untold[channel] = finding
+        kept = tuple(f for f in self.record.findings if f.code != UNTOLD)
+        self._offer(replace(self.record, findings=(*kept, *self._untold.values())))
 
     def well(self) -> None:
         """A round had nothing to fail at: what went wrong before is over."""
@@ -205,7 +215,8 @@ class Reporter:
 
     def _findings(self, more: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:
         rejected = self._rejected.findings if self._rejected else ()
-        return tuple(dict.fromkeys((*rejected, *self._sourceless(), *more, *self._problems)))
+        told = (*rejected, *self._sourceless(), *more, *self._problems, *self._untold.values())
+        return tuple(dict.fromkeys(told))
 
     def _follow_steps(self, intake: Intake, seen: Observation) -> None:
         now = self._clock.now()

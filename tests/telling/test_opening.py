@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from gitkruise.app import RunOptions, controller
+from gitkruise.app import Running, RunOptions, controller
 from gitkruise.errors import NotFound, UsageProblem
 from gitkruise.gitops.config import load_config
 from gitkruise.gitops.telling.app_token import AppKey, AppToken
@@ -138,7 +138,12 @@ def test_a_secret_without_a_way_in_is_refused_without_its_values(
     assert notes["found"] == ", ".join(sorted(keys))
 
 
-def run(stage: Stage, folder: Path, spec: Mapping[str, Any]) -> list[str]:
+def run(
+    stage: Stage,
+    folder: Path,
+    spec: Mapping[str, Any],
+    look: Callable[[Running], None] = lambda _: None,
+) -> list[str]:
     """Start a controller whose Sink is `spec`; what is in its state directory then."""
     unit = {"sourceRef": {"name": "src"}, "sinkRef": {"name": "out"}}
     config = configured(
@@ -153,6 +158,7 @@ def run(stage: Stage, folder: Path, spec: Mapping[str, Any]) -> list[str]:
         options = RunOptions(config=config, cluster="test", state_dir=state, identity="me")
         async with controller(options, stage.wire, SystemClock()) as running:
             assert all(not p.problem for p in running.telling.postmen.values())
+            look(running)
 
     asyncio.run(main())
     return sorted(path.name for path in state.glob("letters*"))
@@ -236,3 +242,22 @@ def test_an_app_signs_itself_in_and_renews_its_token() -> None:
 
     clock.run(main())
     assert hub.asked[0] == "POST https://api.github.com/app/installations/88/access_tokens"
+
+
+def test_a_record_says_while_news_do_not_arrive(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    put_secret(stage, "chat", address="http://127.0.0.1:9/x")
+    chat = {"notify": [{"type": "slack", "secretRef": {"name": "chat"}}]}
+    found: list[str] = []
+
+    def look(running: Running) -> None:
+        (postman,) = running.telling.postmen.values()
+        reporter = running.reporters["shop/web"]
+        postman.trouble("connection refused")
+        found.extend(f.message for f in reporter.record.findings)
+        assert reporter.record.findings[-1].severity == "warning"
+        postman.trouble("")
+        assert not [f for f in reporter.record.findings if f.code == "GK3503"]
+
+    run(stage, tmp_path, chat, look)
+    assert "news for shop/out/notify/0 do not arrive: connection refused" in found

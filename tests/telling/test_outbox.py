@@ -202,3 +202,32 @@ def test_a_box_has_a_limit_and_keeps_the_newest(
         first = box.next(CHANNEL, START)
         assert isinstance(first, Waiting)
         assert first.key == "3"
+
+
+def test_trouble_is_told_when_it_lasts_and_when_it_ends(tmp_path: Path) -> None:
+    office, told = Office(tmp_path), list[tuple[float, str]]()
+    office.model.fails = away
+    office.put(status(COMMITS[0]))
+
+    def steps(passed: float) -> None:
+        office.postman.trouble = lambda why: told.append((office.clock.monotonic(), why))
+        if passed == 600:
+            office.model.fails = lambda _method, _path: None
+
+    office.run(800, steps=steps)
+    assert [why for _, why in told] == ["connection refused: nothing listens there", ""]
+    assert 300 <= told[0][0] <= 400
+    assert 600 <= told[1][0] <= 700
+
+
+def test_a_refused_token_is_told_at_once(tmp_path: Path) -> None:
+    office, told = Office(tmp_path), list[str]()
+    office.model.fails = lambda _method, _path: reply(401, {"message": "Bad credentials"})
+    office.put(status(COMMITS[0]), after=5)
+
+    def steps(_passed: float) -> None:
+        office.postman.trouble = told.append
+
+    office.run(30, steps=steps)
+    assert len(told) == 1
+    assert "Bad credentials" in told[0]

@@ -14,7 +14,7 @@ from gitkruise.git.repo import Repository
 from gitkruise.gitops.forge_settings import sendable
 from gitkruise.gitops.hinting import place_of
 from gitkruise.gitops.live import LiveView
-from gitkruise.gitops.reporter import Reporter
+from gitkruise.gitops.reporter import UNTOLD, Reporter
 from gitkruise.gitops.sources import read_secret
 from gitkruise.gitops.sync import Surroundings as Controlled
 from gitkruise.gitops.sync import UnitSync
@@ -93,10 +93,29 @@ async def open_telling(
         clock=controlled.clock,
     )
     telling = await _sinks(around, stack)
+    for channel, postman in telling.postmen.items():
+        sink = "/".join(channel.split("/")[:2])
+        mine = [r for unit, r in units.values() if _sink_of(unit.unit) == sink]
+        postman.trouble = partial(_untold, channel, mine)
     for _, reporter in units.values():
         reporter.listen(telling.offer)
         telling.offer(reporter.record)
     return telling
+
+
+def _untold(channel: str, reporters: Iterable[Reporter], why: str) -> None:
+    """Records say that the Sink's news do not arrive, for as long as they do not."""
+    finding = Finding(
+        code=UNTOLD,
+        message=f"news for {channel} do not arrive: {why}",
+        notes=(
+            ("unchanged", "applying goes on, and all that is to be told is kept"),
+            ("next", "see that the forge answers, and that the Secret's token may write"),
+        ),
+        severity="warning",
+    )
+    for reporter in reporters:
+        reporter.untold(channel, finding if why else None)
 
 
 async def _sinks(around: Surroundings, stack: AsyncExitStack) -> Telling:

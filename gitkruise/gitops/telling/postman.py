@@ -20,6 +20,7 @@ PAUSE_FIRST_S: Final = 1.0
 PAUSE_MAX_S: Final = 60.0  # while a receiver does not answer
 REFUSED_FIRST_S: Final = 5.0
 REFUSED_MAX_S: Final = 3600.0
+TROUBLE_AFTER: Final = timedelta(minutes=5)  # of silence; a refused token is told at once
 TRIES_MAX: Final = 10  # for one that is refused for what it says: an hour and a half
 Send = Callable[[Letter], Awaitable[None]]
 
@@ -35,6 +36,9 @@ class Postman:
     def __init__(self, box: LetterBox, channel: str, send: Send, clock: Clock) -> None:
         self.channel = channel
         self.problem = ""  # why the newest letters have not arrived
+        self.trouble: Callable[[str], None] = lambda _: None  # told when that lasts, "" at its end
+        self._since: datetime | None = None  # when the receiver answered badly first
+        self._told = ""
         self._box, self._send, self._clock = box, send, clock
         self._failures = 0  # in a row, of the receiver as a whole
         self._wake = asyncio.Event()
@@ -78,7 +82,8 @@ class Postman:
         except ApiError as error:
             return await self._failed(waiting, error)
         await asyncio.to_thread(self._box.done, waiting)
-        self._failures, self.problem = 0, ""
+        self._failures, self.problem, self._since = 0, "", None
+        self._tell("")
         return 0.0
 
     async def _failed(self, waiting: Waiting, error: ApiError) -> float:
@@ -94,10 +99,19 @@ class Postman:
         await self._later(waiting, pause, tries)
         return 0.0
 
+    def _tell(self, trouble: str) -> None:
+        if trouble != self._told:
+            self._told = trouble
+            self.trouble(trouble)
+
     async def _hold_up(self, waiting: Waiting, error: ApiError) -> float:
         self._failures += 1
         if self._failures & (self._failures - 1) == 0:
             log.warning("%s: not sent, try %d: %s", self.channel, self._failures, self.problem)
+        now = self._clock.now()
+        self._since = self._since or now
+        if isinstance(error, Unauthorized | Forbidden) or now - self._since >= TROUBLE_AFTER:
+            self._tell(self._told or str(error.message))
         pause = self._pause(self._failures, PAUSE_FIRST_S, PAUSE_MAX_S)
         pause = max(pause, float(error.details.retry_after_s))
         await self._later(waiting, pause, waiting.tries)
