@@ -13,6 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from gitkruise.gitops.telling.box import LetterBox
 from gitkruise.gitops.telling.foretelling import Foreteller
 from gitkruise.gitops.telling.http import Answer
+from gitkruise.gitops.telling.landing import Landings
 from gitkruise.gitops.telling.notify import Notifier, Receiver
 from gitkruise.gitops.telling.outlet import Outlet, deliver
 from gitkruise.gitops.telling.postman import Postman
@@ -68,7 +69,7 @@ class Desk:
         forge = client(self.model, clock)
         post = Postman(self.box, "forge", partial(deliver, forge), clock)
         outlet = Outlet(self.box, "forge", post.wake)
-        ground = Ground(stage.repository, lambda: stage.unit.live_commit)
+        ground = Ground(Landings(stage.repository), lambda: stage.unit.live_commit)
         standings = Standings(outlet, (CommitStatus(), "test"), {UNIT: ground}, clock)
         foretellers = {"main": self._foreteller()}
         self.pulls = Pulls(forge, outlet, ("test", PullRequests()), foretellers, clock)

@@ -20,6 +20,7 @@ from gitkruise.gitops.sync import Surroundings as Controlled
 from gitkruise.gitops.sync import UnitSync
 from gitkruise.gitops.telling.box import LetterBox
 from gitkruise.gitops.telling.foretelling import Foreteller
+from gitkruise.gitops.telling.landing import Landings
 from gitkruise.gitops.telling.notify import Notifier, Receiver
 from gitkruise.gitops.telling.opening import carrier_for, open_forge
 from gitkruise.gitops.telling.outlet import Outlet, deliver
@@ -158,7 +159,8 @@ async def _forge(
     channel = f"{_name(sink)}/forge"
     outlet = _outlet(channel, box, partial(deliver, forge), around.clock, telling)
     mine = _of_the_repository(spec, list(units), around.config)
-    grounds = {u.id: Ground(around.repositories[_source_of(u)], around.tips[u.id]) for u in mine}
+    lands = {_source_of(u): Landings(around.repositories[_source_of(u)]) for u in mine}
+    grounds = {u.id: Ground(lands[_source_of(u)], around.tips[u.id]) for u in mine}
     standings = Standings(outlet, (spec.commit_status, around.cluster), grounds, around.clock)
     telling.listeners.append(standings.offer)
     telling.jobs.append(standings.run)

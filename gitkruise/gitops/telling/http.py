@@ -26,7 +26,8 @@ WITHIN_S: Final = 30.0
 ANSWER_MAX: Final = 16 * 2**20
 STAY_AWAY_MAX_S: Final = 3600
 _LIMITED_S: Final = 60  # GitHub's word for a secondary limit that names no time
-_REMEMBERED: Final = 256  # answers that can be asked for by ETag
+_REMEMBERED: Final = 64  # answers that can be asked for by ETag
+_REMEMBERED_BYTES: Final = 2**20  # of one; larger ones are sent again
 _RESETS: Final = ("x-ratelimit-reset", "ratelimit-reset")
 _REMAINING: Final = ("x-ratelimit-remaining", "ratelimit-remaining")
 
@@ -117,7 +118,7 @@ class Caller:
             return known[1], known[2]
         value = _decoded(answer)
         tag = answer.headers.get("ETag", "")
-        if tag:
+        if tag and len(answer.body) <= _REMEMBERED_BYTES:
             self._known[path] = (tag, value, answer.headers)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)

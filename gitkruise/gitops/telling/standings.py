@@ -13,9 +13,8 @@ from typing import Final
 import msgspec
 
 from gitkruise.errors import SourceFailed
-from gitkruise.git.repo import Repository
 from gitkruise.gitops.telling.box import Post
-from gitkruise.gitops.telling.landing import landing
+from gitkruise.gitops.telling.landing import Landings
 from gitkruise.gitops.telling.outlet import Outlet
 from gitkruise.kube.clock import Clock
 from gitkruise.model.config import CommitStatus
@@ -34,7 +33,6 @@ log = logging.getLogger(__name__)
 _TOLD: Final = "told/"
 _AGAIN_S: Final = 10.0
 _REST_S: Final = 0.3  # news of one moment are looked at together
-_LANDINGS_MAX: Final = 10_000
 Superseded = dict[str, tuple[Commit, str]]
 
 
@@ -42,7 +40,7 @@ Superseded = dict[str, tuple[Commit, str]]
 class Ground:
     """Where a unit's commits are, and the newest of its branch that was looked at."""
 
-    repository: Repository
+    landings: Landings
     tip: Callable[[], str]
 
 
@@ -63,7 +61,6 @@ class Standings:
         self._rules, self._cluster = rules
         self._latest: dict[str, UnitRecord] = {}
         self._superseded: dict[str, Superseded] = {}
-        self._lands: dict[tuple[str, str], str] = {}
         self._told: dict[str, Told] | None = None
         self._pending: set[str] = set()  # keys of `_told`
         self._wake = asyncio.Event()
@@ -172,14 +169,8 @@ class Standings:
         tip = ground.tip()
         if not tip:
             return commit
-        key = (unit, commit.id)
-        if key not in self._lands:
-            try:
-                found = landing(ground.repository, commit.id, tip)
-            except SourceFailed as error:
-                log.warning("%s: %s", unit, error)
-                return commit
-            if len(self._lands) >= _LANDINGS_MAX:
-                self._lands.clear()
-            self._lands[key] = found
-        return replace(commit, id=self._lands[key])
+        try:
+            return replace(commit, id=ground.landings.landing(commit.id, tip))
+        except SourceFailed as error:
+            log.warning("%s: %s", unit, error)
+            return commit
