@@ -24,6 +24,7 @@ from gitkruise.app import Running, RunOptions, controller
 from gitkruise.errors import NotFound, UsageProblem
 from gitkruise.gitops.config import load_config
 from gitkruise.gitops.telling.app_token import AppKey, AppToken
+from gitkruise.gitops.telling.assembly import _of_the_repository
 from gitkruise.gitops.telling.http import Answer, Caller
 from gitkruise.gitops.telling.hub import DIALECTS, Hub
 from gitkruise.gitops.telling.opening import open_forge, root_of
@@ -261,3 +262,24 @@ def test_a_record_says_while_news_do_not_arrive(staged: MakeStage, tmp_path: Pat
 
     run(stage, tmp_path, chat, look)
     assert "news for shop/out/notify/0 do not arrive: connection refused" in found
+
+
+@pytest.mark.parametrize(
+    ("urls", "mine"),
+    [
+        (["https://git.example/shop/fleet.git", "https://git.example/shop/other.git"], ["u0"]),
+        (["git@git.example:shop/fleet.git", "https://x.example/Shop/Fleet"], ["u0", "u1"]),
+        (["https://mirror.example/a.git", "https://mirror.example/b.git"], ["u0", "u1"]),
+        (["https://git.example/workshop/fleet.git", "ssh://git.example/shop/fleet"], ["u1"]),
+    ],
+)
+def test_commits_are_told_to_the_forge_that_has_them(
+    tmp_path: Path, urls: list[str], mine: list[str]
+) -> None:
+    texts = [source(f"s{n}", url=url) for n, url in enumerate(urls)]
+    for n in range(len(urls)):
+        meta = f"metadata: {{name: u{n}, namespace: shop}}"
+        texts.append(f"{HEAD}kind: Unit\n{meta}\nspec: {{sourceRef: {{name: s{n}}}}}\n")
+    config = configured(tmp_path, *texts)
+    found = _of_the_repository(forge(), list(config.units.values()), config)
+    assert [unit.name for unit in found] == mine
