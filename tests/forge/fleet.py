@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from gitkruise.sandbox.live import alongside, run_parts
 from gitkruise.wire.names import Obj
 from gitkruise.world.profiles import FAST
 from tests.forge.gitea import OWNER, Gitea
-from tests.git.repos import run_git
+from tests.git.repos import ENV, run_git
 from tests.gitops.deliveries import KEY
 from tests.gitops.stage import Stage, Wire, documents
 from tests.gitops.test_receiver import receiver
@@ -62,13 +64,19 @@ class Fleet:
         run_git(self.work, "push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
         return run_git(self.work, "rev-parse", "HEAD")
 
-    def push_file(self, path: str, data: bytes, message: str) -> str:
-        """Commit one file on main as it is, and push."""
-        self.sync()
-        (self.work / path).write_bytes(data)
-        run_git(self.work, "commit", "--quiet", "--all", "-m", message)
-        run_git(self.work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
-        return run_git(self.work, "rev-parse", "HEAD")
+    def act(self, verb: str) -> str:
+        """As a person does it: `gitkruise VERB web` in the checkout; the commit it pushed."""
+        before = self.sync()
+        words = [
+            sys.executable, "-m", "gitkruise", verb, "web", "-n", "shop", "--yes", "--commit",
+            "--repo", str(self.work), "--config", str(self.folder / "gitkruise.yaml"),
+        ]  # fmt: skip
+        env = {**ENV, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(words, cwd=self.work, env=env, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        made = self.sync()
+        assert made != before, done.stdout.decode() + done.stderr.decode()
+        return made
 
     def sync(self) -> str:
         """Be where main is; its commit."""

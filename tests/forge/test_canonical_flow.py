@@ -1,22 +1,19 @@
-"""A canary from pull request to Done on a real Gitea, as its API shows statuses and comments."""
+"""A canary from pull request to Done, and a bad version back, as a real Gitea tells it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from gitkruise.git.repo import Repository
-from gitkruise.gitops.rollback import compute_rollback
 from tests.forge.fleet import PATIENCE_S, Fleet, Follower, following, living
 from tests.forge.gitea import OWNER, Gitea
 from tests.git.repos import run_git
-from tests.gitops.stage import WEB, MakeStage, web
+from tests.gitops.stage import MakeStage, web
 
 pytestmark = [pytest.mark.forge, pytest.mark.slow]
 UNIT: Final = "gitkruise/test/shop/web"
@@ -65,7 +62,7 @@ def test_a_canary_is_planned_held_and_finished_through_pull_requests(
             assert "shop/web" in comment["body"]
             merged = await asyncio.to_thread(fleet.merge, number)
             await held(fleet, follower, (number, head, merged))
-            second = await asyncio.to_thread(fleet.push, web("app:v2"), message="all of them")
+            second = await asyncio.to_thread(fleet.act, "promote")
             await follower.until("Done", second)
             await told(fleet, second, "success", "done (4/4 updated)")
             assert stage.images() == ["app:v2"] * 4
@@ -117,7 +114,7 @@ async def ended(fleet: Fleet, number: int, newer: str) -> None:
     await shown(superseded)
 
 
-def test_a_bad_version_is_told_and_a_computed_commit_brings_all_pods_back(
+def test_a_bad_version_is_told_and_rollback_brings_all_pods_back(
     forge: Gitea, staged: MakeStage, tmp_path: Path
 ) -> None:
     async def main() -> None:
@@ -140,7 +137,7 @@ def test_a_bad_version_is_told_and_a_computed_commit_brings_all_pods_back(
             await follower.until("Stuck", merged)
             await told(fleet, merged, "failure", "stuck: ")
             await shown(lambda: "✗ Stuck" in fleet.comments(number)[0]["body"])
-            undone = await asyncio.to_thread(undo, fleet, merged, first)
+            undone = await asyncio.to_thread(fleet.act, "rollback")
             await follower.until("Done", undone)
             await told(fleet, undone, "success", "done (4/4 updated)")
             assert stage.images() == ["app:v1"] * 4
@@ -155,10 +152,3 @@ def test_a_bad_version_is_told_and_a_computed_commit_brings_all_pods_back(
         assert [state for state, _ in groupby(ends)] == ["done", "stuck", "done"]
 
     asyncio.run(main())
-
-
-def undo(fleet: Fleet, now: str, to: str) -> str:
-    """Push the commit that a rollback computes: the template of `to`, and nobody held back."""
-    with closing(Repository.open(str(fleet.work))) as repository:
-        found = compute_rollback(repository, WEB, now=now, to=to)
-    return fleet.push_file(found.file, found.data, "Roll back web")
