@@ -144,7 +144,7 @@ def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iter
 def _pod_lines(answer: Why) -> Iterator[str]:
     from gitkruise.cli.tables import columns, fit_table  # noqa: PLC0415
 
-    rows = [(pod, str(reason), detail) for pod, reason, detail in answer.held]
+    rows = [(one.pod, str(one.why), one.detail) for one in answer.held]
     yield from fit_table(columns("POD", "HELD BY", ""), rows)
 
 
@@ -166,7 +166,7 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
         "message": answer.message,
         "reasons": list(answer.reasons),
         "next": list(answer.next),
-        "held": [{"pod": pod, "why": str(reason), "detail": d} for pod, reason, d in answer.held],
+        "held": [{"pod": h.pod, "why": str(h.why), "detail": h.detail} for h in answer.held],
         "acts": answer.acts,
         "unit": m.unit,
         "commit": m.commit,

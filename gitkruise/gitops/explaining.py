@@ -116,8 +116,8 @@ def _of_rollout(r: Rollout | None) -> Iterator[str]:
 def _of_pods(held: Sequence[Held], r: Rollout | None) -> Iterator[str]:
     """One sentence for all pods that the same rule leaves alone."""
     groups: dict[tuple[Hold, str], list[str]] = defaultdict(list)
-    for pod, why, detail in held:
-        groups[why, detail].append(pod)
+    for left in held:
+        groups[left.why, left.detail].append(left.pod)
     for (why, detail), pods in sorted(groups.items(), key=lambda g: _ORDER[g[0][0]]):
         one = len(pods) == 1
         yield _HELD[why].format(
