@@ -102,6 +102,14 @@ class Runner(Generic[S]):
             key = self.store.key_of_uid(owner)
             if key is not None and key.group_kind == self.workload.kind:
                 self._gather(key, change, now)
+        for key in self._named(change):
+            self._gather(key, change, now)
+
+    def _named(self, change: Change) -> set[ObjectKey]:
+        """Those that the pod names in its annotations, or did before the change."""
+        sides = (seen.facts for seen in (change.before, change.after) if seen)
+        named_by = self.workload.named_by
+        return {key for facts in sides if facts for key in named_by(facts.annotations)}
 
     def _wake(self, key: ObjectKey, at: datetime) -> None:
         self._queue.add(key, max(at, self._parked.get(key, at)))

@@ -49,6 +49,10 @@ class Nothing:
         del uid, namespace
         return ()
 
+    def pods(self, namespace: str) -> Sequence[PodFacts]:
+        del namespace
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:

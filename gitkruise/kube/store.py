@@ -97,6 +97,9 @@ class Store:
     def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
         return [s.facts for s in self._owned_seen(uid, POD, namespace) if s.facts is not None]
 
+    def pods(self, namespace: str) -> Sequence[PodFacts]:
+        return [s.facts for s in self.all_seen(POD, namespace) if s.facts is not None]
+
     # Beyond the View ------------------------------------------------------------------------
 
     def seen(self, key: ObjectKey) -> Seen | None:

@@ -200,6 +200,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     in_place_settled: bool = False  # it is True and says nothing more
     gates: tuple[str, ...] = ()  # readiness gates
     containers: tuple[Container, ...] = ()
+    init_names: tuple[str, ...] = ()  # init containers
     statuses: tuple[ContainerStatus, ...] = ()
     restarts: int = 0  # highest restart count over containers
     sidecar_restarts: int = 0  # the same over init containers that keep running
@@ -314,6 +315,7 @@ def _facts(pod: _Pod) -> PodFacts:
         in_place_settled=gate is not None and gate.true and not gate.reason and not gate.message,
         gates=tuple([g.condition_type for g in spec.readiness_gates or ()]),
         containers=spec.containers,
+        init_names=tuple([c.name for c in spec.init_containers or ()]),
         statuses=statuses,
         restarts=max([s.restart_count for s in statuses], default=0),
         sidecar_restarts=_sidecar_restarts(spec, status) if spec.init_containers else 0,

@@ -27,3 +27,7 @@ class View(Protocol):
     def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
         """Facts of the pods with any owner reference that carries `uid`."""
         ...
+
+    def pods(self, namespace: str) -> Sequence[PodFacts]:
+        """Facts of all pods of a namespace ("" for all namespaces), whoever owns them."""
+        ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -15,13 +15,18 @@ from gitkruise.wire.names import GroupKind, ObjectKey
 S = TypeVar("S")
 
 
+def nobody(_: Mapping[str, str]) -> tuple[ObjectKey, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload(Generic[S]):
     """A kind with its planner.
 
     `version` is the API version its status is written in. A change of an object of the kinds in
-    `owns` wakes the workload that any of its owner references names. `observe` reads one
-    consistent snapshot (None: the object is gone); `decide` is pure.
+    `owns` wakes the workload that any of its owner references names; a change of a pod also
+    those that `named_by` reads from its annotations. `observe` reads one consistent snapshot
+    (None: the object is gone); `decide` is pure.
     """
 
     kind: GroupKind
@@ -29,3 +34,4 @@ class Workload(Generic[S]):
     owns: tuple[GroupKind, ...]
     observe: Callable[[View, ObjectKey, datetime], S | None]
     decide: Callable[[S, Gates], Plan]
+    named_by: Callable[[Mapping[str, str]], Iterable[ObjectKey]] = nobody

@@ -91,6 +91,10 @@ class World:
         """Facts of the pods with an owner reference to `uid`, in name order."""
         return self.state.pods_of(uid, namespace)
 
+    def pods(self, namespace: str) -> list[PodFacts]:
+        """Facts of all pods of a namespace ("" for all namespaces), in name order."""
+        return self.state.pods(namespace)
+
     def records_since(self, version: int) -> Sequence[Record]:
         """Every committed change after `version`. Raises WatchExpired when some are forgotten."""
         return self.state.journal.since(version)

@@ -18,7 +18,7 @@ from gitkruise.model.labels import REVISION_HASH
 from gitkruise.model.plan import Applied, Create, Delete, Held, Outcome, Patch, Plan, Refused, Stale
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import HELD, IN_PLACE, Line, Trace
-from gitkruise.model.workload import Workload
+from gitkruise.model.workload import Workload, nobody
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of, split_api_version
 from gitkruise.world.execute import Send, execute
 
@@ -79,6 +79,7 @@ class Simulation:
         self.send: Send | None = None  # stands between controllers and the World (faults)
         self.events = True
         self._workloads: dict[tuple[str, str], Workload[Any]] = {w.kind: w for w in workloads}
+        self._naming = [w.named_by for w in workloads if w.named_by is not nobody]
         self._seen = world.version
         self._dirty: dict[ObjectKey, None] = {}
         self._wakes: dict[ObjectKey, datetime] = {}
@@ -141,9 +142,17 @@ class Simulation:
                 self._dirty[record.key] = None
             if kind == _PODS:
                 self._lines += _pod_lines(record, self.now)
+                self._dirty.update(dict.fromkeys(self._named(record)))
             for owner in _owners(record):
                 if owner[:2] in self._workloads:
                     self._dirty[owner] = None
+
+    def _named(self, record: Record) -> Iterable[ObjectKey]:
+        """Those that a pod names in its annotations, or did before the change."""
+        for obj in (record.before, record.after) if self._naming else ():
+            if obj and (notes := obj["metadata"].get("annotations")):
+                for named_by in self._naming:
+                    yield from named_by(notes)
 
     def _round(self, key: ObjectKey) -> None:
         """Observe, decide and act once for one object."""

@@ -104,7 +104,7 @@ class State:
         self.journal = Journal()
         self._buckets: dict[tuple[str, str], dict[str, Named[Obj]]] = {}  # by (group, kind)
         self._owned: dict[str, dict[tuple[GroupKind, str], Named[ObjectKey]]] = {}
-        self._facts: dict[tuple[str, str], dict[str, PodFacts]] = {}  # by owner and namespace
+        self._facts: dict[str, dict[str, PodFacts]] = {}  # by namespace, as far as asked for
 
     def get(self, key: ObjectKey) -> Obj | None:
         spaces = self._buckets.get(key[:2])
@@ -153,12 +153,23 @@ class State:
     def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
         """Facts of the pods owned by `uid`, in name order; read once per observed version."""
         owned = self._owned.get(uid, {}).get((POD, namespace))
-        if owned is None:
-            return []
-        facts, names = self._facts.setdefault((uid, namespace), {}), owned.in_order()
-        if len(facts) < len(names):
+        return self._facts_of(namespace, owned.in_order()) if owned else []
+
+    def pods(self, namespace: str) -> list[PodFacts]:
+        """Facts of all pods of a namespace ("" for all), in the order of `objects`."""
+        spaces = [namespace] if namespace else self.namespaces_of(POD)
+        found = []
+        for space in sorted(spaces, key=lambda name: name + "/"):
+            bucket = self._buckets.get(POD, {}).get(space)
+            if bucket is not None and bucket.items:
+                found += self._facts_of(space, bucket.in_order())
+        return found
+
+    def _facts_of(self, namespace: str, names: Sequence[str]) -> list[PodFacts]:
+        facts = self._facts.setdefault(namespace, {})
+        if missing := [name for name in names if name not in facts]:
             objects = self._buckets[POD][namespace].items
-            facts.update({n: pod_facts(objects[n]) for n in names if n not in facts})
+            facts.update({name: pod_facts(objects[name]) for name in missing})
         return [facts[name] for name in names]
 
     def commit(self, kind: Kind, key: ObjectKey, after: Obj | None) -> Obj:
@@ -211,24 +222,21 @@ class State:
             bucket = self._buckets.setdefault(key.group_kind, {})[key.namespace] = Named()
         bucket.put(key.name, after)
         owners = _owner_uids(before)
-        self._forget(key, owners)
+        self._forget(key)
         if before is None or not _same_owners(before, after):
             self._reindex(key, owners, _owner_uids(after))
 
     def _remove(self, key: ObjectKey, before: Obj) -> None:
         self._buckets[key.group_kind][key.namespace].drop(key.name)
-        owners = _owner_uids(before)
-        self._forget(key, owners)
-        self._reindex(key, owners, ())
+        self._forget(key)
+        self._reindex(key, _owner_uids(before), ())
 
-    def _forget(self, key: ObjectKey, owners: Sequence[str]) -> None:
+    def _forget(self, key: ObjectKey) -> None:
         """Facts of a pod are read anew when somebody asks."""
-        if key.kind == "Pod":
-            for uid in owners:
-                if facts := self._facts.get((uid, key.namespace)):
-                    facts.pop(key.name, None)
-                    if not facts:
-                        del self._facts[uid, key.namespace]
+        if key.kind == "Pod" and (facts := self._facts.get(key.namespace)):
+            facts.pop(key.name, None)
+            if not facts:
+                del self._facts[key.namespace]
 
     def _reindex(self, key: ObjectKey, before: Sequence[str], after: Sequence[str]) -> None:
         if before == after:

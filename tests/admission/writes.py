@@ -46,6 +46,9 @@ class Shelf:
     def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
         return [pod_facts(obj) for obj in self.owned(uid, GroupKind("", "Pod"), namespace)]
 
+    def pods(self, namespace: str) -> Sequence[PodFacts]:
+        return [pod_facts(obj) for obj in self.objects(GroupKind("", "Pod"), namespace)]
+
 
 def _opaque() -> Node:
     nothing: dict[str, Obj] = {}

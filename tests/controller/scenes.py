@@ -94,6 +94,7 @@ class Stage:
     toy: Toy = field(default_factory=Toy)
     clock: ManualClock = field(default_factory=ManualClock)
     may_write: Callable[[], None] = lambda: None
+    workload: Workload[Snapshot] = WORKLOAD
 
     def __post_init__(self) -> None:
         self.controllers: Controllers | None = None
@@ -123,7 +124,7 @@ class Stage:
 
         async def main() -> Controllers:
             controllers = Controllers(
-                [WORKLOAD],
+                [self.workload],
                 self.toy,
                 load_catalog(),
                 self.clock,

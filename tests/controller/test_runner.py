@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
 from gitkruise.controller.controllers import Controllers
 from gitkruise.errors import ClusterFailed, Finding, Forbidden, Unavailable
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.workload import Workload
-from gitkruise.wire.names import GroupKind
-from tests.controller.scenes import WORKLOAD, Snapshot, Stage, decide, failing, observe, without
+from gitkruise.wire.names import GroupKind, ObjectKey
+from tests.controller.scenes import (
+    FLEET,
+    WORKLOAD,
+    Snapshot,
+    Stage,
+    decide,
+    failing,
+    observe,
+    without,
+)
 from tests.kube.toy import CONFIG_MAPS, PODS, Fault, lost
 
 
@@ -42,6 +55,28 @@ def test_a_change_of_the_owner_or_of_what_it_owns_wakes_it() -> None:
         assert stage.pods() == ["web-0"]
 
     stage.play(script)
+
+
+def test_a_change_of_a_pod_wakes_those_its_annotations_name() -> None:
+    def named(annotations: Mapping[str, str]) -> list[ObjectKey]:
+        return [ObjectKey(*FLEET, "default", name) for name in annotations if name != "other"]
+
+    stage = Stage(workload=replace(WORKLOAD, named_by=named))
+    stage.fleet("web", 0)
+    stage.toy.make(PODS, "p", metadata={"annotations": {"web": "1"}}, spec={})
+    rounds = []
+
+    async def script(controllers: Controllers) -> None:
+        for notes in ({"other": "1"}, {"web": "2"}, {"web": None}, {"other": "2"}):
+            await stage.clock.sleep(5)
+            rounds.append(controllers.runners[0].rounds)
+            stage.toy.change(PODS, "p", {"metadata": {"annotations": notes}})
+        await stage.clock.sleep(5)
+        rounds.append(controllers.runners[0].rounds)
+
+    stage.play(script)
+    steps = [after - before for before, after in itertools.pairwise(rounds)]
+    assert steps == [1, 1, 1, 0], "it is named before, at and until the third change"
 
 
 def test_a_round_reads_its_own_writes_however_late_the_watch_is() -> None:

@@ -220,3 +220,17 @@ def test_planners_see_pods_by_owner() -> None:
     assert all(x is y for x, y in zip(first, again, strict=True)), "read once for each version"
     api.merge(PODS + "/a", {"metadata": {"ownerReferences": None}})
     assert [facts.name for facts in api.world.pods_of("u1", "default")] == ["b"]
+
+
+def test_planners_see_all_pods_of_a_namespace_or_of_all() -> None:
+    api = Api()
+    api.post("/api/v1/namespaces", {"metadata": {"name": "a-b"}})
+    for path, name in ((PODS, "b"), (PODS, "a"), (PODS.replace("default", "a-b"), "c")):
+        api.post(path, pod(name))
+    assert [facts.name for facts in api.world.pods("default")] == ["a", "b"]
+    everywhere = api.world.pods("")
+    assert [facts.name for facts in everywhere] == ["c", "a", "b"]
+    assert all(x is y for x, y in zip(everywhere, api.world.pods(""), strict=True))
+    api.merge(PODS + "/a", {"metadata": {"labels": {"app": "x"}}})
+    assert [facts.labels for facts in api.world.pods("default")] == [{"app": "x"}, {}]
+    assert api.world.pods("nowhere") == []
