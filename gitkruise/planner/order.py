@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from gitkruise.model.cloneset import UpdateStrategy
+from gitkruise.model.cloneset import Weight
 from gitkruise.model.pod import PodFacts, State
 from gitkruise.planner.scatter import scatter
 from gitkruise.wire.names import Obj
@@ -109,20 +109,39 @@ def topology_keys(template: Obj) -> tuple[str, ...]:
     return tuple(c["topologyKey"] for c in constraints if c.get("topologyKey"))
 
 
+class Strategy(Protocol):
+    """What an update strategy says about order: the same for a CloneSet and a SidecarSet."""
+
+    @property
+    def order_priority(self) -> tuple[str, ...]: ...
+    @property
+    def weight_priority(self) -> tuple[Weight, ...]: ...
+    @property
+    def scatter(self) -> tuple[tuple[str, str], ...]: ...
+
+
 def update_order(
-    waiting: Sequence[PodFacts], everyone: Sequence[PodFacts], strategy: UpdateStrategy
+    waiting: Sequence[PodFacts], everyone: Sequence[PodFacts], strategy: Strategy
 ) -> list[PodFacts]:
-    """`waiting`, the first to update first: base order, priority, scatter, then pods already
-    preparing. `everyone` are all pods of the CloneSet, which scatter measures density by.
+    """The order of a CloneSet: `rollout_order`, but pods already preparing go first."""
+    ordered = rollout_order(waiting, everyone, strategy)
+    ordered.sort(key=lambda pod: pod.state != State.PREPARING_UPDATE)
+    return ordered
+
+
+def rollout_order(
+    waiting: Sequence[PodFacts], everyone: Sequence[PodFacts], strategy: Strategy
+) -> list[PodFacts]:
+    """`waiting`, the first to update first: base order, priority, scatter.
+
+    `everyone` are all pods of the workload, which scatter measures density by.
     """
     ordered = _base_order(waiting)
     if strategy.weight_priority:
         ordered.sort(key=lambda pod: -_weight(pod, strategy))
     elif strategy.order_priority:
         ordered.sort(key=lambda pod: _level(pod, strategy.order_priority))
-    ordered = scatter(ordered, everyone, strategy.scatter)
-    ordered.sort(key=lambda pod: pod.state != State.PREPARING_UPDATE)
-    return ordered
+    return scatter(ordered, everyone, strategy.scatter)
 
 
 def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
@@ -130,7 +149,7 @@ def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
 
     Sorted by the last key first, which a stable sort allows: most pods agree in most keys.
     """
-    ordered = sorted(pods, key=attrgetter("name"))
+    ordered = sorted(pods, key=attrgetter("namespace", "name"))
     ordered.sort(key=lambda pod: pod.created or _LATEST, reverse=True)
     ordered.sort(key=attrgetter("restarts", "sidecar_restarts"), reverse=True)
     ordered.sort(key=lambda pod: (pod.ready and pod.ready_since) or _LATEST, reverse=True)
@@ -138,7 +157,7 @@ def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
     return ordered
 
 
-def _weight(pod: PodFacts, strategy: UpdateStrategy) -> int:
+def _weight(pod: PodFacts, strategy: Strategy) -> int:
     return sum(w.weight for w in strategy.weight_priority if w.selector.matches(pod.labels))
 
 

@@ -25,6 +25,19 @@ def scatter(
     return ordered
 
 
+def expanded(terms: Sequence[Term], everyone: Sequence[PodFacts]) -> tuple[Term, ...]:
+    """`terms` with a value `*` replaced by every value that pods of `everyone` have for the key,
+    in their order, and each term once. Source: SidecarSet's scatterStrategy; CloneSet has no `*`.
+    """
+    found: dict[Term, None] = {}
+    for key, value in terms:
+        if value != "*":
+            found[key, value] = None
+            continue
+        found.update({(key, p.labels[key]): None for p in everyone if key in p.labels})
+    return tuple(found)
+
+
 def _carries(pod: PodFacts, term: Term) -> bool:
     return pod.labels.get(term[0], "") == term[1]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.model.pod import PodFacts
-from gitkruise.planner.scatter import scatter
+from gitkruise.planner.scatter import expanded, scatter
 
 # pods in order (`.` none, letters are labels), candidates, terms, indexes after scattering
 VECTORS: Final = """
@@ -63,3 +63,11 @@ def test_nobody_is_lost(marks: list[str], count: int, names: list[str]) -> None:
     waiting = everyone[:count]
     spread = scatter(waiting, everyone, [(name, "yes") for name in names])
     assert sorted(p.name for p in spread) == sorted(p.name for p in waiting)
+
+
+def test_57_a_star_stands_for_every_value_there_is() -> None:
+    values = ["value-4-0", "value-4-1", "value-4-2", "value-4", "value-4", "value-4"]
+    everyone = [PodFacts(name=str(at), labels={"key-4": v}) for at, v in enumerate(values)]
+    fixed = [("key-1", "a"), ("key-2", "b"), ("key-3", "c")]
+    found = expanded([*fixed, ("key-4", "*"), ("key-4", "value-4")], everyone)
+    assert found == (*fixed, *(("key-4", value) for value in values[:4]))
