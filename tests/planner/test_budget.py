@@ -12,10 +12,10 @@ from gitkruise.model.cloneset import cloneset_facts
 from gitkruise.model.plan import Hold
 from gitkruise.planner.cloneset.budget import (
     UpdateQuota,
-    bad_amounts,
     choose_deletions,
     choose_updates,
     resolve_amounts,
+    unreadable_amounts,
 )
 from gitkruise.planner.cloneset.count import Rules, diff, judge, tally
 from tests.planner.cloneset.build import cloneset
@@ -129,7 +129,7 @@ def test_amounts(row: tuple[int, dict[str, object], tuple[int, int, int]]) -> No
 
 def test_amounts_nobody_can_read_are_named() -> None:
     owner = cloneset_facts(cloneset(update={"partition": "a third", "maxSurge": "12.5%"}))
-    assert [p.field for p in bad_amounts(owner.update)] == [
+    assert [p.field for p in unreadable_amounts(owner.update)] == [
         "spec.updateStrategy.partition",
         "spec.updateStrategy.maxSurge",
     ]

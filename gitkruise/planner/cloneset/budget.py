@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from gitkruise.errors import Problem
 from gitkruise.model.cloneset import CloneSetFacts, UpdateStrategy
 from gitkruise.model.plan import Hold
 from gitkruise.model.pod import PodFacts
+from gitkruise.planner.amounts import bad_amounts
 from gitkruise.wire.intstr import (
     partition_count,
-    resolve,
-    resolve_decimal,
     scale_unavailable_count,
     surge_count,
     unavailable_count,
 )
-
-_FIELDS: Final = ("partition", "max_unavailable", "max_surge")
-_WIRE: Final = {
-    "partition": "partition",
-    "max_unavailable": "maxUnavailable",
-    "max_surge": "maxSurge",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +33,7 @@ def resolve_amounts(owner: CloneSetFacts) -> Amounts:
     """Behaviour of section "inputs" of the diff: partition up, surge up (0 while paused),
     maxUnavailable up without surge and down with it. Without rollingUpdate (OnDelete) the
     default fifth is rounded up too: OpenKruise's 0 below five replicas never lets a healthy
-    pod go that somebody asked to delete. Never raises: see `bad_amounts`.
+    pod go that somebody asked to delete. Never raises: see `unreadable_amounts`.
     """
     update, replicas = owner.update, owner.replicas
     scale = scale_unavailable_count(owner.scale.max_unavailable, replicas)
@@ -59,28 +50,15 @@ def resolve_amounts(owner: CloneSetFacts) -> Amounts:
     )
 
 
-def bad_amounts(update: UpdateStrategy) -> tuple[Problem, ...]:
-    """Amounts that mean nothing. A planner that read them as 0 would update everything."""
-    found = []
-    for name in _FIELDS:
-        value = getattr(update, name)
-        if isinstance(value, str) and not _readable(name, value):
-            path = ("spec", "updateStrategy", _WIRE[name])
-            text = f'Invalid value: "{value}": must be an integer or a percentage such as "25%"'
-            found.append(Problem(path, "FieldValueInvalid", text))
-    return tuple(found)
-
-
-def _readable(name: str, value: str) -> bool:
-    """Partition takes decimals; the others whole percentages only, as OpenKruise reads them."""
-    try:
-        if name == "partition":
-            resolve_decimal(value, 100, round_up=True)
-        else:
-            resolve(value, 100, round_up=True)
-    except ValueError:
-        return False
-    return True
+def unreadable_amounts(update: UpdateStrategy) -> tuple[Problem, ...]:
+    """Amounts that mean nothing: no pod is moved while there are any."""
+    return bad_amounts(
+        {
+            "partition": update.partition,
+            "maxUnavailable": update.max_unavailable,
+            "maxSurge": update.max_surge,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

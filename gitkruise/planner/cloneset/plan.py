@@ -13,14 +13,14 @@ from gitkruise.model.plan import Action, Create, Event, Hold, Patch, Plan, Step
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.settings import Gates
 from gitkruise.model.snapshot import CloneSetSnapshot
-from gitkruise.planner.cloneset.budget import bad_amounts, resolve_amounts
+from gitkruise.planner.cloneset.budget import resolve_amounts, unreadable_amounts
 from gitkruise.planner.cloneset.claims import claim_pods, clean_claims
 from gitkruise.planner.cloneset.conclude import Conclusion
 from gitkruise.planner.cloneset.count import judge
 from gitkruise.planner.cloneset.pods import instance_id
 from gitkruise.planner.cloneset.predownload import plan_predownload
 from gitkruise.planner.cloneset.refresh import plan_refresh
-from gitkruise.planner.cloneset.round import Findings, Round, earliest
+from gitkruise.planner.cloneset.round import Round
 from gitkruise.planner.cloneset.scale import plan_scale
 from gitkruise.planner.cloneset.status import (
     FAILED_SCALE,
@@ -31,6 +31,7 @@ from gitkruise.planner.cloneset.status import (
 )
 from gitkruise.planner.cloneset.strangers import split_claims
 from gitkruise.planner.cloneset.update import held_by_scaling, plan_update
+from gitkruise.planner.findings import Findings, earliest
 from gitkruise.planner.revisions import next_revisions, template_of, truncate
 from gitkruise.wire.names import Obj
 from gitkruise.wire.normal_form import Malformed
@@ -104,7 +105,7 @@ def _unreadable(snapshot: CloneSetSnapshot, text: str) -> Plan:
 
 def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting: bool) -> None:
     """Scale, refresh, update. A spec with an amount nobody can read moves no pod at all."""
-    problems = bad_amounts(this.owner.update)
+    problems = unreadable_amounts(this.owner.update)
     if not problems:
         out.actions += plan_predownload(this, snapshot.pull_jobs)
     out.trouble += [f"{p.field}: {p.message}" for p in problems]

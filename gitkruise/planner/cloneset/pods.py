@@ -1,98 +1,13 @@
-"""Writes on one pod: a change collected from several rules becomes one patch in ordered steps."""
+"""Deletions of a CloneSet's pods and of the claims that go with them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
 
 from gitkruise.model import labels as wire
-from gitkruise.model.plan import Delete, Event, Patch, Step
+from gitkruise.model.plan import Delete, Event
 from gitkruise.model.pod import PodFacts
-from gitkruise.planner.batches import Batch
-from gitkruise.planner.lifecycle import StateChange
-from gitkruise.planner.readiness import kruise_condition, with_ready
 from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH
-
-_MAPS = ("labels", "annotations")
-
-
-@dataclass(slots=True)
-class PodChange:
-    """What one round writes on one pod. Empty when there is nothing to do.
-
-    `metadata` and `containers` belong to one patch of the pod, `conditions` to its status, which
-    is written first: a pod leaves service before its containers change.
-    """
-
-    metadata: dict[str, Any] = field(default_factory=dict)
-    containers: Sequence[Obj] = ()
-    conditions: list[Obj] = field(default_factory=list)
-    resize: Obj | None = None
-
-    def merge(self, metadata: Mapping[str, Any]) -> None:
-        """Add metadata: maps merge, the rest is set."""
-        for key, value in metadata.items():
-            self.metadata[key] = {**self.metadata.get(key, {}), **value} if key in _MAPS else value
-
-    def enter(self, pod: PodFacts, change: StateChange, now: datetime) -> None:
-        """Add a lifecycle state change with its readiness keys."""
-        self.merge({"labels": change.labels, "annotations": change.annotations})
-        added = [name for name in change.finalizers if name not in pod.finalizers]
-        if added:
-            self.metadata["finalizers"] = added
-        condition = kruise_condition(pod, change.ready_keys, now)
-        if condition is not None:
-            kept = [c for c in self.conditions if c["type"] != wire.KRUISE_READY]
-            self.conditions = [*kept, condition]
-
-    def apply(self, batch: Batch) -> None:
-        """Add one batch of an in-place update (its state annotation is the caller's)."""
-        self.merge(batch.metadata)
-        self.containers = batch.containers
-        self.resize = batch.resize
-
-    def __bool__(self) -> bool:
-        return bool(self.metadata or self.containers or self.conditions or self.resize)
-
-
-def patch_of(
-    pod: PodFacts,
-    change: PodChange,
-    now: datetime,
-    *,
-    done: Event | None = None,
-    failed: Event | None = None,
-) -> Patch:
-    """The patch that brings `change` about: status, resize, then the pod itself."""
-    assert change, pod.name
-    steps = []
-    if change.conditions:
-        conditions = with_ready(pod, change.conditions, now)
-        body: dict[str, Any] = {"status": {"conditions": conditions}}
-        steps.append(Step(body=body, content_type=STRATEGIC_PATCH, subresource="status"))
-    if change.resize is not None:
-        steps.append(Step(body=change.resize, content_type=STRATEGIC_PATCH, subresource="resize"))
-    main: dict[str, Any] = {}
-    if change.metadata:
-        main["metadata"] = change.metadata
-    if change.containers:
-        main["spec"] = {"containers": list(change.containers)}
-    if main:
-        plain = "spec" not in main and set(change.metadata) <= set(_MAPS)
-        kind = MERGE_PATCH if plain else STRATEGIC_PATCH
-        steps.append(Step(body=main, content_type=kind))
-    return Patch(
-        key=pod.key,
-        version="v1",
-        uid=pod.uid,
-        resource_version=pod.resource_version,
-        steps=tuple(steps),
-        done=done,
-        failed=failed,
-    )
 
 
 def delete_of(pod: PodFacts, claims: Sequence[Obj]) -> Delete:

@@ -9,8 +9,8 @@ from gitkruise.model import labels as wire
 from gitkruise.model.plan import Hold
 from gitkruise.model.pod import PodFacts
 from gitkruise.planner.batches import batch_done, next_batch
-from gitkruise.planner.cloneset.pods import PodChange, patch_of
-from gitkruise.planner.cloneset.round import Findings, Round
+from gitkruise.planner.cloneset.round import Round
+from gitkruise.planner.findings import Findings
 from gitkruise.planner.inplace import UpdateSpec
 from gitkruise.planner.inplace_state import (
     InPlaceState,
@@ -19,6 +19,7 @@ from gitkruise.planner.inplace_state import (
     state_text,
 )
 from gitkruise.planner.lifecycle import awaited, enter, next_state
+from gitkruise.planner.pod_change import PodChange, patch_of
 from gitkruise.planner.readiness import in_place_condition, kruise_condition
 from gitkruise.wire.times import format_duration
 

@@ -1,14 +1,11 @@
-"""One round's inputs in one place, and what the phases of a round hand back."""
+"""One round's inputs in one place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from gitkruise.model.cloneset import CloneSetFacts
-from gitkruise.model.plan import Action, Event, Held, Hold
-from gitkruise.model.pod import PodFacts
 from gitkruise.model.settings import Gates
 from gitkruise.planner.cloneset.budget import Amounts
 from gitkruise.planner.cloneset.count import Fleet
@@ -27,42 +24,3 @@ class Round:
     claims: tuple[Obj, ...]
     gates: Gates
     now: datetime
-
-
-@dataclass(slots=True)
-class Findings:
-    """What a phase decided. `trouble` are sentences about pods or specs that stay as they are,
-    and become a condition; they never stop the other pods."""
-
-    actions: list[Action] = field(default_factory=list)
-    held: dict[str, Held] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    trouble: list[str] = field(default_factory=list)
-    wake: list[datetime] = field(default_factory=list)
-    busy: set[str] = field(default_factory=set)  # pods acted upon or reserved this round
-
-    def hold(self, pod: PodFacts, why: Hold, detail: str = "") -> None:
-        """Remember the first reason a pod is left alone for."""
-        if pod.name not in self.held:
-            self.held[pod.name] = Held(pod.name, why, detail)
-
-    def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
-        """The same for many pods at once."""
-        self.held = {**{pod.name: Held(pod.name, why) for pod in pods}, **self.held}
-
-    def act(self, pod: PodFacts, action: Action) -> None:
-        self.actions.append(action)
-        self.busy.add(pod.name)
-
-    def add(self, other: Findings) -> None:
-        """Everything of a later phase; reasons found earlier stay."""
-        self.actions += other.actions
-        self.held = {**other.held, **self.held}
-        self.events += other.events
-        self.trouble += other.trouble
-        self.wake += other.wake
-        self.busy |= other.busy
-
-
-def earliest(instants: Iterable[datetime]) -> datetime | None:
-    return min(instants, default=None)

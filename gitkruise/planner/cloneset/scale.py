@@ -10,8 +10,9 @@ from gitkruise.model.revision import Revision
 from gitkruise.planner.cloneset.budget import choose_deletions
 from gitkruise.planner.cloneset.count import Diff, Rules, diff, tally
 from gitkruise.planner.cloneset.create import creations, instance_ids
-from gitkruise.planner.cloneset.pods import PodChange, delete_of, instance_id, patch_of
-from gitkruise.planner.cloneset.round import Findings, Round
+from gitkruise.planner.cloneset.pods import delete_of, instance_id
+from gitkruise.planner.cloneset.round import Round
+from gitkruise.planner.findings import Findings
 from gitkruise.planner.lifecycle import StateChange, enter, hooked
 from gitkruise.planner.order import (
     deletion_order,
@@ -20,6 +21,7 @@ from gitkruise.planner.order import (
     topology_keys,
     update_order,
 )
+from gitkruise.planner.pod_change import PodChange, patch_of
 from gitkruise.planner.revisions import template_of
 
 Nodes = Mapping[str, Mapping[str, str]]

@@ -13,13 +13,14 @@ from gitkruise.model.pod import PodFacts, State
 from gitkruise.model.revision import Revision
 from gitkruise.planner.batches import needs_unready, next_batch
 from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates, refusal
-from gitkruise.planner.cloneset.pods import PodChange, patch_of
-from gitkruise.planner.cloneset.round import Findings, Round
+from gitkruise.planner.cloneset.round import Round
 from gitkruise.planner.cloneset.scale import count
+from gitkruise.planner.findings import Findings
 from gitkruise.planner.inplace import Impossible, UpdateSpec, in_place_spec
 from gitkruise.planner.inplace_state import InPlaceState, grace_text, state_text
 from gitkruise.planner.lifecycle import enter, hooked
 from gitkruise.planner.order import update_order
+from gitkruise.planner.pod_change import PodChange, patch_of
 from gitkruise.planner.readiness import in_place_condition
 
 _FRESH: Final = frozenset({State.NONE, State.PREPARING_NORMAL, State.NORMAL})
