@@ -38,6 +38,25 @@ def is_image(text: str) -> bool:
     return _parsed(text) is not None
 
 
+@lru_cache(maxsize=4096)
+def repository(image: str) -> str:
+    """The registry and path of a reference, spelt out; "" for what is no image reference."""
+    found = _parsed(image)
+    return found["name"] if found else ""
+
+
+def same_image(one: str, other: str) -> bool:
+    """Whether two references mean the same: nodes report names with the registry spelt out."""
+    if one == other:
+        return True
+    left, right = _parsed(one), _parsed(other)
+    if left is None or right is None:
+        return False
+    return (left["name"], left["digest"]) == (right["name"], right["digest"]) and (
+        image_tag(one) == image_tag(other)
+    )
+
+
 def _parsed(image: str) -> re.Match[str] | None:
     found = _REFERENCE.fullmatch(_normal(image)) if image and len(image) <= _TEXT_LIMIT else None
     if not found or len(found["name"]) > _NAME_LIMIT or _IDENTIFIER.fullmatch(image):
