@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from gitkruise.model import labels as wire
 from gitkruise.wire.gojson import RawJSON, compact
@@ -59,3 +59,20 @@ def revision_of(raw: Obj) -> Revision:
 def in_order(revisions: Iterable[Revision]) -> tuple[Revision, ...]:
     """Oldest first: by number, then age, then name."""
     return tuple(sorted(revisions, key=lambda r: (r.number, r.created or _OLDEST, r.name)))
+
+
+def revision_object(revision: Revision, namespace: str, owner_reference: Obj) -> dict[str, Any]:
+    """The ControllerRevision to create for it in `namespace`."""
+    return {
+        "apiVersion": revision.api_version,
+        "kind": REVISION.kind,
+        "metadata": {
+            "name": revision.name,
+            "namespace": namespace,
+            "labels": dict(revision.labels),
+            "annotations": dict(revision.annotations),
+            "ownerReferences": [owner_reference],
+        },
+        "data": RawJSON(revision.data),
+        "revision": revision.number,
+    }

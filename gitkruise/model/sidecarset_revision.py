@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from gitkruise.model.labels import HISTORY_HASH
-from gitkruise.model.revision import REVISION, Revision, in_order
+from gitkruise.model.revision import Revision, in_order
 from gitkruise.model.sidecarset import OWNER_VERSION, VERSION_LABEL, SidecarSetFacts
 from gitkruise.model.sidecarset_hash import (
     HASH,
@@ -15,7 +15,7 @@ from gitkruise.model.sidecarset_hash import (
     hash_without_image,
     sidecarset_hash,
 )
-from gitkruise.wire.gojson import RawJSON, compact, through_doubles
+from gitkruise.wire.gojson import compact, through_doubles
 from gitkruise.wire.hashes import revision_hash, revision_name
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import put
@@ -62,23 +62,6 @@ def new_revision(facts: SidecarSetFacts, number: int) -> Revision:
         labels=labels,
         annotations=dict(facts.annotations),
     )
-
-
-def revision_object(facts: SidecarSetFacts, revision: Revision, namespace: str) -> dict[str, Any]:
-    """The ControllerRevision to create; `namespace` is the manager's."""
-    return {
-        "apiVersion": revision.api_version,
-        "kind": REVISION.kind,
-        "metadata": {
-            "name": revision.name,
-            "namespace": namespace,
-            "labels": dict(revision.labels),
-            "annotations": dict(revision.annotations),
-            "ownerReferences": [facts.owner_reference],
-        },
-        "data": RawJSON(revision.data),
-        "revision": revision.number,
-    }
 
 
 def newest_of_version(

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
-from gitkruise.model.cloneset import Weight
 from gitkruise.model.pod import PodFacts, State
+from gitkruise.model.priority import Weight
 from gitkruise.planner.scatter import scatter
 from gitkruise.wire.names import Obj
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.revision import Revision
+from gitkruise.model.revision import Revision, revision_object
 from gitkruise.model.sidecarset import sidecarset_facts
 from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE, sidecarset_hash
 from gitkruise.model.sidecarset_revision import (
@@ -16,7 +16,6 @@ from gitkruise.model.sidecarset_revision import (
     new_revision,
     newest_of_version,
     restored,
-    revision_object,
     sidecarset_revision_data,
     sidecarset_revision_name,
 )
@@ -106,7 +105,7 @@ def test_metadata_of_a_new_revision() -> None:
     raw["metadata"]["annotations"] = {"note": "x"}
     facts = sidecarset_facts({**raw, "status": {"collisionCount": 1}})
     made = new_revision(facts, 3)
-    found = revision_object(facts, made, "kruise-system")
+    found = revision_object(made, "kruise-system", facts.owner_reference)
     digest = revision_hash(made.data, 1)
     assert found["metadata"]["name"] == f"ss-{digest}"
     assert found["metadata"]["labels"] == {
