@@ -94,6 +94,8 @@ class Hold(StrEnum):
     SCALE_FIRST = "ScalingFirst"  # scale and update never share a round
     CANNOT_UPDATE = "CannotUpdateInPlace"  # InPlaceOnly and the change needs a new pod
     SURGE = "WaitsForSurgePod"
+    INJECT_ONLY = "NotUpdate"  # a SidecarSet that never changes running pods
+    NOT_SELECTED = "NotSelected"  # updateStrategy.selector does not match
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):

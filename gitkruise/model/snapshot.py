@@ -9,6 +9,7 @@ from datetime import datetime
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.revision import Revision
+from gitkruise.model.sidecarset import SidecarSetFacts
 from gitkruise.wire.names import Obj, ObjectKey
 
 
@@ -37,3 +38,21 @@ class CloneSetSnapshot:
     foreign_ids: frozenset[str] = frozenset()
     pull_jobs: tuple[Obj, ...] = ()
     oddities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SidecarSetSnapshot:
+    """One SidecarSet, the pods it answers for and its revisions, at one instant.
+
+    `pods` are matched ones, in the order of namespace and name. `revisions` are its own, oldest
+    first; `other_revisions` hold foreign ones by name, because a name can be taken. `homeless`:
+    the namespace of SidecarSets' revisions is not there yet.
+    """
+
+    key: ObjectKey
+    owner: SidecarSetFacts
+    pods: tuple[PodFacts, ...] = ()
+    revisions: tuple[Revision, ...] = ()
+    other_revisions: Mapping[str, Revision] = field(default_factory=dict)
+    homeless: bool = False
+    now: datetime

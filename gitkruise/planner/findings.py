@@ -13,7 +13,8 @@ from gitkruise.model.pod import PodFacts
 @dataclass(slots=True)
 class Findings:
     """What a phase decided. `trouble` are sentences about pods or specs that stay as they are,
-    and become a condition; they never stop the other pods."""
+    and become a condition; they never stop the other pods. Of a workload whose pods live in
+    several namespaces, pods go under `namespace/name` (`spaces`)."""
 
     actions: list[Action] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)
@@ -21,11 +22,17 @@ class Findings:
     trouble: list[str] = field(default_factory=list)
     wake: list[datetime] = field(default_factory=list)
     busy: set[str] = field(default_factory=set)  # pods acted upon or reserved this round
+    spaces: bool = False
+
+    def called(self, pod: PodFacts) -> str:
+        """What the pod is called here."""
+        return f"{pod.namespace}/{pod.name}" if self.spaces else pod.name
 
     def hold(self, pod: PodFacts, why: Hold, detail: str = "") -> None:
         """Remember the first reason a pod is left alone for."""
-        if pod.name not in self.held:
-            self.held[pod.name] = Held(pod.name, why, detail)
+        name = self.called(pod)
+        if name not in self.held:
+            self.held[name] = Held(name, why, detail)
 
     def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
         """The same for many pods at once."""
@@ -33,7 +40,7 @@ class Findings:
 
     def act(self, pod: PodFacts, action: Action) -> None:
         self.actions.append(action)
-        self.busy.add(pod.name)
+        self.busy.add(self.called(pod))
 
     def add(self, other: Findings) -> None:
         """Everything of a later phase; reasons found earlier stay."""

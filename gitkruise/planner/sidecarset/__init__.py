@@ -1,0 +1,1 @@
+"""Planner of SidecarSets: which pods run which sidecars, and what changes next."""

@@ -1,0 +1,92 @@
+"""One planning round of a SidecarSet: history, status, flips, upgrades, as one straight line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from gitkruise.model.plan import Event, Hold, Plan
+from gitkruise.model.settings import Gates
+from gitkruise.model.sidecarset import SidecarSetFacts
+from gitkruise.model.snapshot import SidecarSetSnapshot
+from gitkruise.planner.findings import Findings
+from gitkruise.planner.registration import Registered
+from gitkruise.planner.sidecarset.fleet import Judged, Yardstick
+from gitkruise.planner.sidecarset.history import next_history, registration, surplus
+from gitkruise.planner.sidecarset.rolling import Round, plan_rolling
+from gitkruise.wire.names import Obj
+from gitkruise.wire.typed import Malformed
+
+_OPTIONAL: Final = ("updatedReadyPods", "latestRevision")  # absent when 0 or ""
+
+
+def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
+    """What to do next for one SidecarSet. Pure: the same snapshot gives the same plan.
+
+    Sidecars that are none (no admission kept them out) move no pod and are said so.
+    """
+    del gates  # none of them concerns pods that run
+    owner = snapshot.owner
+    try:
+        history = next_history(owner, snapshot.revisions, snapshot.other_revisions)
+    except Malformed as error:
+        return Plan(events=(Event("Warning", "FailedUpdate", f"spec: {error}"),))
+    if not history.creating:
+        latest = {**owner.status, "latestRevision": history.latest.name}
+        owner = replace(owner, status=latest)
+    yardstick = Yardstick(owner)
+    pods = tuple([yardstick.judge(pod) for pod in snapshot.pods])
+    this = Round(owner=owner, yardstick=yardstick, pods=pods, history=history, now=snapshot.now)
+    out = Findings(spaces=True)
+    if owner.deleting is None:
+        out.actions += registration(history, homeless=snapshot.homeless)
+        out.add(plan_rolling(this))
+        carried = {yardstick.mark(judged.pod).revision for judged in pods}
+        out.actions += surplus(owner, history, carried)
+    else:
+        _hold_all(pods, out)
+    return _conclude(snapshot.owner, this, out)
+
+
+def _hold_all(pods: Sequence[Judged], out: Findings) -> None:
+    """A SidecarSet on its way out changes no pod."""
+    for judged in pods:
+        if not judged.updated:
+            out.hold(judged.pod, Hold.PAUSED, "the SidecarSet is being deleted")
+
+
+def _conclude(before: SidecarSetFacts, this: Round, out: Findings) -> Plan:
+    events = [*out.events, *(Event("Warning", "FailedUpdate", text) for text in out.trouble)]
+    held = [h for name, h in sorted(out.held.items()) if name not in out.busy]
+    after = next_status(this.owner, this.pods, this.history)
+    news = not this.history.creating and _shown(before.status) != _shown(after)
+    return Plan(
+        actions=tuple(out.actions),
+        held=tuple(held),
+        events=tuple(events),
+        status=after if news else None,
+    )
+
+
+def next_status(owner: SidecarSetFacts, pods: Sequence[Judged], history: Registered) -> Obj:
+    """The whole status: what was observed, never what is intended.
+
+    `observedGeneration` never goes back. Source: behaviour 1.5.
+    """
+    updated = [judged for judged in pods if judged.updated]
+    status: dict[str, Any] = {
+        "observedGeneration": max(owner.generation, owner.status.get("observedGeneration") or 0),
+        "matchedPods": len(pods),
+        "updatedPods": len(updated),
+        "readyPods": sum(judged.up for judged in pods),
+        "updatedReadyPods": sum(judged.up for judged in updated),
+        "latestRevision": history.latest.name,
+        "collisionCount": history.collision_count,
+    }
+    return {name: value for name, value in status.items() if value or name not in _OPTIONAL}
+
+
+def _shown(status: Obj) -> dict[str, Any]:
+    """A status by what it says: a counter of 0 and none at all are the same."""
+    return {name: value for name, value in status.items() if value not in (0, "", None)}
