@@ -223,7 +223,7 @@ def _tell(this: Round, pod: PodFacts, out: Findings, *, can: bool) -> bool:
         return False
     if condition is None:
         return False
-    _act(this, pod, PodChange(report=[condition]), out)
+    out.actions.append(patch_of(pod, PodChange(report=[condition]), this.now))
     return True
 
 

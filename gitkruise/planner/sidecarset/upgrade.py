@@ -15,6 +15,7 @@ from gitkruise.model.sidecarset_marks import (
     upgraded_notes,
     working_text,
 )
+from gitkruise.model.sidecarset_metadata import patched_annotations
 from gitkruise.planner.pod_change import PodChange
 from gitkruise.planner.sidecarset.condition import upgradable_condition
 from gitkruise.planner.sidecarset.fleet import Yardstick, image_of
@@ -31,6 +32,7 @@ def upgrade(yardstick: Yardstick, pod: PodFacts, now: datetime) -> PodChange:
     turns = [_turn(yardstick, pod, at) for at in range(len(owner.containers))]
     change = _write(yardstick, pod, turns, now)
     change.merge({"annotations": upgraded_notes(pod.annotations, owner, now)})
+    change.merge({"annotations": _patched(yardstick, pod)})
     condition = upgradable_condition(pod, owner.name, now, can=True)
     change.report = [condition] if condition else ()
     return change
@@ -45,6 +47,12 @@ def _turn(yardstick: Yardstick, pod: PodFacts, at: int) -> Turn:
     if image_of(pod, sidecar.name) in {sidecar.image, ""}:  # "": a native one, never updated
         return Turn()
     return Turn(images={sidecar.name: sidecar.image})
+
+
+def _patched(yardstick: Yardstick, pod: PodFacts) -> dict[str, str]:
+    """What patchPodMetadata changes of the pod's annotations. Raises ValueError."""
+    made = patched_annotations(pod.annotations, yardstick.owner.pod_metadata)
+    return {key: value for key, value in made.items() if pod.annotations.get(key) != value}
 
 
 def flip(yardstick: Yardstick, pod: PodFacts, now: datetime) -> PodChange:

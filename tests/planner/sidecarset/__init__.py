@@ -1,0 +1,1 @@
+"""SidecarSet planner."""
