@@ -16,7 +16,7 @@ from gitkruise.model.sidecarset_marks import (
     mark_of,
     mark_without_image,
 )
-from gitkruise.planner.sidecarset.hot import Side, roles
+from gitkruise.planner.sidecarset.hot import Side, roles, working_in
 from gitkruise.wire.images import repository, same_image
 
 
@@ -55,20 +55,34 @@ class Yardstick:
         self.name, self.hash = owner.name, owner.hash
         self.without_image = owner.hash_without_image
         self.hot: tuple[Sidecar, ...] = tuple(s for s in owner.containers if s.hot)
+        self.pairs = tuple((s, *s.pair) for s in self.hot if s.empty_image)
         self.names = frozenset(name for s in owner.containers for name in s.names)
         self.sorted = tuple(sorted(self.names))
 
     def judge(self, pod: PodFacts) -> Judged:
-        consistent = self.consistent(pod, self.names)
-        without = _mark_without(pod.annotations.get(HASH_WITHOUT_IMAGE, ""), self.name)
+        """One pass over the containers decides for nearly every pod."""
+        notes, images, digests = pod.annotations, {}, False
+        for container in pod.containers:
+            if container.name in self.names:
+                images[container.name] = container.image
+                digests = digests or "@" in container.image
+        if digests or INPLACE_STATE in notes:
+            consistent = self.consistent(pod, self.names)
+        else:
+            consistent = len(pod.containers) == len(pod.statuses)
+        rested = True
+        for sidecar, first, second in self.pairs:
+            idle = second if working_in(notes).get(sidecar.name) == first else first
+            rested = rested and images.get(idle) == sidecar.empty_image
+        without = _mark_without(notes.get(HASH_WITHOUT_IMAGE, ""), self.name)
         return Judged(
-            pod=pod,
-            updated=self.mark(pod).hash == self.hash,
-            fits=without.hash == self.without_image,
-            consistent=consistent,
-            serving=pod.ready and pod.phase == "Running" and pod.deleting is None,
-            rested=not self.hot or all(self._rests(sidecar, pod) for sidecar in self.hot),
-            late=self._late(pod, consistent=consistent),
+            pod,
+            _mark(notes.get(HASH, ""), self.name).hash == self.hash,
+            without.hash == self.without_image,
+            consistent,
+            pod.ready and pod.phase == "Running" and pod.deleting is None,
+            rested,
+            "" if consistent and not digests else self._late(pod),
         )
 
     def mark(self, pod: PodFacts) -> Mark:
@@ -119,18 +133,12 @@ class Yardstick:
             for status in pod.statuses
         )
 
-    def _late(self, pod: PodFacts, *, consistent: bool) -> str:
-        if consistent and not any("@" in c.image for c in pod.containers):
-            return ""  # then each container is, too
+    def _late(self, pod: PodFacts) -> str:
         ready = {status.name for status in pod.statuses if status.ready}
         for name in self.sorted:
             if name in ready and not self.consistent(pod, (name,)):
                 return name
         return ""
-
-    def _rests(self, sidecar: Sidecar, pod: PodFacts) -> bool:
-        idle = roles(sidecar, pod.annotations)[1]
-        return not sidecar.empty_image or image_of(pod, idle) == sidecar.empty_image
 
 
 def judge(owner: SidecarSetFacts, pods: Iterable[PodFacts]) -> tuple[Judged, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -77,15 +77,15 @@ def registration(found: Registered, *, homeless: bool) -> list[Action]:
 
 
 def surplus(
-    owner: SidecarSetFacts, found: Registered, carried: Collection[str]
+    owner: SidecarSetFacts, found: Registered, carried: Callable[[], Collection[str]]
 ) -> tuple[Action, ...]:
-    """Delete the oldest revisions beyond the limit, but for those in use; `carried` are names of
-    those that pods run. The newest always stays, whatever the limit. Source: behaviour 2.8, 6.
+    """Delete the oldest revisions beyond the limit, but for those in use; `carried` names those
+    that pods run. The newest always stays, whatever the limit. Source: behaviour 2.8, 6.
     """
     need = len(found.known) - owner.history_limit
     if need <= 0:
         return ()
-    active = {*carried, found.latest.name, *_pinned(owner, found.known)}
+    active = {*carried(), found.latest.name, *_pinned(owner, found.known)}
     idle = [r for r in found.known[:-1] if r.uid and r.name not in active]
     return forget(idle[:need], _shelf(owner))
 

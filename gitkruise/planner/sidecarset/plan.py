@@ -42,8 +42,9 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
     if owner.deleting is None:
         out.actions += registration(history, homeless=snapshot.homeless)
         out.add(plan_rolling(this))
-        carried = {yardstick.mark(judged.pod).revision for judged in pods}
-        out.actions += surplus(owner, history, carried)
+        out.actions += surplus(
+            owner, history, lambda: {yardstick.mark(judged.pod).revision for judged in pods}
+        )
     else:
         _hold_all(pods, out)
     return _conclude(snapshot.owner, this, out)

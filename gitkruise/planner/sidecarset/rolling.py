@@ -16,7 +16,11 @@ from gitkruise.planner.order import rollout_order
 from gitkruise.planner.pod_change import PodChange, patch_of
 from gitkruise.planner.registration import Registered
 from gitkruise.planner.scatter import expanded
-from gitkruise.planner.sidecarset.condition import upgradable_condition, upgradable_entries
+from gitkruise.planner.sidecarset.condition import (
+    UPGRADABLE,
+    upgradable_condition,
+    upgradable_entries,
+)
 from gitkruise.planner.sidecarset.fleet import Judged, Yardstick
 from gitkruise.planner.sidecarset.history import why_not
 from gitkruise.planner.sidecarset.upgrade import flip, upgrade
@@ -146,8 +150,8 @@ def _flip(this: Round, judged: Judged, out: Findings) -> None:
 
 def _upgrades(this: Round, out: Findings, down: int) -> None:
     waiting = _candidates(this, out)
-    ordered = _ordered(this, waiting)
-    asked, budget = _asked(this, len(ordered)), _budget(this)
+    asked, budget = _asked(this, len(waiting)), _budget(this)
+    ordered = _ordered(this, waiting) if asked else waiting
     for judged in ordered[asked:]:
         out.hold(judged.pod, Hold.PARTITION)
     for at, judged in enumerate(ordered[:asked]):
@@ -184,7 +188,7 @@ def _candidates(this: Round, out: Findings) -> list[Judged]:
     barred = news = 0
     for judged in this.pods:
         pod = judged.pod
-        if judged.updated or out.called(pod) in out.busy:
+        if judged.updated or (out.busy and out.called(pod) in out.busy):
             continue
         if not this.owner.update.selects(pod.labels):
             out.hold(pod, Hold.NOT_SELECTED)
@@ -232,7 +236,7 @@ def _absolve(this: Round, out: Findings) -> None:
     leaves the condition as it was."""
     for judged in this.pods:
         pod = judged.pod
-        if not judged.updated or not pod.conditions or out.called(pod) in out.busy:
+        if not judged.updated or pod.condition(UPGRADABLE) is None or out.called(pod) in out.busy:
             continue
         try:
             barred = upgradable_entries(pod).get(this.owner.name) is False
