@@ -40,6 +40,10 @@ _COUNTS: Final = frozenset(  # not updatedReadyReplicas: it starts the download 
         "updatedAvailableReplicas",
         "expectedUpdatedReplicas",
         "fullyLabeledReplicas",
+        "matchedPods",
+        "updatedPods",
+        "readyPods",
+        "updatedReadyPods",
     }
 )
 
@@ -79,6 +83,8 @@ class Simulation:
         self.send: Send | None = None  # stands between controllers and the World (faults)
         self.events = True
         self._workloads: dict[tuple[str, str], Workload[Any]] = {w.kind: w for w in workloads}
+        stored = ((w.kind, world.catalog.stored(w.kind)) for w in workloads)
+        self._cluster_wide = {kind for kind, found in stored if found and not found.namespaced}
         self._naming = [w.named_by for w in workloads if w.named_by is not nobody]
         self._seen = world.version
         self._dirty: dict[ObjectKey, None] = {}
@@ -145,7 +151,8 @@ class Simulation:
                 self._dirty.update(dict.fromkeys(self._named(record)))
             for owner in _owners(record):
                 if owner[:2] in self._workloads:
-                    self._dirty[owner] = None
+                    wide = owner[:2] in self._cluster_wide
+                    self._dirty[owner._replace(namespace="") if wide else owner] = None
 
     def _named(self, record: Record) -> Iterable[ObjectKey]:
         """Those that a pod names in its annotations, or did before the change."""

@@ -24,9 +24,10 @@ SERVED: Final = {
     "ReplicaSet": ResourceRef("apps", "v1", "replicasets"),
     "StatefulSet": ResourceRef("apps", "v1", "statefulsets"),
     "CloneSet": ResourceRef(KRUISE, "v1alpha1", "clonesets"),
+    "SidecarSet": ResourceRef(KRUISE, "v1alpha1", "sidecarsets"),
     "ImagePullJob": ResourceRef(KRUISE, "v1alpha1", "imagepulljobs"),
 }
-CLUSTER_SCOPED: Final = frozenset({"Namespace", "Node"})
+CLUSTER_SCOPED: Final = frozenset({"Namespace", "Node", "SidecarSet"})
 
 
 class Api:

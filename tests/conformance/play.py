@@ -14,7 +14,7 @@ from gitkruise.admission.request import AdmissionRequest
 from gitkruise.errors import ApiError
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.settings import Gates, parse_gates
-from gitkruise.planner.workloads import CLONESET
+from gitkruise.planner.workloads import WORKLOADS
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 from gitkruise.world.cluster import World
@@ -22,10 +22,12 @@ from gitkruise.world.simulate import Simulation
 from tests.conformance.api import Api
 from tests.conformance.node import Node
 
+FILES: Final = ("cloneset.yaml", "sidecarset.yaml", "gates.yaml")
 NAMESPACE: Final = "conf"
 START: Final = datetime(2026, 7, 2, 10, 0, 0, tzinfo=UTC)
 QUIET, PATIENCE = timedelta(seconds=1), timedelta(seconds=3)
 _TICKS_MAX: Final = 60
+_SETS: Final = ("clonesets", "sidecarsets")
 _STATUS: Final = (
     "replicas",
     "readyReplicas",
@@ -38,6 +40,7 @@ _STATUS: Final = (
     "updateRevision",
     "collisionCount",
 )
+_SIDECARS: Final = ("matchedPods", "updatedPods", "readyPods", "updatedReadyPods")
 _STATE: Final = "lifecycle.apps.kruise.io/state"
 
 
@@ -56,7 +59,7 @@ class Cluster(Protocol):
 
 
 class Virtual:
-    """A fresh World with the CloneSet controller, in virtual time."""
+    """A fresh World with the controllers of OpenKruise's kinds, in virtual time."""
 
     def __init__(self, gates: Gates) -> None:
         def admitted(request: AdmissionRequest) -> Obj | None:
@@ -65,7 +68,7 @@ class Virtual:
         world = World(load_catalog(), admit=admitted)
         self.api = Api(world, NAMESPACE, START)
         self.api.marked = self._act
-        self._simulation = Simulation(world, (), (CLONESET,), gates, START)
+        self._simulation = Simulation(world, (), WORKLOADS, gates, START)
 
     def _act(self) -> None:
         self._simulation.run_until(self.api.now)
@@ -100,22 +103,34 @@ class Player:
     def pause(self, span: timedelta = QUIET) -> None:
         self.cluster.rest(span)
 
+    def _here(self, asked: Obj) -> Obj:
+        """With the namespace of this play in the place of `$NS`."""
+        made: Obj = json.loads(json.dumps(asked).replace("$NS", self.namespace))
+        return made
+
+    def _named(self, kind: str, name: str) -> str:
+        """SidecarSets belong to no namespace: each play has its own."""
+        return f"{name}-{self.namespace}" if kind == "SidecarSet" else name
+
     # What a scenario may ask for
 
-    def do_create(self, obj: Obj) -> None:
+    def do_create(self, asked: Obj) -> None:
+        obj = self._here(asked)
+        meta = {**obj["metadata"], "name": self._named(obj["kind"], obj["metadata"]["name"])}
         try:
-            self.api.create(obj)
+            self.api.create({**obj, "metadata": meta})
         except ApiError as error:
             self.log.append({"rejected": error.status})
             return
         self.pause()
 
     def do_patch(self, asked: Obj) -> None:
+        asked = self._here(asked)
+        name = self._named(asked["kind"], asked["name"])
         try:
             if "json" in asked:
-                self.api.json_patch(asked["kind"], asked["name"], asked["json"])
+                self.api.json_patch(asked["kind"], name, asked["json"])
             else:
-                name = str(asked["name"]).replace("$NS", self.namespace)
                 self.api.merge(asked["kind"], name, asked["merge"])
         except ApiError as error:
             self.log.append({"rejected": error.status})
@@ -221,6 +236,12 @@ class Player:
             named = get(raw, "spec", "scaleStrategy", "podsToDelete", default=())
             if named:
                 wave["podsToDelete"] = len(named)
+        for raw in self.api.list("SidecarSet") if final else ():
+            name, own, _ = str(raw["metadata"]["name"]).partition(f"-{self.namespace}")
+            status = raw.get("status") or {}
+            if own:
+                shown = {key: status.get(key, 0) for key in _SIDECARS}
+                wave.setdefault("sidecarsets", {})[name] = shown
         claims = self.api.list("PersistentVolumeClaim")
         if claims:
             wave["pvcs"] = sum(not c["metadata"].get("deletionTimestamp") for c in claims)
@@ -297,8 +318,10 @@ def _holder(asked: Obj) -> Any:
 def even(log: Sequence[Any]) -> list[Any]:
     """A status field that is 0 and one that is absent are the same."""
     return [
-        {**entry, "clonesets": {n: {k: v for k, v in s.items() if v != 0} for n, s in sets.items()}}
-        if (sets := entry.get("clonesets"))
-        else entry
+        {key: _without_zeros(value) if key in _SETS else value for key, value in entry.items()}
         for entry in log
     ]
+
+
+def _without_zeros(sets: Obj) -> Obj:
+    return {name: {k: v for k, v in status.items() if v != 0} for name, status in sets.items()}

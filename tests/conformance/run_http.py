@@ -1,8 +1,8 @@
 """Plays recorded scenarios against an API server: python -m tests.conformance.run_http URL TOKEN.
 
-The server runs the CloneSet controller, and neither kubelet nor scheduler: this program plays
-both. `--gates A,B` chooses the scenarios recorded under exactly these gates; `--only NAME` (may
-be repeated) some of them.
+The server runs the controllers of OpenKruise's kinds, and neither kubelet nor scheduler: this
+program plays both. `--gates A,B` chooses the scenarios recorded under exactly these gates;
+`--only NAME` (may be repeated) some of them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from gitkruise.wire.names import Obj
 from gitkruise.wire.request import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from gitkruise.wire.times import format_time
 from tests.conformance.api import CLUSTER_SCOPED, SERVED
-from tests.conformance.play import QUIET, Player, even
+from tests.conformance.play import FILES, QUIET, Player, even
 
 FOLDER: Final = Path(__file__).parent
 AT_ONCE: Final = 6  # scenarios; each has a namespace of its own
 QUIET_S, POLL_S, LIMIT_S = 0.7, 0.35, 20.0
-_WATCHED: Final = ("CloneSet", "Pod", "ControllerRevision", "PersistentVolumeClaim", "ImagePullJob")
-_LEFT: Final = ("CloneSet", "Deployment", "ReplicaSet", "StatefulSet", "Pod")
+_WATCHED: Final = (
+    "CloneSet", "SidecarSet", "Pod", "ControllerRevision", "PersistentVolumeClaim", "ImagePullJob",
+)  # fmt: skip
+_LEFT: Final = ("SidecarSet", "CloneSet", "Deployment", "ReplicaSet", "StatefulSet", "Pod")
 
 
 class HttpApi:
@@ -127,13 +129,20 @@ class Live:
         return [
             obj["metadata"]["uid"] + obj["metadata"]["resourceVersion"]
             for kind in _WATCHED
-            for obj in self.api.list(kind)
+            for obj in self._own(kind)
         ]
+
+    def _own(self, kind: str) -> list[Obj]:
+        """Objects of this play: what belongs to no namespace bears its name."""
+        found = self.api.list(kind)
+        if kind not in CLUSTER_SCOPED:
+            return found
+        return [obj for obj in found if self.api.namespace in obj["metadata"]["name"]]
 
     def clear(self) -> None:
         """Leave no controller work behind; a protected or a vanished object may stay as it is."""
         for kind in _LEFT:
-            for obj in self.api.list(kind):
+            for obj in self._own(kind):
                 with suppress(NotFound, Forbidden):
                     self.api.delete(kind, obj["metadata"]["name"], gracePeriodSeconds=0)
         self.api.close()
@@ -169,7 +178,7 @@ def differences(
 def scenarios(gates: Sequence[str], only: Sequence[str]) -> list[Obj]:
     return [
         doc
-        for file in ("cloneset.yaml", "gates.yaml")
+        for file in FILES
         for doc in yaml.safe_load_all((FOLDER / file).read_text())
         if set(doc.get("gates") or ()) == set(gates) and (not only or doc["name"] in only)
     ]

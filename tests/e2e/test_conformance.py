@@ -24,6 +24,8 @@ SUBSET = (
     "scale-out-and-in",
     "pvc-not-reused-when-disabled",
     "inplace-r10-mu0-ms3-p5",
+    "sidecar-hot-upgrade-partition",
+    "sidecar-with-cloneset",
     "protect-CloneSet-Cascading",
     "protect-ReplicaSet-Always",
 )

@@ -1,4 +1,4 @@
-"""CloneSet rollouts recorded from OpenKruise on a real API server, played on the World."""
+"""Rollouts recorded from OpenKruise on a real API server, played on the World."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.conformance.play import Player, even
+from tests.conformance.play import FILES, Player, even
 
 FOLDER: Final = Path(__file__).parent
 TRACES: Final = json.loads((FOLDER / "traces.json").read_text())
@@ -18,7 +18,7 @@ TRACES: Final = json.loads((FOLDER / "traces.json").read_text())
 def scenarios() -> dict[str, Any]:
     """By name."""
     found: dict[str, Any] = {}
-    for file in ("cloneset.yaml", "gates.yaml"):
+    for file in FILES:
         for doc in yaml.safe_load_all((FOLDER / file).read_text()):
             found[doc["name"]] = doc
     return found
