@@ -184,3 +184,17 @@ def cloneset(
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": strategy},
         },
     }
+
+
+def sidecarset(name: str = "mesh", *containers: Obj, **spec: Any) -> dict[str, Any]:
+    """A v1beta1 SidecarSet for the pods of `web`; one container `mesh` if none is given."""
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "SidecarSet",
+        "metadata": {"name": name, "namespace": ""},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "containers": list(containers) or [container("mesh", "mesh:v1")],
+            **spec,
+        },
+    }

@@ -14,6 +14,7 @@ from gitkruise.wire.times import format_micro_time
 
 HELD: Final = "held"
 IN_PLACE: Final = "in-place"
+SIDECAR: Final = "sidecar"
 _WHAT_WIDTH, _OBJECT_WIDTH = 26, 24
 
 
@@ -21,13 +22,14 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One thing that happened, or one pod that was left alone.
 
     `what` is an action with its kind (`CreatePod`, `PatchPod`, `DeletePod`), `held`, `fault`, or a
-    change of a pod seen in the cluster: `in-place` (it moved to the revision in `why`), `ready`,
-    `unready`, `gone`. `workload` is the `Kind namespace/name` that decided it or owns the pod.
+    change of a pod seen in the cluster: `in-place` (it moved to the revision in `why`), `sidecar`
+    (a SidecarSet gave it the images in `why`), `ready`, `unready`, `gone`. `workload` is the
+    `Kind namespace/name` that decided it or owns the pod.
     """
 
     at: datetime
     what: str
-    object: str  # name of the object, without its namespace
+    object: str  # name of the object; of a SidecarSet's pods `namespace/name`
     why: str = ""
     workload: str = ""
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from gitkruise.model.labels import REVISION_HASH
 from gitkruise.model.plan import Applied, Create, Delete, Held, Outcome, Patch, Plan, Refused, Stale
 from gitkruise.model.settings import Gates
-from gitkruise.model.trace import HELD, IN_PLACE, Line, Trace
+from gitkruise.model.sidecarset import SIDECARSET
+from gitkruise.model.trace import HELD, IN_PLACE, SIDECAR, Line, Trace
 from gitkruise.model.workload import Workload, nobody
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of, split_api_version
 from gitkruise.world.execute import Send, execute
@@ -148,6 +149,8 @@ class Simulation:
                 self._dirty[record.key] = None
             if kind == _PODS:
                 self._lines += _pod_lines(record, self.now)
+                if acted is not None and acted.group_kind == SIDECARSET:
+                    self._lines += _sidecar_lines(record, self.now, acted)
                 self._dirty.update(dict.fromkeys(self._named(record)))
             for owner in _owners(record):
                 if owner[:2] in self._workloads:
@@ -289,6 +292,22 @@ def _owners(record: Record) -> Iterable[ObjectKey]:
     listed = before if before is after else (*before, *after)
     refs = {(ref["apiVersion"], ref["kind"], ref["name"]) for ref in listed}
     return [_owner(reference, record.key.namespace) for reference in sorted(refs)]
+
+
+def _sidecar_lines(record: Record, now: datetime, acted: ObjectKey) -> list[Line]:
+    """A pod whose sidecars a SidecarSet has just changed, and to which images."""
+    before, after = _images(record.before), _images(record.after)
+    moved = [f"{name} {before[name]} → {image}" for name, image in after.items()
+             if before.get(name, image) != image]  # fmt: skip
+    if not moved:
+        return []
+    pod = f"{record.key.namespace}/{record.key.name}"
+    return [Line(at=now, what=SIDECAR, object=pod, why=", ".join(moved), workload=str(acted))]
+
+
+def _images(pod: Obj | None) -> dict[str, str]:
+    containers = (pod or {}).get("spec", {}).get("containers") or ()
+    return {container["name"]: container["image"] for container in containers}
 
 
 @lru_cache(maxsize=1024)
