@@ -18,9 +18,9 @@ from gitkruise.gitops.observe import Observation
 from gitkruise.gitops.preflight import brought, check_updates, refusals, testable, unreachable
 from gitkruise.kube.clock import Clock
 from gitkruise.model.change import Desired, DesiredSet
-from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.document import Commit
 from gitkruise.model.settings import Gates
+from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.autoscale import scalable
 
 
@@ -90,8 +90,9 @@ class Judge:
         if any(scalable(d) for d in desired.objects):
             kinds = {**await live.autoscalers(), **kinds}
         informers = live.want(kinds)
-        spaces = {d.key.namespace for d in desired.objects if d.key.group_kind == CLONESET}
-        informers += live.want_workloads(spaces)
+        rolling = [(d.key, ROLLOUTS.get(d.key.group_kind)) for d in desired.objects]
+        spaces = {"" if kind.everywhere else key.namespace for key, kind in rolling if kind}
+        informers += live.want_workloads({""} if "" in spaces else spaces)
         await live.ready(informers)
 
     async def _followed(self, commit: str, before: Intake | None, looked: str) -> Intake:

@@ -11,13 +11,11 @@ from gitkruise.admission.conversion import CONVERSIONS, convert
 from gitkruise.errors import Finding
 from gitkruise.kube.store import Seen, Store
 from gitkruise.model.change import Change, Desired, DesiredSet, Live, SyncPlan
-from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.record import DriftRecord, ObjectRecord, Rollout
-from gitkruise.model.revision import REVISION
 from gitkruise.model.states import State, worst
 from gitkruise.planner.health import Health, Phase, health
-from gitkruise.planner.rollouts import observe_rollout
+from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.summary import shown
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -34,9 +32,6 @@ STATE_OF: Final = {
     Phase.NOT_FOUND: State.WAITING,
     Phase.UNKNOWN: State.UNKNOWN,
 }
-# Applied and kept, but driven only where OpenKruise is: nobody will ever write their status.
-UNDRIVEN: Final = frozenset({GroupKind("apps.kruise.io", "SidecarSet")})
-OWN: Final = "own"
 READY: Final = frozenset({State.DONE, State.HELD})
 
 
@@ -98,7 +93,7 @@ class Observer:
         """Judge every object.
 
         `versions` names the objects, and the API version git speaks of each ("" where git is
-        silent): a live CloneSet is compared in the version it is written in.
+        silent): a live rollout is compared in the version it is written in.
         """
         live: dict[ObjectKey, Live] = {}
         states: dict[ObjectKey, tuple[State, str]] = {}
@@ -110,7 +105,7 @@ class Observer:
                 continue
             verdict = self._verdict(seen, version)
             live[key], states[key] = verdict.live, (verdict.state, verdict.live.why)
-            if key.group_kind == CLONESET:
+            if key.group_kind in ROLLOUTS:
                 rollout = self._patience.judge(self._rollout(seen, now), now)
                 rollouts.append(rollout)
                 states[key] = (rollout.state, rollout.message)
@@ -133,9 +128,7 @@ class Observer:
         obj = seen.read()
         if version and seen.key.group_kind in CONVERSIONS:
             obj = convert(obj, version)
-        if seen.key.group_kind in UNDRIVEN and self._engine == OWN and not obj.get("status"):
-            state, why = State.DONE, ""
-        elif seen.key.group_kind == CLONESET:
+        if seen.key.group_kind in ROLLOUTS:
             state, why = State.UNKNOWN, ""  # judged by its pods
         else:
             state, why = _judged(health(obj))
@@ -144,15 +137,17 @@ class Observer:
         return verdict
 
     def _rollout(self, seen: Seen, now: datetime) -> Rollout:
-        pods = tuple(self._store.pods_of(seen.uid, seen.key.namespace))
-        revisions = tuple(self._store.owned(seen.uid, REVISION, seen.key.namespace))
+        kind, obj = ROLLOUTS[seen.key.group_kind], self._verdict(seen, "").live.obj
+        pods, revisions = (
+            tuple(kind.pods(self._store, obj)),
+            tuple(kind.revisions(self._store, obj)),
+        )
         evidence = _Evidence(seen, pods, revisions)
         known = self._rollouts.get(seen.key)
-        obj = self._verdict(seen, "").live.obj
         timed = get(obj, "spec", "minReadySeconds", default=0)
         if known is not None and known[0] == evidence and not timed:
             return known[1]
-        rollout = replace(observe_rollout(obj, pods, revisions, now), engine=self._engine)
+        rollout = replace(kind.judge(obj, pods, revisions, now), engine=self._engine)
         self._rollouts[seen.key] = (evidence, rollout)
         return rollout
 

@@ -16,6 +16,7 @@ from gitkruise.model.config import Suspend, Unit, duration
 from gitkruise.model.document import Commit
 from gitkruise.model.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.states import State, worst
+from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.marks import COMMIT, annotation
 from gitkruise.planner.sync.steps import begin_step, observe_step
@@ -152,10 +153,11 @@ class Reporter:
 
         `live` is the object before, `was` what git asked before as far as we know.
         """
-        if desired.key.group_kind != CLONESET:
+        if desired.key.group_kind not in ROLLOUTS:
             return
         if live is None:
-            text = f"created, {desired.obj['spec'].get('replicas', 1)} pods"
+            born = desired.key.group_kind == CLONESET
+            text = f"created, {desired.obj['spec'].get('replicas', 1)} pods" if born else "created"
         elif was is not None:
             text = summarize(all_differences(was, desired.obj, None), desired.obj)
         else:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import NotFound
-from gitkruise.gitops.observe import STATE_OF, UNDRIVEN
+from gitkruise.gitops.observe import STATE_OF
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.informer import Informer
 from gitkruise.kube.store import Change, Store
@@ -23,7 +23,7 @@ from gitkruise.model.revision import REVISION
 from gitkruise.model.settings import Gates
 from gitkruise.model.states import State
 from gitkruise.planner.health import health
-from gitkruise.planner.rollouts import observe_rollout
+from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.marks import COMMIT, PATH, UNIT, UNIT_REF, annotation
 from gitkruise.planner.workloads import WORKLOADS as DRIVEN
 from gitkruise.wire.catalog import Catalog
@@ -43,7 +43,7 @@ WORKLOADS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Managed:
-    """One live object and how it stands. `rollout` and `pods` are set for CloneSets."""
+    """One live object and how it stands. `rollout` and `pods` are set for kinds that roll out."""
 
     key: ObjectKey
     obj: Obj
@@ -59,7 +59,8 @@ class Managed:
 class Survey:
     """What one reader wants to see of a cluster: `look` once, then `follow` if it is to move.
 
-    Pods and revisions come along with CloneSets. Kinds the cluster does not serve are left out.
+    Pods and revisions come along with kinds that roll out, from all namespaces where they need
+    that. Kinds the cluster does not serve are left out.
     """
 
     def __init__(
@@ -77,12 +78,14 @@ class Survey:
         self.changed = asyncio.Event()
         self._transport = transport
         self._store = Store()
-        along = (POD, REVISION) if CLONESET in self.kinds else ()
+        rolling = [ROLLOUTS[gk] for gk in self.kinds if gk in ROLLOUTS]
+        along = (POD, REVISION) if rolling else ()
+        everywhere = along if any(kind.everywhere for kind in rolling) else ()
         self._feeds = [
             Feed(
                 ref=kind.ref,
                 kind=kind.kind,
-                namespace=namespace if kind.namespaced else "",
+                namespace=namespace if kind.namespaced and gk not in everywhere else "",
                 label_selector=UNIT if marked and gk in self.kinds else "",
             )
             for gk in (*self.kinds, *along)
@@ -144,14 +147,13 @@ class Survey:
     def _managed(self, key: ObjectKey, obj: Obj, now: datetime) -> Managed:
         rollout: Rollout | None = None
         pods: Sequence[PodFacts] = ()
-        if key.group_kind == CLONESET:
-            uid = obj["metadata"]["uid"]
-            pods = self._store.pods_of(uid, key.namespace)
-            revisions = self._store.owned(uid, REVISION, key.namespace)
-            rollout = observe_rollout(obj, pods, revisions, now)
+        kind = ROLLOUTS.get(key.group_kind)
+        if kind is not None:
+            pods = kind.pods(self._store, obj)
+            rollout = kind.judge(obj, pods, kind.revisions(self._store, obj), now)
             state, message = rollout.state, rollout.message
         else:
-            state, message = _judged(key, obj)
+            state, message = _judged(obj)
         return Managed(
             key=key,
             obj=obj,
@@ -165,9 +167,7 @@ class Survey:
         )
 
 
-def _judged(key: ObjectKey, obj: Obj) -> tuple[State, str]:
-    if key.group_kind in UNDRIVEN and not obj.get("status"):
-        return State.DONE, ""
+def _judged(obj: Obj) -> tuple[State, str]:
     verdict = health(obj)
     state = STATE_OF[verdict.phase]
     return state, "" if state is State.DONE else verdict.message or verdict.reason

@@ -10,25 +10,12 @@ from gitkruise.model.cloneset import CloneSetFacts, Policy, cloneset_facts
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.record import RevisionCount, Rollout
 from gitkruise.model.states import State
+from gitkruise.planner.broken import broken
 from gitkruise.wire.intstr import partition_count, surge_count, unavailable_count
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 
-# A container waiting for one of these does not get further without a change.
-BROKEN: Final = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "CrashLoopBackOff",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-    }
-)
-_PULLS: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
-SOURCE_COMMIT: Final = "gitkruise.io/commit"  # copied by the engine from CloneSet to revision
+SOURCE_COMMIT: Final = "gitkruise.io/commit"  # copied by the engine from the object to its revision
 
 
 def observe_rollout(
@@ -94,28 +81,11 @@ class _Counts:
         self.now, self.min_ready_s = now, owner.min_ready_s
         self.active, self.new = active, new
         self.new_available = sum(self.available(p) for p in new)
-        self.failing = tuple((p.name, why) for p in new if (why := _broken(p)))
+        self.failing = tuple((p.name, why) for p in new if (why := broken(p)))
         self.seen = int(owner.status.get("observedGeneration") or 0) >= owner.generation
 
     def available(self, pod: PodFacts) -> bool:
         return pod.available(self.now, min_ready_s=self.min_ready_s)
-
-
-def _broken(pod: PodFacts) -> str:
-    """Why a pod cannot start, in a sentence that stays the same while kubelet tries again.
-
-    The image is the one it should run: the status still names the old one after an update in place.
-    """
-    images = {c.name: c.image for c in pod.containers}
-    for status in pod.statuses:
-        waiting = status.waiting
-        if waiting and waiting.reason in _PULLS:
-            return f"image {images.get(status.name, status.image)} cannot be pulled"
-        if waiting and waiting.reason == "CrashLoopBackOff":
-            return f"CrashLoopBackOff: container {status.name} ends again and again"
-        if waiting and waiting.reason in BROKEN:
-            return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
-    return ""
 
 
 def _judge(owner: CloneSetFacts, c: _Counts, kept: int, update: str) -> tuple[State, str]:
