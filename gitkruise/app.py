@@ -46,6 +46,7 @@ from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
 from gitkruise.model.workload import Workload
 from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS
+from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.times import format_micro_time
@@ -285,6 +286,11 @@ def _pollings(
     return {name: made[follower.repository] for name, follower in followers.items()}
 
 
+def driven(catalog: Catalog) -> tuple[Workload[Any], ...]:
+    """The workloads we drive in a cluster: CloneSets, and of the others those it serves."""
+    return tuple(w for w in WORKLOADS if w is CLONESET or catalog.stored(w.kind) is not None)
+
+
 async def _drive(options: RunOptions, live: LiveView, transport: Transport, clock: Clock) -> None:
     """Run our workload controllers while we hold the lease; wait for it otherwise."""
     while True:
@@ -293,7 +299,7 @@ async def _drive(options: RunOptions, live: LiveView, transport: Transport, cloc
         try:
             async with lease.held():
                 workloads = Controllers(
-                    (CLONESET,),
+                    driven(live.catalog),
                     transport,
                     live.catalog,
                     clock,
