@@ -9,8 +9,8 @@ from typing import Final
 from gitkruise.model.trace import IN_PLACE
 from gitkruise.wire.names import ObjectKey
 
-RECREATE, CREATE, DELETE = "recreate", "create", "delete"
-HOW: Final = (IN_PLACE, RECREATE, CREATE, DELETE)
+RECREATE, CREATE, DELETE, HOT = "recreate", "create", "delete", "hot"
+HOW: Final = (IN_PLACE, HOT, RECREATE, CREATE, DELETE)
 STUCK: Final = "Stuck"
 
 
@@ -18,7 +18,8 @@ STUCK: Final = "Stuck"
 class PodMove:
     """One pod that will be restarted in place, replaced, created or removed.
 
-    `how` is in-place | recreate | create | delete; a recreated pod goes by its old name.
+    `how` is in-place | hot | recreate | create | delete; a recreated pod goes by its old name, a
+    pod whose sidecars change as `namespace/name`.
     """
 
     pod: str
@@ -35,11 +36,28 @@ class PredictedStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecars:
+    """What else is foretold of a SidecarSet: pods that cannot follow, and what new ones get.
+
+    `barred` are (pod, why) of running pods that differ in more than images; `left_out` counts
+    those that the update selector does not match. `born` are (container, image) as injected,
+    `born_with` the revision they come from and "" when nothing is injected any more.
+    """
+
+    barred: tuple[tuple[str, str], ...]
+    left_out: int
+    born: tuple[tuple[str, str], ...]
+    born_with: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """One wave of one CloneSet: what its partition lets through, and where it will stand after.
+    """One wave of one CloneSet or SidecarSet: what its partition lets through, and where it will
+    stand after.
 
     `hold` is "" when the rollout ends complete, else why it stops: PartitionReached, Paused,
-    OnDelete, or Stuck when the pods asked for do not become available; `message` says more.
+    OnDelete, CannotUpdateInPlace, NotUpdate, NotSelected, or Stuck when the pods asked for do not
+    become available; `message` says more. `replicas` of a SidecarSet are the pods it matches.
     `partition` is the number of pods kept on the old revision; `previous` is "" at creation.
     """
 
@@ -57,6 +75,7 @@ class Prediction:
     message: str
     held: tuple[tuple[str, str], ...]  # (pod, reason) when all has settled
     lasts: timedelta
+    sidecars: Sidecars | None = None
 
     def count(self, how: str) -> int:
         """Pods that move that way in all steps."""
