@@ -9,7 +9,7 @@ from types import MappingProxyType
 from gitkruise.admission.conversion import convert
 from gitkruise.kube.codec import encode
 from gitkruise.model.change import Change, ChangeKind, Desired, IgnoreRule, Live
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.planner.sync.drift import differences, ignored_paths
 from gitkruise.wire.catalog import Catalog
@@ -91,9 +91,9 @@ def _held_against(
 
 
 def rollouts_started(changes: Sequence[Change]) -> frozenset[ObjectKey]:
-    """The CloneSets that are created or configured: what there is to play ahead."""
+    """CloneSets and SidecarSets that are created or configured: what there is to play ahead."""
     return frozenset(
         c.key
         for c in changes
-        if c.key.group_kind == CLONESET and c.kind in {ChangeKind.CREATE, ChangeKind.CONFIGURE}
+        if c.key.group_kind in ROLLOUTS and c.kind in {ChangeKind.CREATE, ChangeKind.CONFIGURE}
     )

@@ -10,7 +10,7 @@ from gitkruise.model.change import MISSING
 from gitkruise.model.report import Veiled
 
 if TYPE_CHECKING:
-    from gitkruise.model.forecast import Prediction
+    from gitkruise.model.forecast import Prediction, Sidecars
     from gitkruise.model.report import Entry, PlanReport, Row
 
 _POD_NAMES: Final = {"in_place": "inPlace"}
@@ -110,4 +110,16 @@ def _prediction(p: Prediction) -> dict[str, Any]:
             for s in p.steps
         ],
         "held": [{"pod": pod, "why": why} for pod, why in p.held],
+        **({} if p.sidecars is None else {"sidecars": _sidecars(p.sidecars)}),
+    }
+
+
+def _sidecars(told: Sidecars) -> dict[str, Any]:
+    return {
+        "cannotFollow": [{"pod": pod, "why": why} for pod, why in told.barred],
+        "notSelected": told.left_out,
+        "newPods": {
+            "revision": told.born_with,
+            "containers": [{"name": name, "image": image} for name, image in told.born],
+        },
     }

@@ -21,6 +21,8 @@ from gitkruise.model.change import Change, Desired
 from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.revision import REVISION
 from gitkruise.model.settings import Gates
+from gitkruise.model.sidecarset import SIDECARSET
+from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.sync.marks import MANAGER
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -40,8 +42,11 @@ _STAGE: Final = (
     GroupKind("", "ConfigMap"),
     GroupKind("", "PersistentVolumeClaim"),
     REVISION,
+    SIDECARSET,
     CLONESET,
 )
+# Whose pods sidecars are injected into, offline.
+_BEARERS: Final = frozenset({GroupKind("apps", "Deployment"), CLONESET})
 _NODES: Final = 5  # of an offline preview
 
 
@@ -58,15 +63,19 @@ def offline_world(
 ) -> tuple[World, datetime]:
     """A model cluster in which each stage was applied and came to rest, and when the last one did.
 
-    Of CloneSets those that `moved` names are enough: rollouts do not meet each other here.
+    Of CloneSets those that `moved` names are enough, because their rollouts do not meet each
+    other here; a SidecarSet among them may mean the pods of all of them.
 
     Raises the ApiError of a bad stage.
     """
+    bearers = _BEARERS if any(key.group_kind == SIDECARSET for key in moved) else frozenset()
     world = _world(catalog, gates)
     add_nodes(world, _NODES, now)
     for stage in stages:
         for d in sorted(stage, key=lambda d: d.stage):
-            if d.key.group_kind in _STAGE and (d.key.group_kind != CLONESET or d.key in moved):
+            kind = d.key.group_kind
+            needed = kind in _STAGE and (kind != CLONESET or d.key in moved)
+            if needed or kind in bearers:
                 _ensure_namespace(world, d.key.namespace, catalog, now)
                 world.handle(_apply(d, catalog), now)
         now = settle(world, now, gates=gates).end
@@ -76,13 +85,13 @@ def offline_world(
 async def live_world(
     transport: Transport, catalog: Catalog, namespaces: Iterable[str], gates: Gates
 ) -> World:
-    """A model cluster that holds what the real one holds of the rollouts in `namespaces`.
-
-    Raises ApiError.
+    """A model cluster that holds what the real one holds of the rollouts in `namespaces` ("" for
+    all), and of the revisions that SidecarSets inject. Raises ApiError.
     """
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
-    spaces = sorted(set(namespaces))
+    spaces = sorted({*namespaces, REVISION_NAMESPACE})
+    spaces = [""] if "" in spaces else spaces
     async with asyncio.TaskGroup() as tasks:
         lists = [
             tasks.create_task(_read(transport, kind, ns))

@@ -12,6 +12,7 @@ from gitkruise.gitops.changes import changes_between, rollouts_started, with_liv
 from gitkruise.model.change import Change, Desired
 from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.settings import Gates
+from gitkruise.model.sidecarset import SIDECARSET
 from gitkruise.wire.catalog import Catalog
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ async def _live_preview(
             transport=transport, catalog=served, cluster=tried_on, gates=gates, live=seen.objects
         )
         changes, refused = await trial.try_out(changes, target)
+    kinds = {d.key.group_kind for d in target.objects}
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
+    spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
     world = await live_world(transport, catalog, spaces, gates)
     forecast, unplayed = play(world, changes, target.objects, catalog, now, gates)
     told = (*seen.findings, *refused, *unplayed)

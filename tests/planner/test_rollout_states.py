@@ -33,9 +33,12 @@ def owner(replicas: int = 4, *, generation: int = 2, **more: Any) -> dict[str, A
 
 
 def failing(reason: str, message: str = "") -> PodFacts:
+    """A container that never ran is shown with the image before, if there was one."""
     waiting = {"reason": reason, "message": message}
-    status = {"name": "main", "image": "web:bad", "ready": False, "state": {"waiting": waiting}}
-    return pod_facts(raw_pod("web-bad", ready=False, containerStatuses=[status]))
+    status = {"name": "main", "image": "web:v1", "ready": False, "state": {"waiting": waiting}}
+    asked = [{"name": "main", "image": "web:bad"}]
+    raw = raw_pod("web-bad", ready=False, containers=asked, containerStatuses=[status])
+    return pod_facts(raw)
 
 
 OLD_ALIKE = {"currentRevision": "web-new"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -11,6 +11,8 @@ from typing import Any, Final
 from gitkruise.model.plan import Action, Create, Event, Patch
 from gitkruise.model.revision import Revision
 from gitkruise.model.sidecarset import VERSION_LABEL, SidecarSetFacts
+from gitkruise.model.sidecarset_hash import HASH
+from gitkruise.model.sidecarset_marks import Mark
 from gitkruise.model.sidecarset_revision import (
     REVISION_NAMESPACE,
     new_revision,
@@ -77,15 +79,17 @@ def registration(found: Registered, *, homeless: bool) -> list[Action]:
 
 
 def surplus(
-    owner: SidecarSetFacts, found: Registered, carried: Callable[[], Collection[str]]
+    owner: SidecarSetFacts, found: Registered, carried: Callable[[], Iterable[Mark]]
 ) -> tuple[Action, ...]:
-    """Delete the oldest revisions beyond the limit, but for those in use; `carried` names those
-    that pods run. The newest always stays, whatever the limit. Source: behaviour 2.8, 6.
+    """Delete the oldest revisions beyond the limit, but for those in use; `carried` are the marks
+    of pods. The newest always stays, whatever the limit. Source: behaviour 2.8, 6; what pods run
+    is known by its hash too, where the name they recorded is missing or wrong.
     """
     need = len(found.known) - owner.history_limit
     if need <= 0:
         return ()
-    active = {*carried(), found.latest.name, *_pinned(owner, found.known)}
+    run = (carried_by(mark, found.known) for mark in set(carried()))
+    active = {r.name for r in run if r} | {found.latest.name, *_pinned(owner, found.known)}
     idle = [r for r in found.known[:-1] if r.uid and r.name not in active]
     return forget(idle[:need], _shelf(owner))
 
@@ -102,9 +106,20 @@ def _pinned(owner: SidecarSetFacts, known: Sequence[Revision]) -> set[str]:
     return names
 
 
-def why_not(found: Registered, carried: str) -> str:
-    """Why a pod with the revision `carried` cannot take the latest one live."""
-    old = next((r for r in found.known if r.name == carried), None)
+def carried_by(mark: Mark, known: Sequence[Revision]) -> Revision | None:
+    """The revision a pod was born with or upgraded to: by name, else by the hash it recorded.
+
+    The name may be missing or one behind where a pod is made right after a change.
+    """
+    by_hash = [r for r in known if mark.hash and r.annotations.get(HASH) == mark.hash]
+    named = [r for r in known if r.name == mark.revision]
+    best = [*(r for r in named if r in by_hash), *reversed(by_hash), *named]
+    return best[0] if best else None
+
+
+def why_not(found: Registered, mark: Mark) -> str:
+    """Why a pod that carries `mark` cannot take the latest revision live."""
+    old = carried_by(mark, found.known)
     if old is None:
         return "its revision is not in history any more"
     return difference(old.data, found.latest.data)

@@ -43,7 +43,7 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
         out.actions += registration(history, homeless=snapshot.homeless)
         out.add(plan_rolling(this))
         out.actions += surplus(
-            owner, history, lambda: {yardstick.mark(judged.pod).revision for judged in pods}
+            owner, history, lambda: [yardstick.mark(judged.pod) for judged in pods]
         )
     else:
         _hold_all(pods, out)

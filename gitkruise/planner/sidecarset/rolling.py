@@ -185,6 +185,7 @@ def _ordered(this: Round, waiting: Sequence[Judged]) -> list[Judged]:
 def _candidates(this: Round, out: Findings) -> list[Judged]:
     """Pods that can change now; the others are held, and told about when they never can."""
     waiting: list[Judged] = []
+    reasons: dict[tuple[str, str], str] = {}
     barred = news = 0
     for judged in this.pods:
         pod = judged.pod
@@ -193,8 +194,11 @@ def _candidates(this: Round, out: Findings) -> list[Judged]:
         if not this.owner.update.selects(pod.labels):
             out.hold(pod, Hold.NOT_SELECTED)
         elif not judged.fits:
-            carried = this.yardstick.mark(pod).revision
-            out.hold(pod, Hold.CANNOT_UPDATE, why_not(this.history, carried))
+            mark = this.yardstick.mark(pod)
+            born = (mark.hash, mark.revision)
+            if born not in reasons:
+                reasons[born] = why_not(this.history, mark)
+            out.hold(pod, Hold.CANNOT_UPDATE, reasons[born])
             barred += 1
             news += _tell(this, pod, out, can=False)
         elif judged.late:

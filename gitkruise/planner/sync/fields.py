@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from gitkruise.model.change import MISSING, Change, Desired, FieldChange
 from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.rolling import ROLLING_KINDS
 from gitkruise.model.report import Row, Veiled
 from gitkruise.planner.sync.footprint import many
 from gitkruise.planner.sync.lines import lines_changed
@@ -88,12 +89,15 @@ _STRATEGY: Final = {"partition": "canary gate", "paused": "stops or resumes upda
 
 
 def _remark(change: Change, field: FieldChange) -> tuple[str, bool]:
-    """What a change of this field of a CloneSet does to pods, and whether that is recreating."""
+    """What a change of this field does to pods, and whether that is recreating."""
     path = tuple(str(part) for part in field.path)
-    if change.key.group_kind == CLONESET and path[:2] == ("spec", "updateStrategy"):
+    if change.key.group_kind in ROLLING_KINDS and path[:2] == ("spec", "updateStrategy"):
         return _STRATEGY.get(path[-1], ""), False
     if change.key.group_kind == CLONESET and path[:2] == ("spec", "template"):
         return _template_remark(change, path)
+    if change.key.kind == "SidecarSet" and path[1:2] in {("containers",), ("initContainers",)}:
+        live = path[1] == "containers" and path[-1] == "image"
+        return ("can be done live" if live else "running pods cannot follow"), False
     return "", False
 
 

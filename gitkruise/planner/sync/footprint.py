@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gitkruise.model.change import Change, ChangeKind
 from gitkruise.model.cloneset import CLONESET
-from gitkruise.model.forecast import CREATE, DELETE, RECREATE, Prediction
+from gitkruise.model.forecast import CREATE, DELETE, HOT, Prediction, RECREATE
 from gitkruise.model.report import Pods, Sentence, Span, Tone
 from gitkruise.model.trace import IN_PLACE
 from gitkruise.planner.sync.marks import kept
@@ -36,7 +36,7 @@ def moved(p: Prediction, *, created: bool) -> Pods:
     """Pods of one rollout that was played ahead."""
     moves = Counter(move.how for step in p.steps for move in step.moves)
     return Pods(
-        in_place=moves[IN_PLACE],
+        in_place=moves[IN_PLACE] + moves[HOT],
         recreated=moves[RECREATE],
         added=p.replicas if created else moves[CREATE],
         removed=moves[DELETE],

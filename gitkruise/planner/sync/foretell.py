@@ -10,6 +10,7 @@ from gitkruise.model.change import Change, ChangeKind
 from gitkruise.model.forecast import DELETE, PredictedStep, Prediction
 from gitkruise.model.report import RolloutView, Row, Sentence, Span, StepView, Tone
 from gitkruise.planner.sync.footprint import many, moved
+from gitkruise.planner.sync.foretell_sidecars import sidecars_view
 from gitkruise.planner.sync.summary import keeps
 from gitkruise.wire.names import named
 from gitkruise.wire.paths import get
@@ -27,6 +28,8 @@ def rollout_view(
 ) -> RolloutView:
     """`p` in words. `live`: its pods have their real names. `assumed`: the base counts as
     complete, for want of knowing better."""
+    if p.sidecars is not None:
+        return sidecars_view(p, p.sidecars, live=live)
     alone = p.previous == "" and not p.hold
     return RolloutView(
         prediction=p,

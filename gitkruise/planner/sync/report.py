@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding
 from gitkruise.model.change import Change, ChangeKind, Desired
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.rolling import ROLLING_KINDS
 from gitkruise.model.document import Commit
 from gitkruise.model.forecast import STUCK, Prediction
 from gitkruise.model.report import Entry, PlanReport, Pods, Span, Tone, Totals
@@ -94,7 +94,7 @@ def _entry(
         view = rollout_view(change, p, rows, live=heading.live, assumed=assumed)
         pods = moved(p, created=change.kind is ChangeKind.CREATE)
         return replace(made, rollouts=(view,), pods=pods)
-    if heading.live and d is not None and change.key.group_kind == CLONESET:
+    if heading.live and d is not None and change.key.group_kind in ROLLING_KINDS:
         return replace(made, effect=(Span("none: the cluster has this already"),))
     pods = footprint(change)
     return replace(made, effect=footprint_words(pods, change), pods=pods)

@@ -1,0 +1,12 @@
+"""The kinds whose changes roll out over pods, known without loading anything about them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gitkruise.model.labels import KRUISE_GROUP
+from gitkruise.wire.names import GroupKind
+
+ROLLING_KINDS: Final = frozenset({
+    GroupKind(KRUISE_GROUP, "CloneSet"), GroupKind(KRUISE_GROUP, "SidecarSet")
+})  # fmt: skip
