@@ -16,7 +16,7 @@ from gitkruise.world.cluster import World
 from tests.worlds import SPACE
 
 WEB: Final = ObjectKey("apps.kruise.io", "CloneSet", SPACE, "web")
-_GUARDS: Final = {"uid", "resourceVersion"}
+_GUARDS: Final = ("uid", "resourceVersion")
 
 
 class Judge:
@@ -45,8 +45,8 @@ class Judge:
             return
         name = request.name or get(request.body, "metadata", "name", default="")
         self.writes.append(f"{request.verb} {request.resource.plural} {name}")
-        if request.verb != "create":
-            self._guarded(request)
+        if request.verb != "create" and not guarded(request):
+            self.say("a write that holds for any version")
         if request.resource.plural != "pods":
             return
         if request.verb == "create":
@@ -56,12 +56,6 @@ class Judge:
 
     def say(self, sentence: str) -> None:
         self.broken.append(f"{sentence} (write {len(self.writes)}: {self.writes[-1]})")
-
-    def _guarded(self, request: ApiRequest) -> None:
-        body = request.body or {}
-        guards = body.get("preconditions") if request.verb == "delete" else body.get("metadata")
-        if not set(guards or {}) >= _GUARDS or not all((guards or {})[g] for g in _GUARDS):
-            self.say("a write that holds for any version")
 
     def _no_surplus(self) -> None:
         amounts = resolve_amounts(self.owner)
@@ -113,6 +107,13 @@ class Judge:
         old = sum(not p.on_revision(update) for p in pods)
         if old - 1 < resolve_amounts(self.owner).partition:
             self.say(f"{old - 1} pods left on the old revision")
+
+
+def guarded(request: ApiRequest) -> bool:
+    """The write holds for one object in one version only."""
+    body = request.body or {}
+    guards = body.get("preconditions") if request.verb == "delete" else body.get("metadata")
+    return all((guards or {}).get(name) for name in _GUARDS)
 
 
 def disturbs(request: ApiRequest) -> bool:

@@ -1,18 +1,19 @@
-"""The live CloneSet controller over the embedded cluster, on a wire that fails as it is told to."""
+"""Live controllers over the embedded cluster, on a wire that fails as it is told to."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from random import Random  # noqa: TID251  faults are drawn from the seed of a test
-from typing import Final
+from typing import Any, Final, Protocol
 
 from gitkruise.controller.controllers import Controllers, Options
 from gitkruise.errors import Conflict, GatewayTimeout, Unavailable, WatchExpired
 from gitkruise.kube.clock import ManualClock
 from gitkruise.kube.data import load_catalog
+from gitkruise.model.workload import Workload
 from gitkruise.planner.workloads import CLONESET
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.inprocess import WorldTransport
@@ -24,7 +25,6 @@ from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.profiles import FAST
 from gitkruise.world.scheduler import Scheduler
-from tests.laws.judge import Judge
 
 SEND_FAULTS: Final = ("", "", "", "conflict", "lost", "down")
 WATCH_FAULTS: Final = ("", "", "", "late", "twice", "ends", "expired")
@@ -34,6 +34,14 @@ LATE_S: Final = 15.0
 def parts() -> list[Part]:
     first: list[Part] = [GarbageCollector(), ClaimBinder()]
     return [*first, Scheduler(events=False), Kubelet(FAST, events=False)]
+
+
+class Judge(Protocol):
+    """Looks at every write just before it takes effect, and counts them."""
+
+    writes: list[str]
+
+    def look(self, request: ApiRequest, now: datetime) -> None: ...
 
 
 class Wire:
@@ -100,6 +108,7 @@ def play(
     stop_at: int = 0,
     lasts: timedelta = timedelta(minutes=20),
     after: Callable[[Controllers], None] = lambda _: None,
+    workloads: Sequence[Workload[Any]] = (CLONESET,),
 ) -> None:
     """Live through `write` for `lasts`; `after` looks at the controllers at the end.
 
@@ -118,13 +127,12 @@ def play(
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
             running = group.create_task(run_parts(cluster, parts(), clock))
+            await WorldTransport(cluster).send(write)
             if stop_at:
                 first = wire()
                 first.stop_at = stop_at
-                await _killed(group, first, clock, write, cluster)
-            else:
-                await WorldTransport(cluster).send(write)
-            controllers = Controllers([CLONESET], wire(), load_catalog(), clock, Options())
+                await _killed(group, first, clock, workloads)
+            controllers = Controllers(workloads, wire(), load_catalog(), clock, Options())
             task = group.create_task(controllers.run())
             await clock.sleep(lasts.total_seconds())
             after(controllers)
@@ -135,11 +143,10 @@ def play(
 
 
 async def _killed(
-    group: asyncio.TaskGroup, wire: Wire, clock: ManualClock, write: ApiRequest, cluster: Cluster
+    group: asyncio.TaskGroup, wire: Wire, clock: ManualClock, workloads: Sequence[Workload[Any]]
 ) -> None:
-    """Run a controller until its wire stops (or its work is done)."""
-    await WorldTransport(cluster).send(write)
-    controllers = Controllers([CLONESET], wire, load_catalog(), clock, Options())
+    """Run controllers until their wire stops (or their work is done)."""
+    controllers = Controllers(workloads, wire, load_catalog(), clock, Options())
     task = group.create_task(controllers.run())
     try:
         async with clock.timeout(300):

@@ -1,0 +1,256 @@
+"""A SidecarSet that changes over the pods of a CloneSet: the case, the judge, the prophecy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.controller.controllers import Controllers, Options
+from gitkruise.kube.clock import ManualClock
+from gitkruise.kube.data import load_catalog
+from gitkruise.model.forecast import HOT
+from gitkruise.model.sidecarset import SidecarSetFacts, sidecarset_facts
+from gitkruise.model.trace import IN_PLACE
+from gitkruise.model.workload import Workload
+from gitkruise.planner.sidecarset.fleet import Judged, judge
+from gitkruise.planner.sidecarset.match import matched
+from gitkruise.planner.workloads import CLONESET, SIDECARSET
+from gitkruise.sandbox.cluster import Cluster
+from gitkruise.sandbox.inprocess import WorldTransport
+from gitkruise.sandbox.live import run_parts
+from gitkruise.wire.intstr import partition_count, resolve
+from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.cluster import World
+from gitkruise.world.preview import predict
+from gitkruise.world.profiles import FAST
+from tests.laws.foretell import Move, waves
+from tests.laws.judge import guarded
+from tests.laws.live import parts
+from tests.worlds import PODS, Lab, cloneset, container, sidecarset
+
+MESH: Final = ObjectKey("apps.kruise.io", "SidecarSet", "", "mesh")
+SETS: Final = ResourceRef("apps.kruise.io", "v1beta1", "sidecarsets")
+EMPTY: Final = "mesh-empty:v1"
+HORIZON: Final = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Pods at rest under a SidecarSet, and the change of it that comes.
+
+    `older` pods were born when the sidecar had another argument, so they cannot follow; `sick`
+    pods never become ready again; every pod has a label `tier` out of `tiers`.
+    """
+
+    replicas: int = 3
+    older: int = 0
+    hot: bool = False
+    image: str = "mesh:v2"
+    args: bool = False  # the change touches more than images
+    update: dict[str, Any] = field(default_factory=dict)
+    sick: tuple[int, ...] = ()
+    tiers: str = "a"
+
+    @property
+    def text(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+def read(text: str) -> Case:
+    raw = json.loads(text)
+    return Case(**{**raw, "sick": tuple(raw.get("sick", ()))})
+
+
+def mesh(case: Case, image: str, *, args: str = "") -> dict[str, Any]:
+    made = container("mesh", image)
+    if case.hot:
+        made["upgradeStrategy"] = {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY}
+    return {**made, "args": [args]} if args else made
+
+
+def prepared(case: Case) -> Lab:
+    """The cluster just before the change, at rest."""
+    lab, web = Lab(nodes=5), cloneset(replicas=case.older)
+    lab.apply(sidecarset("mesh", mesh(case, "mesh:v1", args="old")))
+    assert lab.run().quiet
+    lab.apply(web)
+    assert lab.run().quiet
+    lab.patch(sidecarset(), {"spec": {"containers": [mesh(case, "mesh:v1")]}})
+    assert lab.run().quiet
+    lab.patch(web, {"spec": {"replicas": case.replicas}})
+    assert lab.run().quiet
+    for at, pod in enumerate(lab.pods()):
+        tier = case.tiers[at % len(case.tiers)]
+        lab.patch(pod, {"metadata": {"labels": {"tier": f"tier-{tier}"}}})
+        if at in case.sick:
+            body = [
+                {**c, "image": "app:unready"} if c["name"] == "app" else c
+                for c in pod["spec"]["containers"]
+            ]
+            lab.patch(pod, {"spec": {"containers": body}})
+    assert lab.run().quiet
+    return lab
+
+
+def change(case: Case) -> ApiRequest:
+    made = mesh(case, case.image, args="new" if case.args else "")
+    spec = {"containers": [made], "updateStrategy": {"type": "RollingUpdate", **case.update}}
+    return ApiRequest(
+        verb="patch", resource=SETS, name="mesh", body={"spec": spec}, content_type=MERGE_PATCH
+    )
+
+
+class Judge:
+    """Laws of a SidecarSet's rollout by what a request would do; `broken` are sentences.
+
+    `still` says that no container may be changed at all.
+    """
+
+    def __init__(self, world: World, *, still: bool = False) -> None:
+        self.world, self.still = world, still
+        self.broken: list[str] = []
+        self.writes: list[str] = []
+        self._free: set[str] = set()  # pods that were down already when they were told to change
+
+    @property
+    def owner(self) -> SidecarSetFacts:
+        raw = self.world.get(MESH)
+        assert raw is not None
+        return sidecarset_facts(raw)
+
+    def pods(self) -> tuple[Judged, ...]:
+        return judge(self.owner, matched(self.owner, self.world.pods("")))
+
+    def look(self, request: ApiRequest, now: datetime) -> None:
+        """Judge one request that is about to be carried out."""
+        del now
+        if request.verb in {"get", "list"} or request.resource.plural == "events":
+            return
+        name = request.name or get(request.body, "metadata", "name", default="")
+        self.writes.append(f"{request.verb} {request.resource.plural} {name}")
+        if request.verb != "create" and not guarded(request):
+            self.say("a write that holds for any version")
+        if request.resource.plural == "pods":
+            self._pod(request)
+
+    def say(self, sentence: str) -> None:
+        self.broken.append(f"{sentence} (write {len(self.writes)}: {self.writes[-1]})")
+
+    def _pod(self, request: ApiRequest) -> None:
+        named = {c["name"]: c["image"] for c in get(request.body, "spec", "containers", default=())}
+        pods = {j.pod.name: j for j in self.pods()}
+        found = pods.get(request.name)
+        if request.verb != "patch":
+            self.say("a pod is not patched")
+        elif found is None:
+            self.say("a pod that is not matched is touched")
+        elif named and _seen(request) == found.pod.resource_version:
+            self._limits(found, tuple(pods.values()), named)
+
+    def _limits(self, found: Judged, pods: tuple[Judged, ...], named: dict[str, str]) -> None:
+        if self.still:
+            self.say("a container changes although the sidecars are what they were")
+        if set(named) - {name for s in self.owner.containers for name in s.names}:
+            self.say("a container that is not ours changes")
+        if found.updated:  # the second half of a hot upgrade: the pod counts as down already
+            return
+        if not found.fits:
+            self.say("a pod changes that differs in more than images")
+        update = self.owner.update
+        waiting = sum(not j.updated and j.fits for j in pods)
+        if waiting <= partition_count(update.partition, len(pods)):
+            self.say(f"{waiting - 1} pods left on the old revision")
+        value = 1 if update.max_unavailable is None else update.max_unavailable
+        allowed = resolve(value, len(pods), round_up=True)
+        down = [j for j in pods if j.updated and not j.up and j.pod.name not in self._free]
+        if found.ready and len(down) >= allowed:
+            self.say(f"{len(down) + 1} pods down, {allowed} allowed")
+        (self._free.discard if found.ready else self._free.add)(found.pod.name)
+
+
+def _seen(request: ApiRequest) -> str:
+    """The version of the pod that the sender knew."""
+    return str(get(request.body, "metadata", "resourceVersion", default=""))
+
+
+def foretold(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
+    """(steps as a plan prints them, the status they end in)."""
+    forecast = predict(lab.world, [write], lab.now, profile=FAST, horizon=HORIZON)
+    (prediction,) = forecast.predictions
+    steps = [[(move.pod, move.how) for move in step.moves] for step in prediction.steps]
+    return steps, numbers(forecast.world)
+
+
+def lived(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
+    """The same of the live controllers: informers, store, executor, over the embedded cluster."""
+    world, clock = lab.world.fork(), ManualClock(lab.now)
+    cluster = Cluster(world, clock.now)
+    transport = WorldTransport(cluster)
+    seen: list[tuple[datetime, Move]] = []
+
+    async def main() -> None:
+        both: list[Workload[Any]] = [CLONESET, SIDECARSET]
+        controllers = Controllers(both, transport, load_catalog(), clock, Options())
+        async with asyncio.TaskGroup() as group:
+            running = [
+                group.create_task(run_parts(cluster, parts(), clock)),
+                group.create_task(note(cluster, clock, seen)),
+            ]
+            await transport.send(write)
+            group.create_task(controllers.run())
+            await clock.sleep(HORIZON.total_seconds())
+            controllers.stop()
+            for task in running:
+                task.cancel()
+
+    clock.run(main())
+    return waves(seen), numbers(world)
+
+
+async def note(cluster: Cluster, clock: ManualClock, seen: list[tuple[datetime, Move]]) -> None:
+    """Write down the first change of each pod's sidecars."""
+    version, known = cluster.world.version, set()
+    while True:
+        now = await cluster.changed(version)
+        for record in cluster.world.records_since(version):
+            how = what_happened(record.before, record.after)
+            pod = f"{record.key.namespace}/{record.key.name}"
+            if record.key.group_kind == PODS and how and pod not in known:
+                known.add(pod)
+                seen.append((clock.now(), (pod, how)))
+        version = now
+
+
+def what_happened(before: Obj | None, after: Obj | None) -> str:
+    sides = [
+        {c["name"]: c["image"] for c in get(obj, "spec", "containers", default=())}
+        for obj in (before, after)
+    ]
+    moved = [name for name, image in sides[0].items() if sides[1].get(name, image) != image]
+    if not moved:
+        return ""
+    return HOT if any(name.startswith("mesh-") for name in moved) else IN_PLACE
+
+
+def numbers(world: World) -> Obj:
+    """The status without zeros."""
+    obj = world.get(MESH)
+    assert obj is not None
+    return {name: value for name, value in obj["status"].items() if value}
+
+
+def check(case: Case) -> None:
+    lab, write = prepared(case), change(case)
+    promised, kept = foretold(lab, write), lived(lab, write)
+    assert promised[0] == kept[0], f"replay: python -m tests.laws.sidecars '{case.text}'"
+    assert promised[1] == kept[1], f"replay: python -m tests.laws.sidecars '{case.text}'"
+
+
+if __name__ == "__main__":
+    check(read(sys.argv[1]))
