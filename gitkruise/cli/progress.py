@@ -45,9 +45,9 @@ def rollout_bar(rollout: Rollout, style: Style) -> str:
 
 def explanation(rollout: Rollout) -> str:
     """What holds a rollout, without the counts that stand beside it."""
-    if rollout.state is State.HELD:
+    if rollout.state is State.HELD and rollout.kept:
         return f"partition {rollout.partition} keeps {rollout.kept} old"
-    if rollout.state in {State.STUCK, State.PAUSED}:
+    if rollout.state in {State.HELD, State.STUCK, State.PAUSED}:
         return rollout.message
     return ""
 

@@ -20,6 +20,7 @@ from tests.bench import (
     preview,
     pushes,
     reading,
+    sidecars,
     startup,
     templates,
     writes,
@@ -29,6 +30,7 @@ from tests.bench.timing import Row, yard
 BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "templates": templates.rows,
     "planning": planning.rows,
+    "sidecars": sidecars.rows,
     "preview": preview.rows,
     "writes": writes.rows,
     "memory": memory.rows,

@@ -62,13 +62,13 @@ def fleet(count: int, *, rolling: int = 0) -> Fleet:
 
 def store_of(made: Fleet, count: int) -> Store:
     """The store of an informer that listed the fleet."""
-    store, catalog = Store(), load_catalog()
     pods = (RawObject(raw, api_version="v1", kind="Pod") for raw in made.pods(count))
-    parts: list[tuple[GroupKind, Iterable[Obj]]] = [
-        (CLONESET, [made.owner]),
-        (REVISION, made.revisions),
-        (POD, pods),
-    ]
+    return listed([(CLONESET, [made.owner]), (REVISION, made.revisions), (POD, pods)])
+
+
+def listed(parts: Iterable[tuple[GroupKind, Iterable[Obj]]]) -> Store:
+    """The store of an informer that listed these objects by kind."""
+    store, catalog = Store(), load_catalog()
     for group_kind, objects in parts:
         kind = catalog.stored(group_kind)
         assert kind is not None
