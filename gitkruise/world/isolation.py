@@ -28,16 +28,21 @@ def on_create(kind: Kind, obj: Obj) -> Obj:
 def _namespace(obj: Obj) -> Obj:
     """Namespaces are held by their content and labelled with their name."""
     finalizers = list(get(obj, "spec", "finalizers", default=[]))
-    labels = {**get(obj, "metadata", "labels", default={})}
-    labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
     return {
-        **obj,
-        "metadata": {**obj["metadata"], "labels": labels},
+        **_named(obj),
         "spec": {
             "finalizers": finalizers if "kubernetes" in finalizers else ["kubernetes", *finalizers]
         },
         "status": {"phase": "Active"},
     }
+
+
+def _named(obj: Obj) -> Obj:
+    """The label is a default: whoever takes it away gets it back. Source: SetDefaults_Namespace."""
+    named: Obj = put(
+        obj, ("metadata", "labels", "kubernetes.io/metadata.name"), obj["metadata"]["name"]
+    )
+    return named
 
 
 def _pod(obj: Obj) -> Obj:
@@ -88,7 +93,7 @@ def on_update(kind: Kind, subresource: str, old: Obj, new: Obj) -> Obj:
     if subresource:
         return _SUBRESOURCES[subresource](kind, old, new)
     if kind.group_kind == NAMESPACE:
-        return _taking(new, old, "status", "spec")
+        return _named(_taking(new, old, "status", "spec"))
     return _taking(new, old, "status") if "status" in kind.subresources else new
 
 

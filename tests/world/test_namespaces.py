@@ -38,6 +38,17 @@ def test_a_new_namespace_is_labelled_held_and_active() -> None:
     assert namespace["status"] == {"phase": "Active"}
 
 
+def test_the_label_with_its_name_comes_back() -> None:
+    """It is a default: an applier that named it once and does so no more does not lose it."""
+    api = shop()
+    for labels in ({"kubernetes.io/metadata.name": "shop", "a": "1"}, {"a": "2"}):
+        meta = {"name": "shop", "labels": labels}
+        api.apply(SHOP, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    api.merge(SHOP, {"metadata": {"labels": {"kubernetes.io/metadata.name": None}}})
+    labels = api.get(SHOP)["metadata"]["labels"]
+    assert labels == {"a": "2", "kubernetes.io/metadata.name": "shop"}
+
+
 def test_an_empty_namespace_goes_at_once() -> None:
     api = shop()
     assert api.delete(SHOP)["status"]["phase"] == "Terminating"
