@@ -6,7 +6,8 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gitkruise.cli.demo_screen import Screen
     from gitkruise.cli.demo_story import Chapter, Workbench
     from gitkruise.kube.clock import Clock
+    from gitkruise.kube.transport import Transport
     from gitkruise.model.config import Config
     from gitkruise.model.record import Rollout, UnitRecord
     from gitkruise.sandbox.server import Sandbox
@@ -43,7 +45,7 @@ CLUSTER: Final = "sandbox"
 @click.option("--speed", default=1.0, show_default=True, help="Tell the story faster.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the simulated cluster.")
 def demo(keep: Path | None, leave: bool, speed: float, seed: int) -> None:
-    """Play a whole GitOps canary: release, canary, roll-out, bad image, rollback.
+    """Play a whole GitOps canary: release, canary, roll-out, bad image, rollback, sidecars.
 
     \b
     Examples:
@@ -153,7 +155,8 @@ class _Telling:
                     if number > 1:
                         await clock.sleep(PAUSE_S / wishes.speed)
                         commit = await self._push(bench, chapter)
-                    await self._chapter(bench, number, commit, (clock, began))
+                    async with self._beside(STORY[number - 1], transport, clock):
+                        await self._chapter(bench, number, commit, (clock, began))
                 for outbox in running.outboxes.values():
                     await outbox.flush()
                 self._conclude(bench, kubeconfig)
@@ -181,6 +184,22 @@ class _Telling:
         say(f"  cluster     {sandbox.url}   (simulated: 6 nodes, Kubernetes API)")
         say(f"  kubectl     export KUBECONFIG={kubeconfig}")
         say()
+
+    @asynccontextmanager
+    async def _beside(
+        self, chapter: Chapter, transport: Transport, clock: Clock
+    ) -> AsyncIterator[None]:
+        """Where a chapter shows a hot sidecar: its two containers, while it runs."""
+        if not chapter.pair:
+            yield
+            return
+        from gitkruise.cli.demo_pairs import Pair  # noqa: PLC0415  imports msgspec
+
+        pair = Pair(transport, clock, self._screen.say)
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(pair.follow(self._wishes.speed))
+            yield
+            following.cancel()
 
     async def _push(self, bench: Workbench, chapter: Chapter) -> str:
         await asyncio.to_thread(chapter.change, bench)
@@ -216,25 +235,27 @@ class _Telling:
         self._screen.say()
 
     def _shown(self, chapter: Chapter) -> list[Rollout]:
-        record = self._news.records.get("shop/shop")
+        record = self._news.records.get(chapter.unit)
         rollouts = record.rollouts if record else ()
         return [r for r in rollouts if chapter.watch in {None, r.key}]
 
     def _moving(self, chapter: Chapter, commit: str) -> bool:
         """Whether what is shown is this commit's doing, and not how the last one ended."""
-        record = self._news.records.get("shop/shop")
+        record = self._news.records.get(chapter.unit)
         if record is None or record.causal is None or record.causal.id != commit:
             return False
         return any(r.state is State.ROLLING for r in self._shown(chapter))
 
     def _ended(self, chapter: Chapter, commit: str) -> bool:
-        record = self._news.records.get("shop/shop")
+        record = self._news.records.get(chapter.unit)
         if record is None or record.causal is None or record.causal.id != commit:
             return False
         if chapter.watch is None:
             return record.state is chapter.ends and record.applied is not None
+        steps = dict(record.steps).get(chapter.watch, ())
+        begun = bool(steps) and steps[-1].commit.id == commit  # else it speaks of an earlier one
         rollout = next((r for r in record.rollouts if r.key == chapter.watch), None)
-        return rollout is not None and rollout.state is chapter.ends
+        return begun and rollout is not None and rollout.state is chapter.ends
 
     def _late(self, chapter: Chapter) -> Finding:
         seen = "; ".join(f"{r.unit}: {r.state} {r.message}" for r in self._news.records.values())
@@ -264,7 +285,7 @@ class _Telling:
 
     def _conclude(self, bench: Workbench, kubeconfig: Path) -> None:
         say, branch = self._screen.say, f"gitkruise/status/{CLUSTER}"
-        say(f"What you saw: five commits, no kubectl. What git remembers of it ({branch}):")
+        say(f"What you saw: eight commits, no kubectl. What git remembers of it ({branch}):")
         for line in bench.diary(branch):
             say(f"  {line}")
         if self._wishes.leave:

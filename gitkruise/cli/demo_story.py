@@ -21,18 +21,34 @@ BRANCH: Final = "main"
 WHO: Final = ("gitkruise demo", "demo@localhost")
 CHECKOUT: Final = ObjectKey("apps.kruise.io", "CloneSet", "shop", "checkout")
 CART: Final = ObjectKey("apps.kruise.io", "CloneSet", "shop", "cart")
-FILES: Final = {CHECKOUT: "apps/checkout/cloneset.yaml", CART: "apps/cart/cloneset.yaml"}
+SEARCH: Final = ObjectKey("apps.kruise.io", "CloneSet", "shop", "search")
+PROXY: Final = ObjectKey("apps.kruise.io", "SidecarSet", "", "mesh-proxy")
+FILES: Final = {
+    CHECKOUT: "apps/checkout/cloneset.yaml",
+    CART: "apps/cart/cloneset.yaml",
+    SEARCH: "apps/search/cloneset.yaml",
+    PROXY: "mesh/proxy.yaml",
+}
 _IMAGE: Final = ("spec", "template", "spec", "containers", 0, "image")
 _PARTITION: Final = ("spec", "updateStrategy", "partition")
+_LABEL: Final = ("spec", "template", "metadata", "labels", "mesh")
+_POLICY: Final = ("spec", "updateStrategy", "rollingUpdate", "podUpdatePolicy")
+_METRICS: Final = ("spec", "containers", 0, "image")
+_PROXY: Final = ("spec", "containers", 1, "image")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """One commit: how the working tree changes, and the state its rollout ends in."""
+    """One commit: how the working tree changes, and the state its rollout ends in.
+
+    `unit` is the one that it concerns; `pair` shows the two containers of a hot sidecar.
+    """
 
     subject: str
     ends: State
     watch: ObjectKey | None = None  # the rollout it is about; None: everything
+    unit: str = "shop/shop"
+    pair: bool = False
     lesson: str = ""
     change: Callable[[Workbench], None] = field(default=lambda _: None)
 
@@ -125,6 +141,21 @@ def _rollback(bench: Workbench) -> None:
     bench.roll_back(CART)
 
 
+def _join_mesh(bench: Workbench) -> None:
+    bench.set(SEARCH, _LABEL, "enabled")
+    bench.set(SEARCH, _POLICY, "ReCreate")
+
+
+def _metrics(bench: Workbench) -> None:
+    bench.set(PROXY, _METRICS, "registry.example.com/metrics:v4")
+    bench.set(PROXY, _PARTITION, "50%")
+
+
+def _proxy(bench: Workbench) -> None:
+    bench.set(PROXY, _PROXY, "registry.example.com/proxy:v1.32")
+    bench.set(PROXY, _PARTITION, 0)
+
+
 STORY: Final = (
     Chapter(subject="shop: first release", ends=State.DONE),
     Chapter(
@@ -154,5 +185,29 @@ STORY: Final = (
         watch=CART,
         lesson="computed by gitkruise: template and partition together",
         change=_rollback,
+    ),
+    Chapter(
+        subject="search: join the mesh",
+        ends=State.DONE,
+        watch=SEARCH,
+        lesson="sidecars are put into pods when these are made, so the pods are made anew",
+        change=_join_mesh,
+    ),
+    Chapter(
+        subject="mesh metrics v4, partition 50%",
+        ends=State.HELD,
+        watch=PROXY,
+        unit="shop/mesh",
+        lesson="a sidecar is updated in the pods that run, as far as its partition lets it",
+        change=_metrics,
+    ),
+    Chapter(
+        subject="mesh proxy v1.32 for all",
+        ends=State.DONE,
+        watch=PROXY,
+        unit="shop/mesh",
+        pair=True,
+        lesson="hot: the old proxy serves until the new one is up, then they change places",
+        change=_proxy,
     ),
 )

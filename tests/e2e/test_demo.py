@@ -1,4 +1,4 @@
-"""The demo tells its five chapters to the end and leaves nothing behind, also when interrupted."""
+"""The demo tells its eight chapters to the end and leaves nothing behind, also when interrupted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ CHAPTERS = (
     (r"commit 3 .*partition 0", "Done"),
     (r"commit 4 .*cart v9", "Stuck"),
     (r"commit 5 .*roll back", "Done"),
+    (r"commit 6 .*join the mesh", "Done"),
+    (r"commit 7 .*metrics v4", "Held"),
+    (r"commit 8 .*proxy v1.32", "Done"),
 )
 
 
@@ -39,6 +42,11 @@ def test_the_whole_story(tmp_path: Path) -> None:
         assert demo.ends() == 0
         assert demo.group_is_gone()
     assert not any("\x1b" in line for line in demo.lines)
+    pair = [
+        line.split("  ")[-1] for line in demo.lines if re.search(r"^ {9}search-\w+  proxy-1", line)
+    ]
+    assert pair[0] == "proxy-1 v1.31 serves · proxy-2 waits"
+    assert pair[-1] == "proxy-1 waits · proxy-2 v1.32 serves", "they have changed places"
     assert port_is_free(port)
     assert list(scratch.iterdir()) == []
     assert not state.exists()
