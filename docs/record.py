@@ -42,7 +42,7 @@ def told(text: str) -> Iterator[str]:
 
 
 def _moving(line: str) -> bool:
-    return "◐ Rolling" in line or bool(re.search(r": rolling\b", line))
+    return "◐ Rolling" in line or bool(re.search(r": (rolling|waiting)\b", line))
 
 
 def shape(text: str) -> list[str]:

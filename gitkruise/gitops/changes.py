@@ -9,7 +9,7 @@ from types import MappingProxyType
 from gitkruise.admission.conversion import convert
 from gitkruise.kube.codec import encode
 from gitkruise.model.change import Change, ChangeKind, Desired, IgnoreRule, Live
-from gitkruise.planner.rollout_kinds import ROLLOUTS
+from gitkruise.model.rolling import ROLLING_KINDS
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.planner.sync.drift import differences, ignored_paths
 from gitkruise.wire.catalog import Catalog
@@ -95,5 +95,5 @@ def rollouts_started(changes: Sequence[Change]) -> frozenset[ObjectKey]:
     return frozenset(
         c.key
         for c in changes
-        if c.key.group_kind in ROLLOUTS and c.kind in {ChangeKind.CREATE, ChangeKind.CONFIGURE}
+        if c.key.group_kind in ROLLING_KINDS and c.kind in {ChangeKind.CREATE, ChangeKind.CONFIGURE}
     )

@@ -8,7 +8,9 @@ import pytest
 
 from gitkruise.model.pod import PodFacts, pod_facts
 from gitkruise.model.record import Rollout
+from gitkruise.model.rolling import ROLLING_KINDS
 from gitkruise.model.states import State
+from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sidecarset.rollout import observe_sidecars
 from gitkruise.wire.names import Obj
 from tests.planner.sidecarset.build import COLD, injected, revision, sidecarset
@@ -98,6 +100,10 @@ def test_numbers() -> None:
         ("current", 1, 1),
     ]
     assert found.revisions[0].images == (("side", "side:2"),)
+
+
+def test_every_kind_that_rolls_is_judged() -> None:
+    assert set(ROLLOUTS) == ROLLING_KINDS
 
 
 def test_strangers_do_not_count() -> None:
