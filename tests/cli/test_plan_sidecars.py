@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from textwrap import dedent
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -41,7 +41,7 @@ def mesh(
 
 
 # before → after, by what the change teaches
-CHANGES = {
+CHANGES: Final[dict[str, tuple[str | None, str]]] = {
     "in-place": (mesh("v1"), mesh("v2", maxUnavailable=5)),
     "canary": (mesh("v1"), mesh("v2", maxUnavailable=2, partition="60%")),
     "hot": (mesh("v1", hot=True), mesh("v2", hot=True, maxUnavailable=5)),
@@ -55,10 +55,16 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+QUICK: Final = ("canary", "hot", "more-than-images")
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CHANGES]
+)
 def test_text(gk: Caller, checkout: Checkout, golden: Golden, name: str) -> None:
     before, after = CHANGES[name]
-    given = {"c.yaml": cloneset(), **({"mesh.yaml": before} if before else {})}
+    given: dict[str, str | None] = {"c.yaml": cloneset()}
+    given |= {"mesh.yaml": before} if before else {}
     checkout.commit("before", given)
     checkout.commit(name, {"mesh.yaml": after})
     ended = gk("plan", cwd=checkout.folder, COLUMNS="100")

@@ -107,6 +107,7 @@ def test_a_rollback_in_the_middle_ends_where_it_began() -> None:
     assert (status["updatedPods"], status["readyPods"]) == (3, 3)
 
 
+@pytest.mark.slow
 def test_together_with_a_cloneset_nobody_undoes_the_other() -> None:
     """Both change the same pods in place at once; each keeps its own state on the pod."""
     lab, raw, web = Lab(), sidecarset(**strategy(maxUnavailable=2)), cloneset(replicas=5)

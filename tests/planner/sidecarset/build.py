@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from gitkruise.model.plan import Patch, Plan
@@ -79,6 +81,38 @@ def injected(
 
     `changes` replace metadata, spec or status entries by name.
     """
+    containers, notes = _born(json.dumps(raw))
+    meta: dict[str, Any] = {
+        "name": name,
+        "namespace": "shop",
+        "uid": f"uid-{name}",
+        "resourceVersion": "7",
+        "labels": {"app": "web", **(labels or {})},
+        "annotations": {**notes, **changes.pop("annotations", {})},
+        "creationTimestamp": stamp(-age_s),
+    }
+    spec = {
+        "nodeName": "node-a",
+        "containers": changes.pop("containers", [dict(c) for c in containers]),
+    }
+    status = {
+        "phase": "Running",
+        "conditions": [
+            {"type": "Ready", "status": str(ready), "lastTransitionTime": stamp(-3600)},
+        ],
+        "containerStatuses": [running(c, ready=ready) for c in spec["containers"]],
+    }
+    for key, value in changes.items():
+        home = next(part for part in (meta, spec, status) if key in part or part is meta)
+        home = status if key in {"phase", "conditions", "containerStatuses"} else home
+        home[key] = value
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
+
+
+@lru_cache(maxsize=64)
+def _born(text: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """(containers, annotations) of a pod that is made under the SidecarSet `text`."""
+    raw = json.loads(text)
     facts = sidecarset_facts({**raw, "status": {"latestRevision": revision(raw).name}})
     containers = [{"name": "main", "image": "nginx:1.25"}]
     notes: dict[str, str] = {}
@@ -96,28 +130,7 @@ def injected(
     if working:
         notes[WORKING] = working_text(working)
     notes |= injected_notes({}, [(facts, True)], NOW)
-    meta: dict[str, Any] = {
-        "name": name,
-        "namespace": "shop",
-        "uid": f"uid-{name}",
-        "resourceVersion": "7",
-        "labels": {"app": "web", **(labels or {})},
-        "annotations": {**notes, **changes.pop("annotations", {})},
-        "creationTimestamp": stamp(-age_s),
-    }
-    spec = {"nodeName": "node-a", "containers": changes.pop("containers", containers)}
-    status = {
-        "phase": "Running",
-        "conditions": [
-            {"type": "Ready", "status": str(ready), "lastTransitionTime": stamp(-3600)},
-        ],
-        "containerStatuses": [running(c, ready=ready) for c in spec["containers"]],
-    }
-    for key, value in changes.items():
-        home = next(part for part in (meta, spec, status) if key in part or part is meta)
-        home = status if key in {"phase", "conditions", "containerStatuses"} else home
-        home[key] = value
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
+    return containers, notes
 
 
 def running(container: Obj, *, ready: bool = True, image_id: str = "") -> dict[str, Any]:
