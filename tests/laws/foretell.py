@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -13,13 +14,14 @@ from gitkruise.controller.controllers import Controllers, Options
 from gitkruise.kube.clock import ManualClock
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.labels import REVISION_HASH
+from gitkruise.model.workload import Workload
 from gitkruise.planner.workloads import CLONESET
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.inprocess import WorldTransport
 from gitkruise.sandbox.live import run_parts
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.world.cluster import World
+from gitkruise.world.cluster import Record, World
 from gitkruise.world.preview import predict
 from gitkruise.world.profiles import FAST
 from tests.laws.live import parts
@@ -108,17 +110,42 @@ def foretold(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
 
 def lived(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
     """The same of the live controller: informers, store, executor, over the embedded cluster."""
+    seen, world = live_through(lab, write, [CLONESET], _move)
+    return waves(seen), numbers(world)
+
+
+def _move(record: Record) -> Move | None:
+    how = what_happened(record.before, record.after)
+    return (record.key.name, how) if how else None
+
+
+def live_through(
+    lab: Lab,
+    write: ApiRequest,
+    workloads: Sequence[Workload[Any]],
+    read_move: Callable[[Record], Move | None],
+) -> tuple[list[tuple[datetime, Move]], World]:
+    """What `read_move` makes of each change of a pod, and the cluster after `HORIZON`."""
     world, clock = lab.world.fork(), ManualClock(lab.now)
     cluster = Cluster(world, clock.now)
     transport = WorldTransport(cluster)
     seen: list[tuple[datetime, Move]] = []
 
+    async def note() -> None:
+        version = world.version
+        while True:
+            now = await cluster.changed(version)
+            for record in world.records_since(version):
+                move = read_move(record) if record.key.group_kind == PODS else None
+                seen.extend([(clock.now(), move)] if move else [])
+            version = now
+
     async def main() -> None:
-        controllers = Controllers([CLONESET], transport, load_catalog(), clock, Options())
+        controllers = Controllers(workloads, transport, load_catalog(), clock, Options())
         async with asyncio.TaskGroup() as group:
             running = [
                 group.create_task(run_parts(cluster, parts(), clock)),
-                group.create_task(note(cluster, clock, seen)),
+                group.create_task(note()),
             ]
             await transport.send(write)
             group.create_task(controllers.run())
@@ -128,20 +155,7 @@ def lived(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
                 task.cancel()
 
     clock.run(main())
-    return waves(seen), numbers(world)
-
-
-async def note(cluster: Cluster, clock: ManualClock, seen: list[tuple[datetime, Move]]) -> None:
-    """Write down what happens to pods, as it happens."""
-    version = cluster.world.version
-    while True:
-        now = await cluster.changed(version)
-        seen += [
-            (clock.now(), (record.key.name, how))
-            for record in cluster.world.records_since(version)
-            if record.key.group_kind == PODS and (how := what_happened(record.before, record.after))
-        ]
-        version = now
+    return seen, world
 
 
 def what_happened(before: Obj | None, after: Obj | None) -> str:

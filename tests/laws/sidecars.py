@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.controller.controllers import Controllers, Options
-from gitkruise.kube.clock import ManualClock
-from gitkruise.kube.data import load_catalog
 from gitkruise.model.forecast import HOT
 from gitkruise.model.sidecarset import SidecarSetFacts, sidecarset_facts
 from gitkruise.model.trace import IN_PLACE
-from gitkruise.model.workload import Workload
 from gitkruise.planner.sidecarset.fleet import Judged, judge
 from gitkruise.planner.sidecarset.match import matched
 from gitkruise.planner.workloads import CLONESET, SIDECARSET
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.sandbox.live import run_parts
 from gitkruise.wire.intstr import partition_count, resolve
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.world.cluster import World
+from gitkruise.world.cluster import Record, World
 from gitkruise.world.preview import predict
 from gitkruise.world.profiles import FAST
-from tests.laws.foretell import Move, waves
+from tests.laws.foretell import Move, live_through, waves
 from tests.laws.judge import guarded
-from tests.laws.live import parts
-from tests.worlds import PODS, Lab, cloneset, container, sidecarset
+from tests.worlds import Lab, cloneset, container, sidecarset
 
 MESH: Final = ObjectKey("apps.kruise.io", "SidecarSet", "", "mesh")
 SETS: Final = ResourceRef("apps.kruise.io", "v1beta1", "sidecarsets")
@@ -189,42 +180,16 @@ def foretold(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
 
 def lived(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
     """The same of the live controllers: informers, store, executor, over the embedded cluster."""
-    world, clock = lab.world.fork(), ManualClock(lab.now)
-    cluster = Cluster(world, clock.now)
-    transport = WorldTransport(cluster)
-    seen: list[tuple[datetime, Move]] = []
+    known: set[str] = set()
 
-    async def main() -> None:
-        both: list[Workload[Any]] = [CLONESET, SIDECARSET]
-        controllers = Controllers(both, transport, load_catalog(), clock, Options())
-        async with asyncio.TaskGroup() as group:
-            running = [
-                group.create_task(run_parts(cluster, parts(), clock)),
-                group.create_task(note(cluster, clock, seen)),
-            ]
-            await transport.send(write)
-            group.create_task(controllers.run())
-            await clock.sleep(HORIZON.total_seconds())
-            controllers.stop()
-            for task in running:
-                task.cancel()
+    def first_change(record: Record) -> Move | None:
+        pod, how = f"{record.key.namespace}/{record.key.name}", ""
+        if pod not in known and (how := what_happened(record.before, record.after)):
+            known.add(pod)
+        return (pod, how) if how else None
 
-    clock.run(main())
+    seen, world = live_through(lab, write, [CLONESET, SIDECARSET], first_change)
     return waves(seen), numbers(world)
-
-
-async def note(cluster: Cluster, clock: ManualClock, seen: list[tuple[datetime, Move]]) -> None:
-    """Write down the first change of each pod's sidecars."""
-    version, known = cluster.world.version, set()
-    while True:
-        now = await cluster.changed(version)
-        for record in cluster.world.records_since(version):
-            how = what_happened(record.before, record.after)
-            pod = f"{record.key.namespace}/{record.key.name}"
-            if record.key.group_kind == PODS and how and pod not in known:
-                known.add(pod)
-                seen.append((clock.now(), (pod, how)))
-        version = now
 
 
 def what_happened(before: Obj | None, after: Obj | None) -> str:

@@ -23,8 +23,9 @@ from gitkruise.planner.sidecarset.condition import (
 )
 from gitkruise.planner.sidecarset.fleet import Judged, Yardstick
 from gitkruise.planner.sidecarset.history import why_not
+from gitkruise.planner.sidecarset.rollout import budget
 from gitkruise.planner.sidecarset.upgrade import flip, upgrade
-from gitkruise.wire.intstr import partition_count, resolve
+from gitkruise.wire.intstr import partition_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +74,6 @@ def unreadable_amounts(update: SidecarUpdate) -> tuple[Problem, ...]:
     return bad_amounts({"partition": update.partition, "maxUnavailable": update.max_unavailable})
 
 
-def _budget(this: Round) -> int:
-    """Pods that may be down at once: one if nothing is said."""
-    value = this.owner.update.max_unavailable
-    return 1 if value is None else resolve(value, len(this.pods), round_up=True)
-
-
 def _down(pods: Sequence[Judged]) -> int:
     """Pods that this rollout has down: updated ones that are not up, and those that were told to
     change by an earlier spec and still have to. OpenKruise forgets the latter, so that a push
@@ -119,7 +114,7 @@ def _flips(this: Round, out: Findings, down: int) -> int:
         if blocker := _unfinished(this, judged):
             out.hold(judged.pod, Hold.UPDATING, blocker)
             continue
-        if judged.serving and down >= _budget(this):
+        if judged.serving and down >= budget(this.owner, len(this.pods)):
             break
         down += judged.serving
         _flip(this, judged, out)
@@ -150,12 +145,12 @@ def _flip(this: Round, judged: Judged, out: Findings) -> None:
 
 def _upgrades(this: Round, out: Findings, down: int) -> None:
     waiting = _candidates(this, out)
-    asked, budget = _asked(this, len(waiting)), _budget(this)
+    asked, allowed = _asked(this, len(waiting)), budget(this.owner, len(this.pods))
     ordered = _ordered(this, waiting) if asked else waiting
     for judged in ordered[asked:]:
         out.hold(judged.pod, Hold.PARTITION)
     for at, judged in enumerate(ordered[:asked]):
-        if judged.ready and down >= budget:
+        if judged.ready and down >= allowed:
             for later in ordered[at:asked]:  # skipping ahead would overtake the order asked for
                 out.hold(later.pod, Hold.BUDGET)
             return
