@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding
 from gitkruise.model.change import Change, ChangeKind, Desired
-from gitkruise.model.rolling import ROLLING_KINDS
 from gitkruise.model.document import Commit
 from gitkruise.model.forecast import STUCK, Prediction
 from gitkruise.model.report import Entry, PlanReport, Pods, Span, Tone, Totals
+from gitkruise.model.rolling import ROLLING_KINDS
 from gitkruise.planner.sync.fields import field_rows
 from gitkruise.planner.sync.footprint import footprint, footprint_words, many, moved
 from gitkruise.planner.sync.foretell import rollout_view
