@@ -32,13 +32,20 @@ def play(speed: str) -> str:
 
 
 def told(text: str) -> Iterator[str]:
-    """The transcript as the README shows it: of lines about pods on their way, and of entries of
-    the status branch that say the same again, only the first and the last."""
+    """The transcript as the README shows it: of lines about pods on their way only the first and
+    the last, of the status branch where units came to rest, each rest once."""
     lines = text.rstrip().splitlines()
+    rested: set[str] = set()
     for number, line in enumerate(lines):
         near = [lines[i] if 0 <= i < len(lines) else "" for i in (number - 1, number + 1)]
-        if not (_moving(line) and all(_moving(other) for other in near)):
-            yield line.rstrip()
+        if _moving(line) and all(_moving(other) for other in near):
+            continue
+        if re.match(r"  \w+/\w+: ", line):
+            entry = re.sub(r" \(\+\d+ units\)$", "", line)
+            if _moving(line) or entry in rested:
+                continue
+            rested.add(entry)
+        yield line.rstrip()
 
 
 def _moving(line: str) -> bool:
