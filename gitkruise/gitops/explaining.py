@@ -46,11 +46,13 @@ _HELD: Final = {
     Hold.SCALE_FIRST: "{n} {wait} until the number of pods is right; then they are updated",
     Hold.CANNOT_UPDATE: "{n} cannot be updated in place, which InPlaceOnly asks for: {detail}",
     Hold.SURGE: "{n} {wait} for the pods that maxSurge adds first",
+    Hold.INJECT_ONLY: "{n} {are} left as they are: type NotUpdate changes new pods only",
+    Hold.NOT_SELECTED: "{n} {are} left out by updateStrategy.selector",
 }
 _ORDER: Final = {hold: rank for rank, hold in enumerate(
     (Hold.CANNOT_UPDATE, Hold.HOOK, Hold.NEW_NOT_READY, Hold.BUDGET, Hold.SURGE, Hold.GRACE,
      Hold.UPDATING, Hold.SCALE_FIRST, Hold.DELETE_BUDGET, Hold.TERMINATING, Hold.PAUSED,
-     Hold.ON_DELETE, Hold.PARTITION)
+     Hold.ON_DELETE, Hold.NOT_SELECTED, Hold.INJECT_ONLY, Hold.PARTITION)
 )}  # fmt: skip
 
 
