@@ -36,7 +36,8 @@ class Findings:
 
     def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
         """The same for many pods at once."""
-        self.held = {**{pod.name: Held(pod.name, why) for pod in pods}, **self.held}
+        names = [self.called(pod) for pod in pods]
+        self.held = {**{name: Held(name, why) for name in names}, **self.held}
 
     def act(self, pod: PodFacts, action: Action) -> None:
         self.actions.append(action)

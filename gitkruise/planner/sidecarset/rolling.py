@@ -147,8 +147,7 @@ def _upgrades(this: Round, out: Findings, down: int) -> None:
     waiting = _candidates(this, out)
     asked, allowed = _asked(this, len(waiting)), budget(this.owner, len(this.pods))
     ordered = _ordered(this, waiting) if asked else waiting
-    for judged in ordered[asked:]:
-        out.hold(judged.pod, Hold.PARTITION)
+    out.hold_all([judged.pod for judged in ordered[asked:]], Hold.PARTITION)
     for at, judged in enumerate(ordered[:asked]):
         if judged.ready and down >= allowed:
             for later in ordered[at:asked]:  # skipping ahead would overtake the order asked for
