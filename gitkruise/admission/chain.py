@@ -16,6 +16,7 @@ from gitkruise.admission.config_objects import (
     node_problems,
     secret_problems,
 )
+from gitkruise.admission.launch_priority import order_launch
 from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_problems
 from gitkruise.admission.policies import KINDS as POLICIES
 from gitkruise.admission.policies import ROLES, default_role, policy_problems
@@ -107,6 +108,12 @@ STAGES: Final = (
         operations=frozenset({CREATE}),
         asks_cluster=True,
         mutate=inject_sidecars,
+    ),
+    Stage(
+        name="launch priority",
+        kinds=_kinds("", "Pod"),
+        operations=frozenset({CREATE}),
+        mutate=order_launch,
     ),
     Stage(
         name="clonesets",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind
 
 PULL_JOB: Final = GroupKind("apps.kruise.io", "ImagePullJob")
+RECREATE: Final = GroupKind("apps.kruise.io", "ContainerRecreateRequest")
 LAST_EVENTS_S: Final = 2.0  # how long stopping waits for events still to be written
 
 
@@ -102,22 +103,38 @@ class Controllers:
 
 
 def possible(gates: Gates, catalog: Catalog) -> Gates:
-    """`gates` without what the cluster cannot do: pull jobs where it serves none."""
-    if catalog.by_kind(PULL_JOB.group, "v1beta1", PULL_JOB.kind) is not None:
-        return gates
-    return replace(gates, pre_download_image_for_in_place_update=False)
+    """`gates` without what the cluster cannot do: pull jobs or recreate requests it serves not."""
+    if catalog.by_kind(PULL_JOB.group, "v1beta1", PULL_JOB.kind) is None:
+        gates = replace(gates, pre_download_image_for_in_place_update=False)
+    if catalog.by_kind(RECREATE.group, "v1beta1", RECREATE.kind) is None:
+        gates = replace(gates, sidecar_terminator=False)
+    return gates
 
 
 def feeds(workloads: Sequence[Workload[Any]], catalog: Catalog, options: Options) -> list[Feed]:
     """One feed a kind, in the version its workload speaks or the cluster prefers."""
     versions: dict[GroupKind, str] = {}
-    jobs = (PULL_JOB,) if options.gates.pre_download_image_for_in_place_update else ()
+    asked = _asked(options.gates)
     owned = (kind for workload in workloads for kind in workload.owns)
-    for kind in (*owned, *options.also, *jobs):
+    for kind in (*owned, *options.also, *asked):
         found = catalog.preferred(*kind)
         versions.setdefault(kind, found.version if found else "v1")
     versions |= {workload.kind: workload.version for workload in workloads}
+    only = {kind: end for workload in workloads for kind, end in workload.only.items()}
     return [
-        Feed(ref=kind.ref, kind=kind.kind, namespace=options.namespace if kind.namespaced else "")
+        Feed(
+            ref=kind.ref,
+            kind=kind.kind,
+            namespace=options.namespace if kind.namespaced else "",
+            name_ends=only.get(kind.group_kind, ""),
+        )
         for kind in require(catalog, versions.items())
     ]
+
+
+def _asked(gates: Gates) -> Iterator[GroupKind]:
+    """Kinds that are looked at under some gates only."""
+    if gates.pre_download_image_for_in_place_update:
+        yield PULL_JOB
+    if gates.sidecar_terminator:
+        yield RECREATE

@@ -55,7 +55,7 @@ class Runner(Generic[S]):
     def __init__(self, workload: Workload[S], tools: Tools, *, workers: int = WORKERS) -> None:
         self.workload, self.store = workload, tools.store
         self.rounds = 0
-        self.component = f"{workload.kind.kind.lower()}-controller"
+        self.component = workload.component
         self._executor, self._clock, self._gates = tools.executor, tools.clock, tools.gates
         self._recorder, self._workers = tools.recorder, workers
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
@@ -65,7 +65,8 @@ class Runner(Generic[S]):
         self._kinds = frozenset({workload.kind, *workload.owns})
         self._unsubscribe = self.store.subscribe(self._changed, self._kinds)
         for seen in self.store.all_seen(workload.kind):
-            self._wake(seen.key, tools.clock.now())
+            if workload.concerns(self.store, seen.key):
+                self._wake(seen.key, tools.clock.now())
 
     @property
     def idle(self) -> bool:
@@ -96,11 +97,12 @@ class Runner(Generic[S]):
 
     def _changed(self, change: Change) -> None:
         now = self._clock.now()
-        if change.key.group_kind == self.workload.kind:
+        kind, concerns = self.workload.kind, self.workload.concerns
+        if change.key.group_kind == kind and concerns(self.store, change.key):
             self._wake(change.key, now)
         for owner in _owners(change):
             key = self.store.key_of_uid(owner)
-            if key is not None and key.group_kind == self.workload.kind:
+            if key is not None and key.group_kind == kind and concerns(self.store, key):
                 self._gather(key, change, now)
         for key in self._named(change):
             self._gather(key, change, now)

@@ -49,6 +49,10 @@ class Nothing:
         del uid, namespace
         return ()
 
+    def pod(self, key: ObjectKey) -> PodFacts | None:
+        del key
+        return None
+
     def pods(self, namespace: str) -> Sequence[PodFacts]:
         del namespace
         return ()

@@ -11,6 +11,7 @@ import msgspec
 
 from gitkruise.errors import ApiError
 from gitkruise.kube.clock import Clock
+from gitkruise.kube.rawobject import meta_of
 from gitkruise.kube.store import Store
 from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import (
@@ -20,7 +21,10 @@ from gitkruise.kube.watch import (
     Failed,
     Feed,
     Got,
+    Init,
+    InitDone,
     Page,
+    StoreEvent,
     Watching,
     WatchReply,
     WatchState,
@@ -88,13 +92,19 @@ class Informer:
         after, events = step(state, reply, self.feed)
         for event in events:
             try:
-                self._store.apply(self.feed, event)
+                if self._keeps(event):
+                    self._store.apply(self.feed, event)
             except (msgspec.ValidationError, KeyError) as error:
                 log.warning("skipped a malformed %s: %s", self.feed.kind, error)
         self._say(reply.error if isinstance(reply, Failed) else None)
         if isinstance(after, Watching):
             self.synced.set()
         return after
+
+    def _keeps(self, event: StoreEvent) -> bool:
+        if not self.feed.name_ends or isinstance(event, Init | InitDone):
+            return True
+        return meta_of(event.obj).name.endswith(self.feed.name_ends)
 
     def _say(self, error: ApiError | None) -> None:
         if error is not None and str(error) != str(self.error):

@@ -97,6 +97,10 @@ class Store:
     def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
         return [s.facts for s in self._owned_seen(uid, POD, namespace) if s.facts is not None]
 
+    def pod(self, key: ObjectKey) -> PodFacts | None:
+        seen = self.seen(key)
+        return seen.facts if seen else None
+
     def pods(self, namespace: str) -> Sequence[PodFacts]:
         return [s.facts for s in self.all_seen(POD, namespace) if s.facts is not None]
 

@@ -29,6 +29,7 @@ class Feed:
     namespace: str = ""  # "" for all namespaces and for cluster-scoped kinds
     label_selector: str = ""
     field_selector: str = ""
+    name_ends: str = ""  # others are heard of and not kept; "" keeps all
 
     @property
     def group_kind(self) -> GroupKind:

@@ -28,6 +28,10 @@ class View(Protocol):
         """Facts of the pods with any owner reference that carries `uid`."""
         ...
 
+    def pod(self, key: ObjectKey) -> PodFacts | None:
+        """Facts of one pod, or None when it does not exist."""
+        ...
+
     def pods(self, namespace: str) -> Sequence[PodFacts]:
         """Facts of all pods of a namespace ("" for all namespaces), whoever owns them."""
         ...

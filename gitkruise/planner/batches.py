@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.model import labels as wire
+from gitkruise.model.launch_priority import launch_priority
 from gitkruise.model.pod import Container, ContainerStatus, PodFacts, Resources
 from gitkruise.planner.inplace import METADATA_FIELD, NOT_OURS, UpdateSpec
 from gitkruise.planner.inplace_state import InPlaceState
@@ -32,17 +33,6 @@ class Batch:
     metadata: Obj
     containers: Sequence[Obj] = ()
     resize: Obj | None = None
-
-
-def launch_priority(container: Container) -> int | None:
-    """Launch priority behind the barrier env (`p_<int>`); None without it, 0 when unreadable."""
-    for env in container.env or ():
-        if env.name == wire.LAUNCH_BARRIER:
-            source = env.value_from and env.value_from.config_map_key_ref
-            text = (source.key or "")[2:] if source else ""
-            digits = text.removeprefix("-").removeprefix("+")
-            return int(text) if digits.isdecimal() and digits.isascii() else 0
-    return None
 
 
 def choose_batch(pod: PodFacts, spec: UpdateSpec) -> frozenset[str]:

@@ -15,6 +15,7 @@ from gitkruise.planner.builtin.job import JOB
 from gitkruise.planner.builtin.replicaset import REPLICASET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
+from gitkruise.planner.pods import PODS
 from gitkruise.planner.sidecarset.match import named_by
 from gitkruise.planner.sidecarset.observe import NAMESPACE, observe_sidecarset
 from gitkruise.planner.sidecarset.plan import plan_sidecarset
@@ -36,7 +37,7 @@ SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(
     named_by=named_by,
 )
 
-WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET)
+WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS)
 
 # Kubernetes' own, driven only where no kube-controller-manager does (embedded cluster, previews).
 BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, JOB)

@@ -91,6 +91,10 @@ class World:
         """Facts of the pods with an owner reference to `uid`, in name order."""
         return self.state.pods_of(uid, namespace)
 
+    def pod(self, key: ObjectKey) -> PodFacts | None:
+        """Facts of one pod, or None when it does not exist."""
+        return self.state.pod(key)
+
     def pods(self, namespace: str) -> list[PodFacts]:
         """Facts of all pods of a namespace ("" for all namespaces), in name order."""
         return self.state.pods(namespace)

@@ -54,7 +54,7 @@ def execute(  # noqa: PLR0913  a plan, where to, for whom and when
     Never raises for what the cluster answers to an action or an event; a status that cannot be
     written is the last outcome, as a Stale or Refused Patch of the subject.
     """
-    user = f"{workload.kind.kind.lower()}-controller"
+    user = workload.component
 
     def plainly(request: ApiRequest, at: datetime) -> ApiReply:
         return world.handle(request, at, user=user)

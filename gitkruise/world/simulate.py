@@ -19,7 +19,7 @@ from gitkruise.model.plan import Applied, Create, Delete, Held, Outcome, Patch, 
 from gitkruise.model.settings import Gates
 from gitkruise.model.sidecarset import SIDECARSET
 from gitkruise.model.trace import HELD, IN_PLACE, SIDECAR, Line, Trace
-from gitkruise.model.workload import Workload, nobody
+from gitkruise.model.workload import Workload, always, nobody
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of, split_api_version
 from gitkruise.world.execute import Send, execute
 
@@ -89,12 +89,14 @@ class Simulation:
         self._naming = [w.named_by for w in workloads if w.named_by is not nobody]
         self._seen = world.version
         self._dirty: dict[ObjectKey, None] = {}
+        self._idle: set[ObjectKey] = set()  # nobody looks after them as they are specified
         self._wakes: dict[ObjectKey, datetime] = {}
         self._failures: dict[ObjectKey, int] = {}
         self._held: dict[ObjectKey, dict[str, Held]] = {}
         self._lines: list[Line] = []
         for workload in workloads:
-            self.wake(map(_key_in(workload.kind), world.objects(workload.kind)))
+            keys = map(_key_in(workload.kind), world.objects(workload.kind))
+            self.wake(filter(self._concerns, keys))
 
     def wake(self, keys: Iterable[ObjectKey]) -> None:
         """Let the controllers of `keys` look at them at the present instant."""
@@ -146,7 +148,8 @@ class Simulation:
         for record in records:
             kind = record.key[:2]
             if kind in self._workloads and not (record.key == acted and _only_counts(record)):
-                self._dirty[record.key] = None
+                if self._wanted(record):
+                    self._dirty[record.key] = None
             if kind == _PODS:
                 self._lines += _pod_lines(record, self.now)
                 if acted is not None and acted.group_kind == SIDECARSET:
@@ -155,7 +158,24 @@ class Simulation:
             for owner in _owners(record):
                 if owner[:2] in self._workloads:
                     wide = owner[:2] in self._cluster_wide
-                    self._dirty[owner._replace(namespace="") if wide else owner] = None
+                    key = owner._replace(namespace="") if wide else owner
+                    if self._concerns(key):
+                        self._dirty[key] = None
+
+    def _wanted(self, record: Record) -> bool:
+        """Whether somebody looks after what changed; asked again only when its spec is another."""
+        before, after = record.before, record.after
+        kept = before and after and before.get("spec") is after.get("spec")
+        if kept and record.key in self._idle:
+            return False
+        wanted = self._concerns(record.key)
+        (self._idle.discard if wanted else self._idle.add)(record.key)
+        return wanted
+
+    def _concerns(self, key: ObjectKey) -> bool:
+        """Whether the workload of this kind has ever anything to decide about `key`."""
+        concerns = self._workloads[key[:2]].concerns
+        return concerns is always or concerns(self.world, key)
 
     def _named(self, record: Record) -> Iterable[ObjectKey]:
         """Those that a pod names in its annotations, or did before the change."""

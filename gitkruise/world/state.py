@@ -155,6 +155,10 @@ class State:
         owned = self._owned.get(uid, {}).get((POD, namespace))
         return self._facts_of(namespace, owned.in_order()) if owned else []
 
+    def pod(self, key: ObjectKey) -> PodFacts | None:
+        """Facts of one pod, read once per observed version."""
+        return self._facts_of(key.namespace, [key.name])[0] if self.get(key) else None
+
     def pods(self, namespace: str) -> list[PodFacts]:
         """Facts of all pods of a namespace ("" for all), in the order of `objects`."""
         spaces = [namespace] if namespace else self.namespaces_of(POD)

@@ -46,6 +46,10 @@ class Shelf:
     def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
         return [pod_facts(obj) for obj in self.owned(uid, GroupKind("", "Pod"), namespace)]
 
+    def pod(self, key: ObjectKey) -> PodFacts | None:
+        obj = self.get(key)
+        return pod_facts(obj) if obj else None
+
     def pods(self, namespace: str) -> Sequence[PodFacts]:
         return [pod_facts(obj) for obj in self.objects(GroupKind("", "Pod"), namespace)]
 
