@@ -68,8 +68,8 @@ def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:
     return frozenset(GroupKind(group, kind) for kind in kinds)
 
 
-# What a kube-apiserver itself does to the kinds it serves comes first, then OpenKruise's webhooks.
-STAGES: Final = (
+# What a kube-apiserver itself does to the kinds it serves.
+SERVER_STAGES: Final = (
     Stage(name="pods", kinds=_kinds("", "Pod"), mutate=default_pod, examine=pod_problems),
     Stage(
         name="workloads",
@@ -96,6 +96,9 @@ STAGES: Final = (
     Stage(name="roles", kinds=ROLES, mutate=default_role),
     Stage(name="policies", kinds=POLICIES, examine=policy_problems),
     Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
+)
+# What OpenKruise's webhooks do, once the server is done.
+KRUISE_STAGES: Final = (
     Stage(
         name="readiness gate",
         kinds=_kinds("", "Pod"),
@@ -140,6 +143,8 @@ STAGES: Final = (
         examine=protect,
     ),
 )
+STAGES: Final = (*SERVER_STAGES, *KRUISE_STAGES)
+WEBHOOK_STAGES: Final = KRUISE_STAGES
 OFFLINE: Final = tuple(stage for stage in STAGES if not stage.asks_cluster)
 
 
@@ -151,18 +156,32 @@ def admit(
     Raises BadRequest (a value no type can hold), InvalidObject (every broken rule with its field),
     Forbidden (a protected deletion) and InternalError (a sidecar that cannot be injected).
     """
+    request = replace(request, obj=mutate(request, gates, stages))
+    examine(request, gates, stages)
+    return request.obj
+
+
+def mutate(request: AdmissionRequest, gates: Gates, stages: tuple[Stage, ...]) -> Obj | None:
+    """The first half of `admit`, as a mutating webhook answers it."""
+    try:
+        for stage in stages:
+            if stage.mutate and stage.concerns(request):
+                request = replace(request, obj=stage.mutate(request, gates))
+    except Malformed as error:
+        raise _malformed(request, error) from error
+    return request.obj
+
+
+def examine(request: AdmissionRequest, gates: Gates, stages: tuple[Stage, ...]) -> None:
+    """The second half of `admit`, as a validating webhook answers it."""
     chosen = [stage for stage in stages if stage.concerns(request)]
     try:
-        for stage in chosen:
-            if stage.mutate:
-                request = replace(request, obj=stage.mutate(request, gates))
         problems = [p for stage in chosen if stage.examine for p in stage.examine(request, gates)]
     except Malformed as error:
         raise _malformed(request, error) from error
     if problems:
         key = request.key
         raise invalid_object(key.kind, key.group, key.name, problems)
-    return request.obj
 
 
 def _malformed(request: AdmissionRequest, error: Malformed) -> BadRequest:

@@ -14,9 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import ApiError, Finding, GatewayTimeout, UsageProblem
 from gitkruise.gitops.forges import (
     FORM,
     KEY_MIN,
@@ -33,6 +32,7 @@ from gitkruise.gitops.forges import (
 from gitkruise.gitops.hinting import Bell, Followed, tell
 from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.sources import read_secret
+from gitkruise.kube.bodies import read_body
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.transport import Transport
 from gitkruise.model.config import Config, Receiver, resolve_reference
@@ -45,6 +45,7 @@ AT_ONCE_MAX: Final = 8
 REMEMBERED_S: Final = 600.0
 REMEMBERED_MAX: Final = 10_000
 KEYS: Final = ("token", "previousToken")  # of the Secret; the second while keys are changed
+_BODY_STATUS: Final = {GatewayTimeout: 408}  # the sender is late, not somebody behind us
 _TYPES: Final = frozenset({"application/json", FORM})
 _SERVER: Final[dict[str, Any]] = {
     "keepalive_timeout": 15.0,
@@ -154,11 +155,11 @@ class Doorman:
             return 429
         self._inside += 1
         try:
-            body = await _body(request)
+            body = await read_body(request, limit=BODY_MAX, within_s=BODY_WITHIN_S)
+        except ApiError as error:
+            return _BODY_STATUS.get(type(error), error.status)
         finally:
             self._inside -= 1
-        if isinstance(body, int):
-            return body
         return door.knock(request.headers, request.content_type, body)
 
 
@@ -170,26 +171,6 @@ def _unfit(request: web.BaseRequest) -> int:
     if request.content_type not in _TYPES or encoding != "identity":
         return 415
     return 413 if (request.content_length or 0) > BODY_MAX else 0
-
-
-async def _body(request: web.BaseRequest) -> bytes | int:
-    """The whole body; 413 when it is longer than allowed, 400 and 408 when it does not arrive."""
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_WITHIN_S):
-            if request.headers.get("Expect", "").lower() == "100-continue":
-                await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            while piece := await request.content.readany():
-                size += len(piece)
-                if size > BODY_MAX:
-                    return 413
-                pieces.append(piece)
-    except TimeoutError:
-        return 408
-    except (web.RequestPayloadError, HttpProcessingError):
-        return 400
-    return b"".join(pieces)
 
 
 @dataclass(frozen=True, slots=True)

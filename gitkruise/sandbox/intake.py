@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import json
 from collections.abc import Mapping
@@ -14,12 +13,11 @@ from gitkruise.errors import (
     ApiError,
     BadRequest,
     Forbidden,
-    GatewayTimeout,
-    TooLarge,
     Unauthorized,
     UnsupportedMediaType,
 )
 from gitkruise.git.documents import parse_file
+from gitkruise.kube.bodies import read_body
 from gitkruise.kube.codec import decode
 from gitkruise.sandbox import kube_protobuf
 from gitkruise.sandbox.negotiation import PROTOBUF, YAML
@@ -79,39 +77,13 @@ def authenticate(request: web.BaseRequest, token: str) -> None:
             raise Forbidden("impersonation is not available here: this server has one user")
 
 
-async def read_body(request: web.BaseRequest) -> bytes:
-    """The whole body; raises TooLarge over 3 MiB and GatewayTimeout when it takes over 30 s."""
-    if (request.content_length or 0) > BODY_MAX:
-        raise _too_large()
-    if not request.body_exists:
-        return b""
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_WITHIN_S):
-            while piece := await request.content.readany():
-                size += len(piece)
-                if size > BODY_MAX:
-                    raise _too_large()
-                pieces.append(piece)
-    except TimeoutError:
-        raise GatewayTimeout("the request's body did not arrive in time") from None
-    return b"".join(pieces)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"Request entity too large: limit is {BODY_MAX}")
-
-
 async def read_request(request: web.BaseRequest, target: Resource) -> ApiRequest:
     """The ApiRequest an HTTP request stands for; raises ApiError (400, 405, 413, 415)."""
     params = _params(request)
     watch = params.get("watch", "") in {"true", "1"}
     verb = verb_of(request.method, target, watch=watch)
     params.pop("watch", None)
-    data = await read_body(request)
+    data = await read_body(request, limit=BODY_MAX, within_s=BODY_WITHIN_S)
     content_type = media_type(request) if data else ""
     body = None
     if data and verb in _BODIED:

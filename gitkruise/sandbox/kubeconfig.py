@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.kube.private import write_private
 
 NAME: Final = "gitkruise-sandbox"
 MARK: Final = "# written by gitkruise sandbox; overwritten at each start"
@@ -42,21 +41,6 @@ contexts:
 current-context: {quoted["name"]}
 preferences: {{}}
 """
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600 so that a reader sees the old or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp: 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

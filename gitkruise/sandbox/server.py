@@ -20,7 +20,7 @@ from gitkruise.kube.data import load_catalog
 from gitkruise.model.settings import Gates
 from gitkruise.sandbox.app import SERVER_ARGS, App
 from gitkruise.sandbox.bootstrap import bootstrap
-from gitkruise.sandbox.certificates import server_context, show
+from gitkruise.kube.certificates import server_context, show
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.discovery import Discovery
 from gitkruise.sandbox.encoding import Encoder

@@ -17,8 +17,8 @@ from typing import Final
 import platformdirs
 
 from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.sandbox.certificates import KeyPair, is_due, new_authority, new_server
-from gitkruise.sandbox.kubeconfig import write_private
+from gitkruise.kube.certificates import KeyPair, is_due, new_authority, new_server
+from gitkruise.kube.private import write_private
 
 TOKEN_BYTES: Final = 32
 

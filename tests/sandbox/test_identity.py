@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitkruise.errors import ClusterFailed
-from gitkruise.sandbox.certificates import is_due, new_authority, new_server, server_context
+from gitkruise.kube.certificates import is_due, new_authority, new_server, server_context
 from gitkruise.sandbox.state import StateDir, renewed, stored_identity
 
 NOW = datetime.now(UTC)  # noqa: TID251  TLS compares with the real clock

@@ -1,16 +1,18 @@
-"""Certificates of the sandbox: an authority of its own and a server certificate for loopback."""
+"""Certificates of the servers we run: an authority of their own, and what it signs for them."""
 
 from __future__ import annotations
 
 import ipaddress
 import ssl
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -18,6 +20,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_LIFE: Final = timedelta(days=3650)
 SERVER_LIFE: Final = timedelta(days=90)
 RENEW_BEFORE: Final = timedelta(days=30)
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_COMMON_NAME_MAX: Final = 64
 _SKEW: Final = timedelta(minutes=5)  # a client whose clock is a little behind still believes it
 
 
@@ -32,17 +36,17 @@ class KeyPair:
         return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc
 
 
-def new_authority(now: datetime) -> KeyPair:
-    """A self-signed authority; kubeconfigs carry its certificate."""
+def new_authority(now: datetime, name: str = "gitkruise sandbox authority") -> KeyPair:
+    """A self-signed authority called `name`; whoever trusts it carries its certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gitkruise sandbox authority")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     usage = x509.KeyUsage(
         digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
         key_encipherment=False, data_encipherment=False, key_agreement=False,
         encipher_only=False, decipher_only=False,
     )  # fmt: skip
     certificate = (
-        _builder(name, name, key.public_key(), now, AUTHORITY_LIFE)
+        _builder(subject, subject, key.public_key(), now, AUTHORITY_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -51,20 +55,14 @@ def new_authority(now: datetime) -> KeyPair:
     return _pair(certificate, key)
 
 
-def new_server(authority: KeyPair, now: datetime) -> KeyPair:
-    """A certificate for localhost, 127.0.0.1 and ::1, signed by `authority`, good for 90 days."""
+def new_server(authority: KeyPair, now: datetime, hosts: Sequence[str] = LOOPBACK) -> KeyPair:
+    """A certificate for `hosts` (names and addresses), signed by `authority`, good for 90 days."""
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     signer = serialization.load_pem_private_key(authority.key, password=None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    names = x509.SubjectAlternativeName(
-        [
-            x509.DNSName("localhost"),
-            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-            x509.IPAddress(ipaddress.ip_address("::1")),
-        ]
-    )
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:_COMMON_NAME_MAX])])
+    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     certificate = (
         _builder(name, issuer.subject, key.public_key(), now, SERVER_LIFE)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -76,6 +74,31 @@ def new_server(authority: KeyPair, now: datetime) -> KeyPair:
         .sign(signer, hashes.SHA256())
     )
     return _pair(certificate, key)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def hosts_of(pair: KeyPair) -> frozenset[str]:
+    """The names and addresses a certificate is for."""
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = (str(address) for address in names.get_values_for_type(x509.IPAddress))
+    return frozenset((*names.get_values_for_type(x509.DNSName), *addresses))
+
+
+def signed_by(pair: KeyPair, authority: KeyPair) -> bool:
+    """Whether `authority` signed the certificate."""
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    try:
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def is_due(pair: KeyPair, now: datetime) -> bool:
