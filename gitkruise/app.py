@@ -25,7 +25,7 @@ from gitkruise.gitops.intake import Reader
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.memory import Memory
 from gitkruise.gitops.polling import Polling
-from gitkruise.gitops.receiver import Listen, open_receivers
+from gitkruise.gitops.receiver import open_receivers
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import departed, resumed
 from gitkruise.gitops.source import SourceFollower, Terms
@@ -39,6 +39,7 @@ from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.lease import LEASES, Lease, LeaseName
+from gitkruise.kube.listening import Listen
 from gitkruise.kube.transport import Transport
 from gitkruise.model.config import Config, GitSource, Unit
 from gitkruise.model.config import resolve_reference as resolve
@@ -46,6 +47,7 @@ from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
 from gitkruise.model.workload import Workload
 from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS
+from gitkruise.webhook.service import WebhookOptions, serve_webhooks
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
@@ -68,6 +70,7 @@ class RunOptions:
     gates: Gates = field(default_factory=Gates)
     listeners: tuple[Callable[[UnitRecord], None], ...] = ()
     listen: Listen = field(default_factory=Listen)  # for web hooks, where a Receiver wants them
+    webhook: WebhookOptions | None = None  # admission, served beside everything else
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,9 @@ async def controller(
     """
     async with AsyncExitStack() as stack:
         running = await _assemble(options, transport, clock, stack)
+        if options.webhook is not None:
+            serving = serve_webhooks(options.webhook, transport, load_catalog(), clock)
+            await stack.enter_async_context(serving)
         heard = await open_receivers(
             options.config,
             running.pollings,

@@ -21,7 +21,7 @@ GitkruiseError
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -351,3 +351,12 @@ def invalid_object(kind: str, group: str, name: str, problems: Sequence[Problem]
             ),
         ),
     )
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group of groups; an exception alone is its own leaf."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error

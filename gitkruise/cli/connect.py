@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise.cli.config import Environment
-from gitkruise.cli.failures import leaves
 from gitkruise.cli.verb import GroupedOption
 from gitkruise.errors import (
     Finding,
@@ -21,6 +20,7 @@ from gitkruise.errors import (
     Unauthorized,
     Unavailable,
     UsageProblem,
+    leaves,
 )
 
 if TYPE_CHECKING:

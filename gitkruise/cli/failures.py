@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gitkruise.errors import ApiError, Finding, GitkruiseError, Reported
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group of groups; an exception alone is its own leaf."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from leaves(inner)
-    else:
-        yield error
 
 
 def findings_of(error: GitkruiseError) -> tuple[Finding, ...]:

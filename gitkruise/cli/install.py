@@ -21,6 +21,8 @@ FIELDS_SHOWN: Final = 4
 
 @click.command(cls=Verb, exits=(5, 6))
 @click.option("--crds", "crds_only", is_flag=True, help="Only the CustomResourceDefinitions.")
+@click.option("--webhooks", is_flag=True,
+              help="Also admission and conversion, for clusters without OpenKruise.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Ask the server what would change; write nothing.")
 @click.option("--export", is_flag=True, help="Print the YAML; talk to no cluster.")
 @click.option("--namespace", "-n", default="gitkruise-system", show_default=True,
@@ -38,6 +40,7 @@ def install(
     \b
     Examples:
       gitkruise install --crds
+      gitkruise install --webhooks
       gitkruise install --dry-run --context prod
       gitkruise install --export | kubectl apply --server-side -f -
 

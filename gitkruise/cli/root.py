@@ -12,7 +12,7 @@ import click
 
 from gitkruise import __version__
 from gitkruise.cli.verb import OUTPUT_KEY, colour_options
-from gitkruise.errors import Finding, GitkruiseError, UsageProblem
+from gitkruise.errors import Finding, GitkruiseError, UsageProblem, leaves
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -48,6 +48,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "wait": ("gitkruise.cli.wait", "wait", "Wait until a commit is out."),
     "run": ("gitkruise.cli.run", "run", "The controller: follow git, drive the cluster."),
     "doctor": ("gitkruise.cli.doctor", "doctor", "Look for what could keep it from working."),
+    "webhook": ("gitkruise.cli.webhook", "webhook", "Admission for a cluster without OpenKruise."),
     "install": ("gitkruise.cli.install", "install", "Put CRDs and the controller on a cluster."),
     "explain": ("gitkruise.cli.explain", "explain", "Explain an error code or a field."),
     "completion": ("gitkruise.cli.completion", "completion", "Print a shell completion script."),
@@ -165,7 +166,7 @@ def _forget_output() -> None:
 def _report(error: Exception, ctx: click.Context) -> int:
     """Print what went wrong: the findings of the first known error in it, or GK9000."""
     from gitkruise.cli.config import read_environment  # noqa: PLC0415  only when it went wrong
-    from gitkruise.cli.failures import findings_of, leaves  # noqa: PLC0415
+    from gitkruise.cli.failures import findings_of  # noqa: PLC0415
     from gitkruise.cli.findings import findings_list, findings_text  # noqa: PLC0415
     from gitkruise.cli.output import say_json, tell  # noqa: PLC0415
     from gitkruise.cli.style import Style  # noqa: PLC0415

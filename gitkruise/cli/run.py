@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,12 @@ from gitkruise.cli.style import Style
 from gitkruise.cli.verb import Verb
 
 if TYPE_CHECKING:
-    from gitkruise.gitops.receiver import Listen
-    from gitkruise.model.config import Config
+    from collections.abc import Mapping
+
+    from gitkruise.app import RunOptions
+    from gitkruise.cli.config import Environment
     from gitkruise.model.record import UnitRecord
-    from gitkruise.model.settings import Gates
+    from gitkruise.webhook.service import WebhookOptions
 
 
 @click.command(cls=Verb, exits=(4, 5))
@@ -41,10 +44,27 @@ if TYPE_CHECKING:
     metavar="HOST:PORT",
     help="Where Receivers listen for web hooks.",
 )
+@click.option(
+    "--webhook",
+    "webhook_listen",
+    default="",
+    metavar="HOST:PORT",
+    help="Also do what `gitkruise webhook` does, and listen there.",
+)
+@click.option(
+    "--webhook-url",
+    default="",
+    metavar="https://…",
+    help="Where API servers call it; else the Service gitkruise-webhook.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Say more.")
 @cluster_options
 def run(
-    config_path: Path, feature_gates: str, hooks: str, verbose: bool, cluster: ClusterChoice
+    config_path: Path,
+    feature_gates: str,
+    verbose: bool,
+    cluster: ClusterChoice,
+    **listen: str,
 ) -> None:
     """Follow git, drive the cluster, write the outcome back.
 
@@ -55,18 +75,46 @@ def run(
 
     One line on standard error for each change of state; everything else is in the status branch.
     """
+    from gitkruise.app import RunOptions  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.gitops.config import load_config  # noqa: PLC0415  imports jsonschema
-    from gitkruise.gitops.receiver import parse_listen  # noqa: PLC0415  imports aiohttp
+    from gitkruise.kube.listening import parse_listen  # noqa: PLC0415  not for --help
     from gitkruise.model.settings import parse_gates  # noqa: PLC0415  not for --help
 
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
-    config = load_config(config_path)
-    asyncio.run(_run(config, parse_gates(feature_gates), parse_listen(hooks), cluster))
+    config, environment = load_config(config_path), read_environment()
+    options = RunOptions(
+        config=config,
+        cluster="",
+        state_dir=environment.state_dir,
+        identity=f"{platform.node()}-{os.getpid()}",
+        gates=parse_gates(feature_gates),
+        listen=parse_listen(listen["hooks"]),
+        webhook=_webhook(environment, feature_gates, listen),
+    )
+    asyncio.run(_run(options, cluster))
 
 
-async def _run(config: Config, gates: Gates, listen: Listen, choice: ClusterChoice) -> None:
-    from gitkruise.app import RunOptions, controller  # noqa: PLC0415  imports aiohttp and git
+def _webhook(
+    environment: Environment, feature_gates: str, listen: Mapping[str, str]
+) -> WebhookOptions | None:
+    """None unless it is asked for."""
+    if not listen["webhook_listen"]:
+        return None
+    from gitkruise.cli.webhook import HOME, SERVICE, webhook_options  # noqa: PLC0415
+
+    return webhook_options(
+        environment,
+        listen=listen["webhook_listen"],
+        url=listen["webhook_url"],
+        namespace=HOME,
+        service=SERVICE,
+        feature_gates=feature_gates,
+    )
+
+
+async def _run(options: RunOptions, choice: ClusterChoice) -> None:
+    from gitkruise.app import controller  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.cli.progress import Teller  # noqa: PLC0415
     from gitkruise.cli.serving import stop_event  # noqa: PLC0415
 
@@ -79,15 +127,7 @@ async def _run(config: Config, gates: Gates, listen: Listen, choice: ClusterChoi
             for line in teller.lines(record, chosen.clock.now()):
                 tell(line)
 
-        options = RunOptions(
-            config=config,
-            cluster=chosen.name,
-            state_dir=environment.state_dir,
-            identity=f"{platform.node()}-{os.getpid()}",
-            gates=gates,
-            listeners=(report,),
-            listen=listen,
-        )
+        options = replace(options, cluster=chosen.name, listeners=(report,))
         async with controller(options, chosen.transport, chosen.clock) as running:
             tell(
                 f"following {len(running.units)} units for cluster {chosen.name}, "

@@ -28,6 +28,7 @@ from gitkruise.wire.paths import drop, get, put
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
 
 MANAGER: Final = "gitkruise-install"
+WEBHOOK_MANAGER: Final = "gitkruise-webhook"
 HOME: Final = "gitkruise-system"  # the namespace deploy/ is written for
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 KRUISE_GROUP: Final = "apps.kruise.io"
@@ -61,9 +62,11 @@ class Installed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """`take_over` also overwrites OpenKruise's CRDs and fields that others own."""
+    """`take_over` also overwrites OpenKruise's CRDs and fields that others own; `webhooks` adds
+    admission and conversion."""
 
     crds_only: bool = False
+    webhooks: bool = False
     namespace: str = HOME
     image: str = ""
     dry_run: bool = False
@@ -76,11 +79,17 @@ def manifests(wishes: Wishes) -> tuple[Obj, ...]:
     Raises FileNotFoundError or InvalidManifests when the installation is damaged.
     """
     folder = data_dir("deploy")
-    (index,) = _read(folder / "kustomization.yaml")
-    objects = tuple(obj for name in index["resources"] for obj in _read(folder / name))
+    folders = (folder, folder / "webhook") if wishes.webhooks else (folder,)
+    objects = tuple(obj for one in folders for obj in _kustomization(one))
     if wishes.crds_only:
         return tuple(obj for obj in objects if key_of(obj).group_kind == CRD)
     return tuple(_with_image(_moved(obj, wishes.namespace), wishes.image) for obj in objects)
+
+
+def _kustomization(folder: Path) -> Iterator[Obj]:
+    (index,) = _read(folder / "kustomization.yaml")
+    for name in index["resources"]:
+        yield from _read(folder / name)
 
 
 def _read(path: Path) -> Iterator[Obj]:
@@ -99,6 +108,9 @@ def _moved(obj: Obj, namespace: str) -> Obj:
     for at, subject in enumerate(obj.get("subjects") or ()):
         if subject.get("namespace") == HOME:
             obj = put(obj, ("subjects", at, "namespace"), namespace)
+    if obj["kind"] == "Deployment":
+        spot = ("spec", "template", "spec", "containers", 0, "args")
+        obj = put(obj, spot, [namespace if word == HOME else word for word in get(obj, *spot)])
     if obj["kind"] == _CONFIG.kind:
         texts = {k: text.replace(HOME, namespace) for k, text in obj["data"].items()}
         obj = put(obj, ("data",), texts)
@@ -154,6 +166,8 @@ class Installer:
         if key.group_kind == _CONFIG:
             return "it is yours to edit"
         owners = _managers(live)
+        if key.group_kind == CRD and WEBHOOK_MANAGER in owners:
+            return "gitkruise webhook serves all its versions"
         if key.group_kind == CRD and key.name.endswith(KRUISE_GROUP) and MANAGER not in owners:
             return f"it belongs to OpenKruise (applied by {', '.join(sorted(owners))})"
         return ""

@@ -34,6 +34,7 @@ from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.sources import read_secret
 from gitkruise.kube.bodies import read_body
 from gitkruise.kube.clock import Clock
+from gitkruise.kube.listening import Listen
 from gitkruise.kube.transport import Transport
 from gitkruise.model.config import Config, Receiver, resolve_reference
 
@@ -45,7 +46,9 @@ AT_ONCE_MAX: Final = 8
 REMEMBERED_S: Final = 600.0
 REMEMBERED_MAX: Final = 10_000
 KEYS: Final = ("token", "previousToken")  # of the Secret; the second while keys are changed
-_BODY_STATUS: Final = {GatewayTimeout: 408}  # the sender is late, not somebody behind us
+_BODY_STATUS: Final[dict[type[ApiError], int]] = {
+    GatewayTimeout: 408
+}  # the sender is late, not somebody behind us
 _TYPES: Final = frozenset({"application/json", FORM})
 _SERVER: Final[dict[str, Any]] = {
     "keepalive_timeout": 15.0,
@@ -55,14 +58,6 @@ _SERVER: Final[dict[str, Any]] = {
     "auto_decompress": False,
     "access_log": None,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """Where web hooks are heard; port 0 is any free one."""
-
-    host: str = "127.0.0.1"
-    port: int = 9292
 
 
 def path_of(receiver: str, key: str) -> str:
@@ -267,14 +262,3 @@ async def _serve(doorman: Doorman, listen: Listen, stack: AsyncExitStack) -> str
         raise UsageProblem(Finding(code="GK7027", message=message, notes=notes)) from error
     host = f"[{listen.host}]" if ":" in listen.host else listen.host
     return f"http://{host}:{runner.addresses[0][1]}"
-
-
-def parse_listen(text: str) -> Listen:
-    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT` (every address). Raises UsageProblem GK7027."""
-    host, colon, port = text.rpartition(":")
-    inner = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    digits = port.isascii() and port.isdigit() and len(port) < 6
-    if not (colon and digits and int(port) < 65_536) or (":" in inner and inner == host):
-        notes = (("next", "write --hooks HOST:PORT, such as 127.0.0.1:9292"),)
-        raise UsageProblem(Finding(code="GK7027", message=f"{text!r} is no address", notes=notes))
-    return Listen(inner or "0.0.0.0", int(port))  # noqa: S104  asked for with an empty host

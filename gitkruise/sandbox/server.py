@@ -15,12 +15,12 @@ from typing import Any, Final, TypeAlias
 from aiohttp import web
 
 from gitkruise.admission.chain import admit
+from gitkruise.kube.certificates import server_context, show
 from gitkruise.kube.clock import Clock, SystemClock
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.settings import Gates
 from gitkruise.sandbox.app import SERVER_ARGS, App
 from gitkruise.sandbox.bootstrap import bootstrap
-from gitkruise.kube.certificates import server_context, show
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.discovery import Discovery
 from gitkruise.sandbox.encoding import Encoder

@@ -25,12 +25,11 @@ from gitkruise.gitops.receiver import (
     REMEMBERED_S,
     Door,
     Hearing,
-    Listen,
     open_receivers,
-    parse_listen,
     path_of,
 )
 from gitkruise.kube.clock import ManualClock, SystemClock
+from gitkruise.kube.listening import Listen, parse_listen
 from gitkruise.model.config import Config, GitRef, GitSource, GitSourceSpec
 from gitkruise.sandbox.cluster import Cluster
 from tests.gitops.deliveries import BODIES, KEY, signed, text

@@ -8,8 +8,8 @@ from pathlib import Path
 import aiohttp
 
 from gitkruise.app import RunOptions, controller
-from gitkruise.gitops.receiver import Listen
 from gitkruise.kube.clock import SystemClock
+from gitkruise.kube.listening import Listen
 from gitkruise.model.record import UnitRecord
 from tests.git.repos import serve
 from tests.git.tls import context, issue

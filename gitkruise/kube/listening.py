@@ -1,0 +1,29 @@
+"""Addresses that our servers listen at, as users write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitkruise.errors import Finding, UsageProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Host and port; port 0 is any free one."""
+
+    host: str = "127.0.0.1"
+    port: int = 9292
+
+
+def parse_listen(text: str, *, flag: str = "--hooks") -> Listen:
+    """`HOST:PORT`, `[IPV6]:PORT` or `:PORT` (every address), given with `flag`.
+
+    Raises UsageProblem GK7027.
+    """
+    host, colon, port = text.rpartition(":")
+    inner = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    digits = port.isascii() and port.isdigit() and len(port) < 6
+    if not (colon and digits and int(port) < 65_536) or (":" in inner and inner == host):
+        notes = (("next", f"write {flag} HOST:PORT, such as 127.0.0.1:9292"),)
+        raise UsageProblem(Finding(code="GK7027", message=f"{text!r} is no address", notes=notes))
+    return Listen(inner or "0.0.0.0", int(port))  # noqa: S104  asked for with an empty host

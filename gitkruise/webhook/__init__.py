@@ -1,0 +1,1 @@
+"""Ring 5: admission and conversion over HTTPS, for a cluster that has no OpenKruise."""

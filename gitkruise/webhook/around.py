@@ -1,0 +1,137 @@
+"""What reviews look at beside the object itself: followed where it is asked for all the time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from gitkruise.errors import NotFound
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.informer import Informer
+from gitkruise.kube.store import Store
+from gitkruise.kube.transport import Transport
+from gitkruise.kube.watch import Feed
+from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.pod import POD, PodFacts, pod_facts
+from gitkruise.model.view import View
+from gitkruise.webhook.review import Review
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import ApiRequest, ResourceRef
+
+PODS: Final = ResourceRef("", "v1", "pods")
+NAMED_MAX: Final = 100  # pods of podsToDelete that are looked up for one review
+AT_ONCE: Final = 10
+
+
+class Surroundings:
+    """SidecarSets, their revisions, namespaces and the manager's settings, as last observed.
+
+    `home` is the namespace in which revisions of SidecarSets and settings live.
+    """
+
+    def __init__(self, transport: Transport, clock: Clock, *, home: str) -> None:
+        self.store = Store()
+        self._transport = transport
+        feeds = (
+            Feed(ref=ResourceRef("", "v1", "namespaces"), kind="Namespace"),
+            Feed(ref=ResourceRef("apps.kruise.io", "v1beta1", "sidecarsets"), kind="SidecarSet"),
+            Feed(
+                ref=ResourceRef("apps", "v1", "controllerrevisions"),
+                kind="ControllerRevision",
+                namespace=home,
+            ),
+            Feed(
+                ref=ResourceRef("", "v1", "configmaps"),
+                kind="ConfigMap",
+                namespace=home,
+                name_ends="kruise-configuration",
+            ),
+        )
+        self._informers = [Informer(feed, transport, self.store, clock) for feed in feeds]
+        self._kinds = frozenset(feed.group_kind for feed in feeds)
+
+    @property
+    def ready(self) -> bool:
+        """Everything has been listed once."""
+        return self.store.synced(self._kinds)
+
+    async def observed(self) -> None:
+        """Wait until it is ready."""
+        for informer in self._informers:
+            await informer.synced.wait()
+
+    @property
+    def trouble(self) -> str:
+        """Why something cannot be followed, or ""."""
+        found = (f"{i.feed}: {i.error}" for i in self._informers if i.error is not None)
+        return "; ".join(found)
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run())
+
+    async def view_for(self, review: Review) -> View:
+        """What admission may look at while it judges `review`. Raises ApiError."""
+        names = _pods_named(review)
+        if not names:
+            return self.store
+        slots = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._pod(review, name, slots)) for name in names]
+        return WithPods(self.store, [pod for task in tasks if (pod := task.result())])
+
+    async def _pod(self, review: Review, name: str, slots: asyncio.Semaphore) -> Obj | None:
+        request = ApiRequest(verb="get", resource=PODS, namespace=review.key.namespace, name=name)
+        async with slots:
+            try:
+                return (await self._transport.send(request)).body
+            except NotFound:
+                return None
+
+
+def _pods_named(review: Review) -> Sequence[str]:
+    """Pods that a CloneSet newly wants to be deleted."""
+    if review.key.group_kind != CLONESET or review.obj is None:
+        return ()
+    path = ("spec", "scaleStrategy", "podsToDelete")
+    wanted, known = (get(obj, *path, default=()) or () for obj in (review.obj, review.old))
+    new = dict.fromkeys(n for n in _texts(wanted) if n not in set(_texts(known)))
+    return list(new)[:NAMED_MAX]
+
+
+def _texts(value: object) -> Iterable[str]:
+    found = value if isinstance(value, list) else ()
+    return [item for item in found if isinstance(item, str) and item]
+
+
+class WithPods:
+    """A view with some pods that were read live."""
+
+    def __init__(self, view: View, pods: Iterable[Obj]) -> None:
+        self._view = view
+        self._pods: Mapping[ObjectKey, Obj] = {
+            ObjectKey(*POD, p["metadata"]["namespace"], p["metadata"]["name"]): p for p in pods
+        }
+
+    def get(self, key: ObjectKey) -> Obj | None:
+        return self._pods.get(key) or self._view.get(key)
+
+    def pod(self, key: ObjectKey) -> PodFacts | None:
+        found = self._pods.get(key)
+        return pod_facts(found) if found else self._view.pod(key)
+
+    def objects(self, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
+        return self._view.objects(group_kind, namespace)
+
+    def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
+        return self._view.owned(uid, group_kind, namespace)
+
+    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
+        return self._view.pods_of(uid, namespace)
+
+    def pods(self, namespace: str) -> Sequence[PodFacts]:
+        return self._view.pods(namespace)

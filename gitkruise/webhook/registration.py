@@ -1,0 +1,253 @@
+"""Tells a cluster about the webhooks: configurations, and conversion of its CRDs; and keeps it so.
+
+Pods are never held up by us: `failurePolicy: Ignore`, and the cluster's own and our namespace are
+left out. Our kinds are: an unchecked CloneSet would be rolled out unchecked.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gitkruise.errors import ClusterFailed, Conflict, Finding, NotFound
+from gitkruise.kube.discovery import CRDS
+from gitkruise.kube.transport import Transport
+from gitkruise.wire.names import Obj
+from gitkruise.wire.patches import same
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
+
+log: Final = logging.getLogger(__name__)
+
+MUTATE, VALIDATE, CONVERT = "/mutate", "/validate", "/convert"
+TIMEOUT_S: Final = 5.0  # several webhooks add up against the ~30 s of a request
+MANAGER: Final = "gitkruise-webhook"
+NAME: Final = "gitkruise"
+OURS: Final = ["gitkruise", "gitkruise-webhook"]  # names of our pods
+GROUP: Final = "admissionregistration.k8s.io"
+MUTATING: Final = ResourceRef(GROUP, "v1", "mutatingwebhookconfigurations")
+VALIDATING: Final = ResourceRef(GROUP, "v1", "validatingwebhookconfigurations")
+OPENKRUISE: Final = "kruise-mutating-webhook-configuration"
+CONVERTED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+_VERSIONS: Final = ["v1alpha1", "v1beta1"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where an API server finds us: a Service (`namespace/name`, port 443), or a URL."""
+
+    namespace: str
+    service: str = ""
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        assert bool(self.service) != bool(self.url)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names our certificate must be for."""
+        if self.service:
+            inside = f"{self.service}.{self.namespace}.svc"
+            return (inside, f"{inside}.cluster.local", f"{self.service}.{self.namespace}")
+        authority = self.url.removeprefix("https://").partition("/")[0]
+        host = authority.rpartition(":")[0] if authority.rpartition("]")[2] else authority
+        return ((host if ":" in authority else authority).strip("[]"),)
+
+    def client(self, path: str, bundle: bytes) -> dict[str, Any]:
+        """The clientConfig of one path."""
+        trust = {"caBundle": base64.b64encode(bundle).decode()}
+        if self.url:
+            return {"url": self.url.rstrip("/") + path, **trust}
+        where = {"namespace": self.namespace, "name": self.service, "path": path, "port": 443}
+        return {"service": where, **trust}
+
+
+def configurations(address: Address, bundle: bytes) -> tuple[tuple[ResourceRef, Obj], ...]:
+    """Both configurations as they should be, with every default spelled out."""
+    mutate, validate = (address.client(path, bundle) for path in (MUTATE, VALIDATE))
+    mutating = [
+        _webhook("pods", mutate, _rule("", ["v1"], "pods", ["CREATE"]))
+        | {"failurePolicy": "Ignore", "reinvocationPolicy": "Never", **_spared(address)},
+        *(
+            _webhook(plural, mutate, _kinds_rule(plural)) | {"reinvocationPolicy": "Never"}
+            for plural in ("clonesets", "sidecarsets")
+        ),
+    ]
+    validating = [
+        _webhook(plural, validate, _kinds_rule(plural)) for plural in ("clonesets", "sidecarsets")
+    ]
+    return (
+        (MUTATING, _configuration("MutatingWebhookConfiguration", mutating)),
+        (VALIDATING, _configuration("ValidatingWebhookConfiguration", validating)),
+    )
+
+
+def _configuration(kind: str, webhooks: Sequence[Obj]) -> Obj:
+    labels = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/managed-by": MANAGER}
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": kind,
+        "metadata": {"name": NAME, "labels": labels},
+        "webhooks": webhooks,
+    }
+
+
+def _webhook(plural: str, client: Obj, rule: Obj) -> dict[str, Any]:
+    return {
+        "name": f"{plural}.webhook.gitkruise.io",
+        "clientConfig": client,
+        "rules": [rule],
+        "failurePolicy": "Fail",
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "sideEffects": "None",
+        "timeoutSeconds": int(TIMEOUT_S),
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def _kinds_rule(plural: str) -> Obj:
+    return _rule("apps.kruise.io", _VERSIONS, plural, ["CREATE", "UPDATE"])
+
+
+def _rule(group: str, versions: list[str], plural: str, operations: list[str]) -> Obj:
+    return {
+        "apiGroups": [group],
+        "apiVersions": versions,
+        "operations": operations,
+        "resources": [plural],
+        "scope": "*",
+    }
+
+
+def _spared(address: Address) -> Obj:
+    """Not the cluster's own pods, not those of control planes, not ours."""
+    spaces = sorted({"kube-system", "kube-node-lease", address.namespace})
+    outside = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": spaces}
+    planes = {"key": "control-plane", "operator": "DoesNotExist"}
+    ours = {"key": "app.kubernetes.io/name", "operator": "NotIn", "values": OURS}
+    return {
+        "namespaceSelector": {"matchExpressions": [outside, planes]},
+        "objectSelector": {"matchExpressions": [ours]},
+    }
+
+
+def conversion_patch(crd: Obj, address: Address, bundle: bytes) -> Obj | None:
+    """A merge patch that lets a CRD serve all its versions through us; None when it does."""
+    client = address.client(CONVERT, bundle)
+    reviews = {"conversionReviewVersions": ["v1"]}
+    wanted = {"strategy": "Webhook", "webhook": {"clientConfig": client, **reviews}}
+    versions: Sequence[Obj] = crd["spec"]["versions"]
+    spec: dict[str, Any] = {}
+    if not same(get(crd, "spec", "conversion"), wanted):
+        other = "url" if address.service else "service"  # a merge patch would leave it beside ours
+        webhook = {"clientConfig": {**client, other: None}, **reviews}
+        spec["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    if not all(version.get("served") for version in versions):
+        spec["versions"] = [{**version, "served": True} for version in versions]
+    if not spec:
+        return None
+    meta = crd["metadata"]
+    pinned = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    return {"metadata": pinned, "spec": spec}
+
+
+class Registrar:
+    """Writes what is missing or different, and nothing else."""
+
+    def __init__(self, transport: Transport, address: Address) -> None:
+        self._transport, self._address = transport, address
+
+    async def refuse_beside_openkruise(self) -> None:
+        """Raises ClusterFailed GK5111: two injectors would inject everything twice."""
+        if await self._find(MUTATING, OPENKRUISE) is None:
+            return
+        raise ClusterFailed(
+            Finding(
+                code="GK5111",
+                message="OpenKruise's webhooks are on this cluster",
+                notes=(
+                    ("why", "pods would get their sidecars twice"),
+                    ("found", f"MutatingWebhookConfiguration {OPENKRUISE}"),
+                    ("next", "leave webhooks to OpenKruise, or uninstall it first"),
+                ),
+            )
+        )
+
+    async def publish(self, bundle: bytes) -> list[str]:
+        """Names of what had to be written. Raises ApiError."""
+        written = []
+        for ref, wanted in configurations(self._address, bundle):
+            live = await self._find(ref, NAME)
+            if live is None or not same(live.get("webhooks"), wanted["webhooks"]):
+                await self._apply(ref, wanted)
+                written.append(wanted["kind"])
+        for name in CONVERTED:
+            crd = await self._find(CRDS, name)
+            patch = conversion_patch(crd, self._address, bundle) if crd else None
+            if patch is not None and await self._convert(name, patch):
+                written.append(name)
+        return written
+
+    async def withdraw(self) -> list[str]:
+        """Take the configurations away, and serve CRDs as without us. Raises ApiError."""
+        gone = []
+        for ref in (MUTATING, VALIDATING):
+            if await self._find(ref, NAME) is not None:
+                await self._transport.send(ApiRequest(verb="delete", resource=ref, name=NAME))
+                gone.append(ref.plural)
+        for name in CONVERTED:
+            crd = await self._find(CRDS, name)
+            ours = crd and get(crd, "spec", "conversion", "strategy") == "Webhook"
+            if crd and ours and await self._convert(name, _alone(crd)):
+                gone.append(name)
+        return gone
+
+    async def _convert(self, name: str, patch: Obj) -> bool:
+        request = ApiRequest(
+            verb="patch",
+            resource=CRDS,
+            name=name,
+            body=patch,
+            content_type=MERGE_PATCH,
+            params={"fieldManager": MANAGER},
+        )
+        try:
+            await self._transport.send(request)
+        except Conflict:
+            log.info("%s was changed meanwhile; looked at again later", name)
+            return False
+        return True
+
+    async def _apply(self, ref: ResourceRef, wanted: Obj) -> None:
+        request = ApiRequest(
+            verb="patch",
+            resource=ref,
+            name=NAME,
+            body=wanted,
+            content_type=APPLY_PATCH,
+            params={"fieldManager": MANAGER, "force": "true"},
+        )
+        await self._transport.send(request)
+
+    async def _find(self, ref: ResourceRef, name: str) -> Obj | None:
+        try:
+            return (
+                await self._transport.send(ApiRequest(verb="get", resource=ref, name=name))
+            ).body
+        except NotFound:
+            return None
+
+
+def _alone(crd: Obj) -> Obj:
+    """The patch back: the storage version alone, because nothing converts any more."""
+    meta = crd["metadata"]
+    pinned = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    versions = [{**version, "served": version["storage"]} for version in crd["spec"]["versions"]]
+    conversion = {"strategy": "None", "webhook": None}
+    return {"metadata": pinned, "spec": {"conversion": conversion, "versions": versions}}

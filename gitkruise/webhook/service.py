@@ -1,0 +1,149 @@
+"""A webhook service that is up: it listens, the cluster knows it, and its certificates are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gitkruise.errors import ClusterFailed, Finding, GitkruiseError
+from gitkruise.kube.certificates import server_context, show
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.listening import Listen
+from gitkruise.kube.transport import Transport
+from gitkruise.model.settings import Gates
+from gitkruise.webhook.around import Surroundings
+from gitkruise.webhook.credentials import (
+    Credentials,
+    FolderVault,
+    SecretVault,
+    Vault,
+    current,
+)
+from gitkruise.webhook.judge import Judge
+from gitkruise.webhook.registration import Address, Registrar
+from gitkruise.webhook.server import Desk, listening
+from gitkruise.wire.catalog import Catalog
+
+log: Final = logging.getLogger(__name__)
+
+CHECK_S: Final = 30.0  # how long a configuration that somebody changed stays so
+OBSERVED_WITHIN_S: Final = 30.0
+# Between telling the cluster of a new authority and showing what it signed: API servers hear of
+# configurations by watching.
+TRUST_PAUSE_S: Final = 10.0
+KRUISE_NAMESPACE: Final = "kruise-system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookOptions:
+    """`folder` keeps certificates outside a cluster; without one a Secret does, in the namespace
+    of `address`. `home` is where revisions of SidecarSets live."""
+
+    address: Address
+    listen: Listen = field(default_factory=lambda: Listen("0.0.0.0", 9443))  # noqa: S104  called from elsewhere
+    gates: Gates = field(default_factory=Gates)
+    folder: Path | None = None
+    home: str = KRUISE_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A service that answers. `written` is what the cluster had to be told at the start."""
+
+    port: int
+    desk: Desk
+    written: tuple[str, ...]
+
+
+@asynccontextmanager
+async def serve_webhooks(
+    options: WebhookOptions, transport: Transport, catalog: Catalog, clock: Clock
+) -> AsyncIterator[Serving]:
+    """Serve while the body runs; what the cluster was told stays when it ends.
+
+    Raises UsageProblem GK5110 where it cannot listen, ClusterFailed GK5111 beside OpenKruise,
+    GK5112 for certificates nobody can read, GK5113 when it cannot see what it needs; ApiError.
+    """
+    registrar = Registrar(transport, options.address)
+    await registrar.refuse_beside_openkruise()
+    vault: Vault
+    if options.folder is not None:
+        vault = FolderVault(options.folder)
+    else:
+        vault = SecretVault(transport, options.address.namespace)
+    credentials = await current(vault, options.address.hosts, clock.now())
+    context = server_context(credentials.server)
+    around = Surroundings(transport, clock, home=options.home)
+    desk = Desk(Judge(catalog=catalog, gates=options.gates), around, clock)
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(around.run())
+        try:
+            await _observed(around, clock)
+            async with listening(desk, context, options.listen) as port:
+                written = await registrar.publish(credentials.bundle)
+                keeper = Keeper(registrar, vault, context, options.address.hosts, clock)
+                keeping = tasks.create_task(keeper.run(credentials))
+                try:
+                    yield Serving(port, desk, tuple(written))
+                finally:
+                    keeping.cancel()
+        finally:
+            following.cancel()
+
+
+async def _observed(around: Surroundings, clock: Clock) -> None:
+    try:
+        async with clock.timeout(OBSERVED_WITHIN_S):
+            await around.observed()
+    except TimeoutError:
+        raise ClusterFailed(
+            Finding(
+                code="GK5113",
+                message="the webhook cannot see what it needs to judge by",
+                notes=(
+                    ("why", around.trouble or "no complete list came within 30 s"),
+                    ("next", "gitkruise install --webhooks"),
+                ),
+            )
+        ) from None
+
+
+class Keeper:
+    """Looks every CHECK_S at certificates and at what the cluster was told; repairs both."""
+
+    def __init__(
+        self,
+        registrar: Registrar,
+        vault: Vault,
+        context: ssl.SSLContext,
+        hosts: tuple[str, ...],
+        clock: Clock,
+    ) -> None:
+        self._registrar, self._vault, self._context = registrar, vault, context
+        self._hosts, self._clock = hosts, clock
+
+    async def run(self, shown: Credentials) -> None:
+        """For ever."""
+        while True:
+            await self._clock.sleep(CHECK_S)
+            try:
+                shown = await self.check(shown)
+            except GitkruiseError as error:
+                log.warning("webhook: %s", error)
+
+    async def check(self, shown: Credentials) -> Credentials:
+        """One look; what is shown after it. Raises ApiError, ClusterFailed."""
+        fresh = await current(self._vault, self._hosts, self._clock.now())
+        for name in await self._registrar.publish(fresh.bundle):
+            log.warning("webhook: %s was not as it should be, and is again", name)
+        if fresh.server != shown.server:
+            if fresh.bundle != shown.bundle:
+                await self._clock.sleep(TRUST_PAUSE_S)
+            show(self._context, fresh.server)
+        return fresh
