@@ -20,7 +20,8 @@ from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiRequest, ResourceRef
 
-PODS: Final = ResourceRef("", "v1", "pods")
+NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
+_LIVE: Final = {"Pod": ResourceRef("", "v1", "pods"), "Namespace": NAMESPACES}
 NAMED_MAX: Final = 100  # pods of podsToDelete that are looked up for one review
 AT_ONCE: Final = 10
 
@@ -35,7 +36,7 @@ class Surroundings:
         self.store = Store()
         self._transport = transport
         feeds = (
-            Feed(ref=ResourceRef("", "v1", "namespaces"), kind="Namespace"),
+            Feed(ref=NAMESPACES, kind="Namespace"),
             Feed(ref=ResourceRef("apps.kruise.io", "v1beta1", "sidecarsets"), kind="SidecarSet"),
             Feed(
                 ref=ResourceRef("apps", "v1", "controllerrevisions"),
@@ -75,17 +76,23 @@ class Surroundings:
                 group.create_task(informer.run())
 
     async def view_for(self, review: Review) -> View:
-        """What admission may look at while it judges `review`. Raises ApiError."""
-        names = _pods_named(review)
-        if not names:
+        """What admission may look at while it judges `review`. Raises ApiError, in a group."""
+        space = ObjectKey("", "Namespace", "", review.key.namespace)
+        wanted = [ObjectKey(*POD, review.key.namespace, name) for name in _pods_named(review)]
+        if review.key.namespace and self.store.get(space) is None:
+            wanted.append(space)  # so new that the watch has not told of it
+        if not wanted:
             return self.store
         slots = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._pod(review, name, slots)) for name in names]
-        return WithPods(self.store, [pod for task in tasks if (pod := task.result())])
+            tasks = [group.create_task(self._read(key, slots)) for key in wanted]
+        found = zip(wanted, (task.result() for task in tasks), strict=True)
+        return WithRead(self.store, {key: obj for key, obj in found if obj is not None})
 
-    async def _pod(self, review: Review, name: str, slots: asyncio.Semaphore) -> Obj | None:
-        request = ApiRequest(verb="get", resource=PODS, namespace=review.key.namespace, name=name)
+    async def _read(self, key: ObjectKey, slots: asyncio.Semaphore) -> Obj | None:
+        request = ApiRequest(
+            verb="get", resource=_LIVE[key.kind], namespace=key.namespace, name=key.name
+        )
         async with slots:
             try:
                 return (await self._transport.send(request)).body
@@ -108,20 +115,17 @@ def _texts(value: object) -> Iterable[str]:
     return [item for item in found if isinstance(item, str) and item]
 
 
-class WithPods:
-    """A view with some pods that were read live."""
+class WithRead:
+    """A view with some objects that were read live."""
 
-    def __init__(self, view: View, pods: Iterable[Obj]) -> None:
-        self._view = view
-        self._pods: Mapping[ObjectKey, Obj] = {
-            ObjectKey(*POD, p["metadata"]["namespace"], p["metadata"]["name"]): p for p in pods
-        }
+    def __init__(self, view: View, found: Mapping[ObjectKey, Obj]) -> None:
+        self._view, self._found = view, found
 
     def get(self, key: ObjectKey) -> Obj | None:
-        return self._pods.get(key) or self._view.get(key)
+        return self._found.get(key) or self._view.get(key)
 
     def pod(self, key: ObjectKey) -> PodFacts | None:
-        found = self._pods.get(key)
+        found = self._found.get(key)
         return pod_facts(found) if found else self._view.pod(key)
 
     def objects(self, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:

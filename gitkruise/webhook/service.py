@@ -17,6 +17,7 @@ from gitkruise.kube.clock import Clock
 from gitkruise.kube.listening import Listen
 from gitkruise.kube.transport import Transport
 from gitkruise.model.settings import Gates
+from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.webhook.around import Surroundings
 from gitkruise.webhook.credentials import (
     Credentials,
@@ -37,7 +38,6 @@ OBSERVED_WITHIN_S: Final = 30.0
 # Between telling the cluster of a new authority and showing what it signed: API servers hear of
 # configurations by watching.
 TRUST_PAUSE_S: Final = 10.0
-KRUISE_NAMESPACE: Final = "kruise-system"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class WebhookOptions:
     listen: Listen = field(default_factory=lambda: Listen("0.0.0.0", 9443))  # noqa: S104  called from elsewhere
     gates: Gates = field(default_factory=Gates)
     folder: Path | None = None
-    home: str = KRUISE_NAMESPACE
+    home: str = REVISION_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,11 +262,17 @@ def _size(value: Any) -> int:
 
 
 def json_diff(before: Any, after: Any) -> list[dict[str, Any]]:
-    """Operations that turn `before` into `after`; lists are compared position by position."""
+    """Operations that turn `before` into `after`, in order; [] when they are equal.
+
+    Lists of objects with names are compared by name (what stays and keeps its order is the same
+    object, so one put in front of others is one operation), other lists position by position.
+    """
     return list(_differences(before, after, ()))
 
 
 def _differences(before: Any, after: Any, at: tuple[str | int, ...]) -> Iterator[dict[str, Any]]:
+    if before is after:
+        return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted(before.keys() - after.keys()):
             yield {"op": "remove", "path": pointer_to((*at, key))}
@@ -284,13 +290,37 @@ def _differences(before: Any, after: Any, at: tuple[str | int, ...]) -> Iterator
 def _list_differences(
     before: Sequence[Any], after: Sequence[Any], at: tuple[str | int, ...]
 ) -> Iterator[dict[str, Any]]:
-    shared = min(len(before), len(after))
-    for index in range(shared):
-        yield from _differences(before[index], after[index], (*at, index))
-    for index in reversed(range(shared, len(before))):
+    partner = _partners(before, after)
+    for index in sorted(set(range(len(before))) - set(partner.values()), reverse=True):
         yield {"op": "remove", "path": pointer_to((*at, index))}
-    for index in range(shared, len(after)):
-        yield {"op": "add", "path": pointer_to((*at, index)), "value": after[index]}
+    for index, value in enumerate(after):
+        if index in partner:
+            yield from _differences(before[partner[index]], value, (*at, index))
+        else:
+            yield {"op": "add", "path": pointer_to((*at, index)), "value": value}
+
+
+def _partners(before: Sequence[Any], after: Sequence[Any]) -> dict[int, int]:
+    """Place after → place before of the elements that stay, ascending in both."""
+    olds, news = _names(before), _names(after)
+    if olds is None or news is None:
+        return {index: index for index in range(min(len(before), len(after)))}
+    place = {name: index for index, name in enumerate(news)}
+    found: dict[int, int] = {}
+    last = -1
+    for old, name in enumerate(olds):
+        new = place.get(name, -1)
+        if new > last:
+            found[new], last = old, new
+    return found
+
+
+def _names(items: Sequence[Any]) -> list[str] | None:
+    """The names of all, when all have one and no two the same."""
+    found = [item.get("name") if isinstance(item, Mapping) else None for item in items]
+    if not all(isinstance(name, str) for name in found) or len({*found}) != len(found):
+        return None
+    return [str(name) for name in found]
 
 
 # JSON merge patch ----------------------------------------------------------------------------

@@ -177,6 +177,35 @@ def test_law_equal_objects_need_no_patch(obj: Any) -> None:
     assert json_diff(obj, obj) == []
 
 
+A, B, C = ({"name": name, "x": 1} for name in "abc")
+DIFFS: dict[str, tuple[Any, Any, list[str]]] = {
+    "one in front": ([A], [B, A], ["add /0"]),
+    "one behind": ([A], [A, B], ["add /1"]),
+    "around": ([B], [A, B, C], ["add /0", "add /2"]),
+    "inside a neighbour": ([A, B], [C, {**A, "x": 2}, B], ["add /0", "replace /1/x"]),
+    "moved": ([A, B], [B, A], ["remove /1", "add /0"]),
+    "names twice": ([A, A], [B], ["remove /1", "replace /0/name"]),
+    "no names": ([1, 2], [1, 3, 4], ["replace /1", "add /2"]),
+    "null to value": ([None, 1], [2, 1], ["replace /0"]),
+    "escaped": ({}, {"a/b~c": 1}, ["add /a~1b~0c"]),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "steps"), DIFFS.values(), ids=DIFFS)
+def test_json_diff_knows_elements_by_their_names(before: Any, after: Any, steps: list[str]) -> None:
+    made = json_diff(before, after)
+    assert sorted(f"{step['op']} {step['path']}" for step in made) == sorted(steps)
+    assert same(json_patch(before, made), after)
+
+
+_named = st.fixed_dictionaries({"name": st.sampled_from("abcd")}, optional={"x": st.integers(0, 2)})
+
+
+@given(st.lists(_named, max_size=5), st.lists(_named, max_size=5))
+def test_law_json_diff_of_named_lists(before: Any, after: Any) -> None:
+    assert same(json_patch(before, json_diff(before, after)), after)
+
+
 @given(values, values)
 def test_law_json_diff_leads_from_before_to_after(before: Any, after: Any) -> None:
     assert same(json_patch(before, json_diff(before, after)), after)
