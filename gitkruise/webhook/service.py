@@ -58,6 +58,7 @@ class Serving:
 
     port: int
     desk: Desk
+    context: ssl.SSLContext
     written: tuple[str, ...]
 
 
@@ -90,7 +91,7 @@ async def serve_webhooks(
                 keeper = Keeper(registrar, vault, context, options.address.hosts, clock)
                 keeping = tasks.create_task(keeper.run(credentials))
                 try:
-                    yield Serving(port, desk, tuple(written))
+                    yield Serving(port, desk, context, tuple(written))
                 finally:
                     keeping.cancel()
         finally:

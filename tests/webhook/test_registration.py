@@ -1,0 +1,193 @@
+"""What a cluster is told about the webhooks, and that it is kept so."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitkruise.errors import ClusterFailed, UsageProblem
+from gitkruise.kube.certificates import server_context
+from gitkruise.kube.clock import SystemClock
+from gitkruise.kube.data import installable_crds
+from gitkruise.sandbox.cluster import Cluster
+from gitkruise.sandbox.inprocess import WorldTransport
+from gitkruise.webhook.credentials import FolderVault, current
+from gitkruise.webhook.registration import (
+    OPENKRUISE,
+    Address,
+    Registrar,
+    configurations,
+)
+from gitkruise.webhook.service import Keeper
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.paths import get
+from gitkruise.world.cluster import World
+from tests.webhook.hooked import Hooked, hooked, play
+from tests.worlds import START, create, empty_world
+
+SERVICE = Address(namespace="gitkruise-system", service="gitkruise-webhook")
+URL = Address(namespace="gitkruise-system", url="https://[::1]:9443")
+CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+GROUP = "admissionregistration.k8s.io"
+EVERYTHING = [
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+    "clonesets.apps.kruise.io",
+    "sidecarsets.apps.kruise.io",
+]
+
+
+def installed() -> World:
+    world = empty_world()
+    for crd in installable_crds():
+        if crd["spec"]["group"] == "apps.kruise.io":
+            world.handle(create(world, crd), START)
+    return world
+
+
+def found(world: World, kind: str) -> Any:
+    return world.get(ObjectKey(GROUP, f"{kind}WebhookConfiguration", "", "gitkruise"))
+
+
+def crd(world: World, plural: str = "clonesets") -> Any:
+    return world.get(ObjectKey(*CRD, "", f"{plural}.apps.kruise.io"))
+
+
+@pytest.mark.parametrize("address", [SERVICE, URL], ids=["service", "url"])
+def test_the_cluster_is_told_once_and_untold_again(address: Address) -> None:
+    world = installed()
+    registrar = Registrar(WorldTransport(Cluster(world, lambda: START)), address)
+
+    async def main() -> None:
+        assert await registrar.publish(b"CA 1") == EVERYTHING
+        version = world.version
+        assert await registrar.publish(b"CA 1") == []
+        assert world.version == version, "nothing was written"
+        assert await registrar.publish(b"CA 2") == EVERYTHING, "another authority"
+        assert len(await registrar.withdraw()) == 4
+        assert await registrar.withdraw() == []
+
+    asyncio.run(main())
+    assert found(world, "Mutating") is None
+    assert get(crd(world), "spec", "conversion") == {"strategy": "None"}
+    assert [v["served"] for v in crd(world)["spec"]["versions"]] == [False, True]
+
+
+def test_pods_are_never_held_up_and_our_kinds_are() -> None:
+    (_, mutating), (_, validating) = configurations(SERVICE, b"CA")
+    by_name = {w["name"].partition(".")[0]: w for w in mutating["webhooks"]}
+    assert list(by_name) == ["pods", "clonesets", "sidecarsets"]
+    pods = by_name["pods"]
+    assert (pods["failurePolicy"], pods["rules"][0]["operations"]) == ("Ignore", ["CREATE"])
+    outside = pods["namespaceSelector"]["matchExpressions"][0]
+    assert (outside["operator"], set(outside["values"])) == (
+        "NotIn",
+        {"kube-system", "kube-node-lease", "gitkruise-system"},
+    )
+    for webhook in (by_name["clonesets"], by_name["sidecarsets"], *validating["webhooks"]):
+        assert webhook["failurePolicy"] == "Fail"
+        assert webhook["rules"][0]["apiGroups"] == ["apps.kruise.io"]
+    for webhook in (*mutating["webhooks"], *validating["webhooks"]):
+        assert webhook["sideEffects"] == "None"
+        assert webhook["timeoutSeconds"] <= 5
+        assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == b"CA"
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [
+        (SERVICE, "gitkruise-webhook.gitkruise-system.svc"),
+        (URL, "::1"),
+        (Address(namespace="n", url="https://hook.example.com:8443/base/"), "hook.example.com"),
+        (Address(namespace="n", url="https://10.0.0.5"), "10.0.0.5"),
+    ],
+)
+def test_the_certificate_is_for_the_host_that_is_called(address: Address, hosts: str) -> None:
+    assert address.hosts[0] == hosts
+
+
+def test_a_url_keeps_its_base() -> None:
+    address = Address(namespace="n", url="https://h:1/base/")
+    assert address.client("/mutate", b"")["url"] == "https://h:1/base/mutate"
+
+
+def test_what_somebody_changes_is_put_right_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = installed()
+    clock = SystemClock(speed=1000)
+
+    async def main() -> None:
+        transport = WorldTransport(Cluster(world, lambda: START))
+        vault, registrar = FolderVault(tmp_path), Registrar(transport, SERVICE)
+        shown = await current(vault, SERVICE.hosts, clock.now())
+        await registrar.publish(shown.bundle)
+        context = server_context(shown.server)
+        keeper = Keeper(registrar, vault, context, SERVICE.hosts, clock)
+        assert await keeper.check(shown) == shown
+        await registrar.withdraw()
+        assert await keeper.check(shown) == shown
+
+    with caplog.at_level(logging.WARNING, logger="gitkruise.webhook"):
+        asyncio.run(main())
+    assert found(world, "Mutating") is not None
+    assert get(crd(world), "spec", "conversion", "strategy") == "Webhook"
+    assert sum("is again" in line for line in caplog.messages) == 4
+
+
+def test_another_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with hooked(tmp_path, installed()) as hooks:
+            before, vault = await _shown(hooks), FolderVault(hooks.folder)
+            registrar, clock = Registrar(hooks.transport, URL), SystemClock(speed=1000)
+            old = await current(vault, ("127.0.0.1",), clock.now())
+            hosts = ("127.0.0.1", "hook.example.com")
+            keeper = Keeper(registrar, vault, hooks.serving.context, hosts, clock)
+            fresh = await keeper.check(old)
+            assert fresh.server != old.server
+            assert await _shown(hooks) != before
+
+    asyncio.run(main())
+
+
+async def _shown(hooks: Hooked) -> bytes:
+    """The certificate a new connection sees."""
+    context = ssl.create_default_context(cafile=str(hooks.folder / "ca.crt"))
+    _, writer = await asyncio.open_connection("127.0.0.1", hooks.serving.port, ssl=context)
+    seen: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return seen
+
+
+def test_it_is_refused_beside_openkruise(tmp_path: Path) -> None:
+    world = installed()
+    theirs: Obj = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": OPENKRUISE},
+    }
+    world.handle(create(world, theirs), START)
+
+    async def never(_: Hooked) -> None:
+        raise AssertionError
+
+    with pytest.raises(ClusterFailed, match="GK5111"):
+        play(tmp_path, never, world)
+    assert found(world, "Mutating") is None
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    async def script(first: Hooked) -> None:
+        async with hooked(tmp_path, port=first.serving.port):
+            raise AssertionError
+
+    with pytest.raises(ExceptionGroup) as refused:
+        play(tmp_path, script)
+    assert refused.group_contains(UsageProblem, match="GK5110")
