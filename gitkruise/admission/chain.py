@@ -24,7 +24,7 @@ from gitkruise.admission.protection import KINDS as PROTECTED
 from gitkruise.admission.protection import protect
 from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.admission.services import default_service, service_problems
-from gitkruise.admission.sidecar_injection import inject_sidecars
+from gitkruise.admission.sidecar_injection import inject_sidecars, injected
 from gitkruise.admission.sidecarset import default_sidecarset, sidecarset_problems
 from gitkruise.admission.sidecarset_neighbours import neighbour_problems
 from gitkruise.admission.workloads import KINDS as WORKLOADS
@@ -144,7 +144,10 @@ KRUISE_STAGES: Final = (
     ),
 )
 STAGES: Final = (*SERVER_STAGES, *KRUISE_STAGES)
-WEBHOOK_STAGES: Final = KRUISE_STAGES
+WEBHOOK_STAGES: Final = tuple(  # a server gives its defaults again to what a webhook leaves
+    replace(stage, mutate=injected) if stage.mutate is inject_sidecars else stage
+    for stage in KRUISE_STAGES
+)
 OFFLINE: Final = tuple(stage for stage in STAGES if not stage.asks_cluster)
 
 

@@ -20,6 +20,7 @@ from tests.bench import (
     preview,
     pushes,
     reading,
+    reviews,
     sidecars,
     startup,
     templates,
@@ -43,6 +44,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "idle": idle.rows,
     "canary": canary.rows,
     "injection": injection.rows,
+    "reviews": reviews.rows,
 }
 
 

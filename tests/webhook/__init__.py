@@ -1,0 +1,1 @@
+"""The webhook server: reviews, certificates, registration."""

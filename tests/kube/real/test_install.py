@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gitkruise.kube.data import data_dir
+from gitkruise.kube.clock import SystemClock
+from gitkruise.kube.data import data_dir, load_catalog
 from gitkruise.kube.http import HttpTransport
+from gitkruise.kube.listening import Listen
 from gitkruise.model.states import State
-from gitkruise.wire.names import Obj, key_of
-from gitkruise.wire.paths import get
+from gitkruise.webhook.registration import Address
+from gitkruise.webhook.service import WebhookOptions, serve_webhooks
+from gitkruise.wire.names import Obj, ObjectKey, key_of
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.installed import command
@@ -26,28 +29,35 @@ ACCOUNTS = ResourceRef("", "v1", "serviceaccounts")
 OURS = 6  # CRDs in deploy/
 
 
-def exported(root: Path) -> list[Obj]:
-    done = command("install", "--export", root=root)
+def exported(root: Path, *words: str) -> list[Obj]:
+    done = command("install", "--export", *words, root=root)
     assert done.returncode == 0, done.stderr
     return list(yaml.safe_load_all(done.stdout))
 
 
 def test_export_is_what_kubectl_renders(kubectl: str, tmp_path: Path) -> None:
-    rendered = subprocess.run(
-        [kubectl, "kustomize", str(data_dir("deploy"))], capture_output=True, text=True, check=True
-    )
-    theirs = {key_of(o): o for o in yaml.safe_load_all(rendered.stdout)}
+    def rendered(folder: Path) -> dict[ObjectKey, Obj]:
+        words = [kubectl, "kustomize", str(folder)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return {key_of(o): o for o in yaml.safe_load_all(done.stdout)}
+
+    deploy = data_dir("deploy")
+    theirs = rendered(deploy)
     assert {key_of(o): o for o in exported(tmp_path)} == theirs
+    theirs |= rendered(deploy / "webhook")
+    assert {key_of(o): o for o in exported(tmp_path, "--webhooks")} == theirs
 
 
 def test_export_moves_to_another_namespace(tmp_path: Path) -> None:
-    done = command("install", "--export", "-n", "elsewhere", "--image", "me:1", root=tmp_path)
+    words = ("install", "--webhooks", "--export", "-n", "elsewhere", "--image", "me:1")
+    done = command(*words, root=tmp_path)
     assert "gitkruise-system" not in done.stdout
-    objects = {o["kind"]: o for o in yaml.safe_load_all(done.stdout)}
-    assert objects["Namespace"]["metadata"]["name"] == "elsewhere"
-    assert (
-        get(objects["Deployment"], "spec", "template", "spec", "containers", 0, "image") == "me:1"
-    )
+    objects = list(yaml.safe_load_all(done.stdout))
+    spaces = {o["metadata"]["name"] for o in objects if o["kind"] == "Namespace"}
+    assert spaces == {"elsewhere", "kruise-system"}
+    pods = [o["spec"]["template"]["spec"] for o in objects if o["kind"] == "Deployment"]
+    assert [pod["containers"][0]["image"] for pod in pods] == ["me:1", "me:1"]
+    assert pods[1]["containers"][0]["args"][-2:] == ["--namespace", "elsewhere"]
 
 
 @pytest.mark.kube
@@ -135,12 +145,39 @@ def test_the_rights_of_the_service_account_are_enough(
     assert any("secrets" in line for line in unseen)
 
 
-async def _token(admin: HttpTransport) -> str:
+@pytest.mark.kube
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Callback with id")
+def test_the_rights_of_the_webhooks_account_are_enough(fresh: Apiserver, tmp_path: Path) -> None:
+    """Follow, make certificates, tell the cluster, repair; and installing again keeps the CRDs."""
+    words = ("install", "--webhooks", "--kubeconfig", str(fresh.kubeconfig()))
+    first = command(*words, root=tmp_path)
+    assert first.returncode == 0, first.stderr
+
+    async def play() -> None:
+        async with talking(fresh) as admin:
+            token = await _token(admin, "gitkruise-webhook")
+            async with talking(fresh, token) as account:
+                address = Address(namespace="gitkruise-system", service="gitkruise-webhook")
+                options = WebhookOptions(address=address, listen=Listen("127.0.0.1", 0))
+                for written in (4, 0):
+                    serving = serve_webhooks(options, account, load_catalog(), SystemClock())
+                    async with serving as found:
+                        assert len(found.written) == written
+
+    asyncio.run(play())
+    again = command(*words, root=tmp_path)
+    assert again.returncode == 0, again.stderr
+    kept = [line for line in again.stdout.splitlines() if "serves all its versions" in line]
+    assert len(kept) == 2
+
+
+async def _token(admin: HttpTransport, account: str = "gitkruise") -> str:
     request = ApiRequest(
         verb="create",
         resource=ACCOUNTS,
         namespace="gitkruise-system",
-        name="gitkruise",
+        name=account,
         subresource="token",
         body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
     )
