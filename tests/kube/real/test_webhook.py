@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitkruise.app import controller
 from gitkruise.errors import ApiError, InternalError, InvalidObject, NotFound
 from gitkruise.kube.clock import SystemClock
 from gitkruise.kube.data import load_catalog
@@ -22,13 +24,14 @@ from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, free_port, talking
-from tests.kube.real.shop import PODS, install_crds
+from tests.kube.real.shop import PODS, News, Shop, install_crds
 
 pytestmark = [
     pytest.mark.kube,
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:Callback with id"),
 ]
+CONFIG_MAPS = ResourceRef("", "v1", "configmaps")
 NAMESPACES = ResourceRef("", "v1", "namespaces")
 ALPHA = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
 BETA = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")
@@ -39,9 +42,7 @@ Scene = Callable[[HttpTransport, Serving, WebhookOptions], Awaitable[None]]
 async def serving(
     transport: HttpTransport, folder: Path
 ) -> AsyncIterator[tuple[Serving, WebhookOptions]]:
-    port = free_port()
-    address = Address(namespace="gitkruise-system", url=f"https://127.0.0.1:{port}")
-    options = WebhookOptions(address=address, listen=Listen("127.0.0.1", port), folder=folder)
+    options = hook_options(folder)
     async with serve_webhooks(options, transport, load_catalog(), SystemClock()) as found:
         yield found, options
 
@@ -51,7 +52,7 @@ def play(server: Apiserver, folder: Path, scene: Scene) -> None:
         async with talking(server) as transport:
             await install_crds(transport)
             await namespace(transport, "hooked")
-            async with serving(transport, folder / "keys") as (found, options):
+            async with serving(transport, folder) as (found, options):
                 await scene(transport, found, options)
 
     asyncio.run(whole())
@@ -203,3 +204,62 @@ def test_what_the_cluster_was_told_is_kept(fresh: Apiserver, tmp_path: Path) -> 
         assert found.desk.counts.answered["/mutate"] > 0
 
     play(fresh, tmp_path, scene)
+
+
+def test_beside_the_controller_pods_start_in_order(fresh: Apiserver, tmp_path: Path) -> None:
+    """`gitkruise run --webhook`: one process orders the launch of a pod and then carries it out."""
+
+    async def whole() -> None:
+        async with talking(fresh) as transport:
+            await install_crds(transport)
+            await namespace(transport, "hooked")
+            shop = Shop(tmp_path)
+            shop.push("The shop")
+            options = replace(shop.options("real", News()), webhook=hook_options(tmp_path))
+            async with controller(options, transport, SystemClock()):
+                await told(transport, ALPHA, cloneset("v1alpha1", replicas=0))
+                await create(transport, PODS, pod("p"))
+                released = await barrier_of(transport, 1)
+                assert released == {"p_5": "true"}
+                await report(transport, {"a": False, "b": True})
+                assert await barrier_of(transport, 2) == {"p_5": "true", "p_0": "true"}
+                await report(transport, {"a": True, "b": True})
+
+    asyncio.run(whole())
+
+
+def hook_options(folder: Path) -> WebhookOptions:
+    port = free_port()
+    address = Address(namespace="gitkruise-system", url=f"https://127.0.0.1:{port}")
+    return WebhookOptions(address=address, listen=Listen("127.0.0.1", port), folder=folder / "keys")
+
+
+async def barrier_of(transport: HttpTransport, keys: int) -> Any:
+    """The data of the barrier of pod `p`, once it has so many keys."""
+    for _ in range(600):
+        try:
+            found = await read(transport, CONFIG_MAPS, "p-barrier", "hooked")
+        except NotFound:
+            found = {}
+        if len(found.get("data") or {}) >= keys:
+            return found["data"]
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"the barrier never gets {keys} keys: {found}")
+
+
+async def report(transport: HttpTransport, ready: dict[str, bool]) -> None:
+    """What a kubelet would tell of pod `p`."""
+    statuses = [
+        {"name": name, "ready": well, "restartCount": 0, "image": "i", "imageID": "i"}
+        for name, well in ready.items()
+    ]
+    request = ApiRequest(
+        verb="patch",
+        resource=PODS,
+        namespace="hooked",
+        name="p",
+        subresource="status",
+        body={"status": {"containerStatuses": statuses}},
+        content_type=MERGE_PATCH,
+    )
+    await transport.send(request)

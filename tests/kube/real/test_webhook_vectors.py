@@ -1,0 +1,125 @@
+"""Recorded SidecarSets and pods, through the webhook of a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitkruise.controller.controllers import Controllers, Options
+from gitkruise.errors import ApiError, NotFound
+from gitkruise.kube.clock import SystemClock
+from gitkruise.kube.data import load_catalog
+from gitkruise.kube.http import HttpTransport
+from gitkruise.model.sidecarset import SIDECARSET
+from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
+from gitkruise.planner.workloads import WORKLOADS
+from gitkruise.webhook.around import Surroundings
+from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.request import ApiRequest, ResourceRef
+from tests.admission.injection.test_recorded_injection import (
+    PARTS,
+    ROWS,
+    SPACE,
+    by_name,
+    notes,
+    tidy,
+)
+from tests.kube.real.apiserver import Apiserver, talking
+from tests.kube.real.shop import PODS, install_crds
+from tests.kube.real.test_webhook import create, namespace, serving, told
+
+pytestmark = [
+    pytest.mark.kube,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Callback with id"),
+]
+SETS = {
+    version: ResourceRef("apps.kruise.io", version, "sidecarsets")
+    for version in ("v1alpha1", "v1beta1")
+}
+OFTEN = 400  # looks, a twentieth of a second apart
+
+
+async def seen(around: Surroundings, name: str) -> Obj:
+    """The SidecarSet as the webhook sees it, once its revision is in the status."""
+    key = ObjectKey(*SIDECARSET, "", name)
+    for _ in range(OFTEN):
+        found = around.store.get(key)
+        if found is not None and (found.get("status") or {}).get("latestRevision"):
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{name} gets no revision")
+
+
+async def difference(transport: HttpTransport, around: Surroundings, row: Obj) -> str:
+    """How what the server admits differs from what was recorded; "" when it does not."""
+    made: list[str] = []
+    try:
+        for one in row["sidecarsets"]:
+            manifest = one["manifest"]
+            name, version = manifest["metadata"]["name"], manifest["apiVersion"].split("/")[1]
+            try:
+                await create(transport, SETS[version], manifest, "")
+            except ApiError:
+                if "rejected" not in one:
+                    raise
+                continue
+            made.append(name)
+            stored = await seen(around, name)
+            if "rejected" in one or stored["status"]["latestRevision"] != one["latestRevision"]:
+                return f"{name} is stored otherwise"
+        return _unlike(row["admitted"], await create(transport, PODS, row["pod"], SPACE))
+    except ApiError as error:
+        return str(error)
+    finally:
+        await remove(transport, PODS, row["pod"]["metadata"]["name"], SPACE)
+        for name in made:
+            await remove(transport, SETS["v1beta1"], name, "")
+
+
+def _unlike(want: Obj, got: Obj) -> str:
+    found: Sequence[str] = [
+        part
+        for part in PARTS
+        if by_name(tidy(want["spec"].get(part) or [])) != by_name(_ours(got["spec"].get(part)))
+    ]
+    return ", ".join([*found, *["annotations"] * (notes(want) != notes(got))])
+
+
+def _ours(items: Any) -> list[Obj]:
+    """Without the token that a server with service accounts mounts."""
+    return [i for i in tidy(items or []) if not str(i.get("name")).startswith("kube-api-access-")]
+
+
+async def remove(transport: HttpTransport, ref: ResourceRef, name: str, space: str) -> None:
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+    request = ApiRequest(verb="delete", resource=ref, namespace=space, name=name, body=body)
+    try:
+        await transport.send(request)
+    except NotFound:
+        return
+
+
+def test_every_recorded_pod_is_admitted_alike(fresh: Apiserver, tmp_path: Path) -> None:
+    async def whole() -> dict[int, str]:
+        async with talking(fresh) as transport:
+            await install_crds(transport)
+            for name in (SPACE, REVISION_NAMESPACE, "hooked"):
+                await namespace(transport, name)
+            async with serving(transport, tmp_path) as (hooks, _), asyncio.TaskGroup() as tasks:
+                clock = SystemClock()
+                controllers = Controllers(WORKLOADS, transport, load_catalog(), clock, Options())
+                running = tasks.create_task(controllers.run())
+                await told(transport, SETS["v1alpha1"], ROWS[0]["sidecarsets"][0]["manifest"])
+                name = ROWS[0]["sidecarsets"][0]["manifest"]["metadata"]["name"]
+                await remove(transport, SETS["v1beta1"], name, "")
+                around = hooks.desk.around
+                found = {row["seed"]: await difference(transport, around, row) for row in ROWS}
+                running.cancel()
+        return {seed: text for seed, text in found.items() if text}
+
+    assert asyncio.run(whole()) == {}
