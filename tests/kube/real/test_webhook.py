@@ -75,11 +75,11 @@ async def read(transport: HttpTransport, ref: ResourceRef, name: str, space: str
     return (await transport.send(request)).body
 
 
-async def told(transport: HttpTransport, ref: ResourceRef, obj: Obj) -> Obj:
+async def told(transport: HttpTransport, ref: ResourceRef, obj: Obj, space: str = "hooked") -> Obj:
     """Created, once the server has heard of the webhooks: it watches their configurations."""
     for _ in range(200):
         try:
-            return await create(transport, ref, obj)
+            return await create(transport, ref, obj, space)
         except (NotFound, InternalError):  # the version is not served yet, or not trusted yet
             await asyncio.sleep(0.05)
     raise AssertionError("the webhooks are never called")

@@ -114,7 +114,7 @@ def test_every_recorded_pod_is_admitted_alike(fresh: Apiserver, tmp_path: Path) 
                 clock = SystemClock()
                 controllers = Controllers(WORKLOADS, transport, load_catalog(), clock, Options())
                 running = tasks.create_task(controllers.run())
-                await told(transport, SETS["v1alpha1"], ROWS[0]["sidecarsets"][0]["manifest"])
+                await told(transport, SETS["v1alpha1"], ROWS[0]["sidecarsets"][0]["manifest"], "")
                 name = ROWS[0]["sidecarsets"][0]["manifest"]["metadata"]["name"]
                 await remove(transport, SETS["v1beta1"], name, "")
                 around = hooks.desk.around
