@@ -10,9 +10,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 from gitkruise.errors import BadRequest, GatewayTimeout, TooLarge
 
 
-async def read_body(request: web.BaseRequest, *, limit: int, within_s: float) -> bytes:
+async def read_body(request: web.BaseRequest, *, limit: int, within_s: float | None) -> bytes:
     """The whole body. Raises TooLarge over `limit` bytes, GatewayTimeout when it does not arrive
-    within `within_s` seconds, BadRequest when it breaks off."""
+    within `within_s` seconds (None: the caller minds the time), BadRequest when it breaks off."""
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
     if not request.body_exists:

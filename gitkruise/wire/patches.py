@@ -271,8 +271,8 @@ def json_diff(before: Any, after: Any) -> list[dict[str, Any]]:
 
 
 def _differences(before: Any, after: Any, at: tuple[str | int, ...]) -> Iterator[dict[str, Any]]:
-    if before is after:
-        return
+    if before is after or (before.__class__ is str and before == after):
+        return  # most of what two objects have in common
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted(before.keys() - after.keys()):
             yield {"op": "remove", "path": pointer_to((*at, key))}
