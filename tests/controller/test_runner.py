@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from gitkruise.controller.controllers import Controllers
+from gitkruise.controller.controllers import RECREATE, Controllers, Options, feeds, possible
 from gitkruise.errors import ClusterFailed, Finding, Forbidden, Unavailable
 from gitkruise.kube.data import load_catalog
+from gitkruise.model.settings import Gates
+from gitkruise.model.view import View
 from gitkruise.model.workload import Workload
 from gitkruise.wire.names import GroupKind, ObjectKey
 from tests.controller.scenes import (
@@ -77,6 +79,36 @@ def test_a_change_of_a_pod_wakes_those_its_annotations_name() -> None:
     stage.play(script)
     steps = [after - before for before, after in itertools.pairwise(rounds)]
     assert steps == [1, 1, 1, 0], "it is named before, at and until the third change"
+
+
+def test_what_concerns_nobody_gets_no_round() -> None:
+    """Neither at the start, nor when it or what it owns changes."""
+
+    def concerns(_: View, key: ObjectKey) -> bool:
+        return key.name == "web"
+
+    stage = Stage(workload=replace(WORKLOAD, concerns=concerns))
+    for name in ("web", "other"):
+        stage.fleet(name, 1)
+
+    async def script(_: Controllers) -> None:
+        await stage.clock.sleep(5)
+        for name in ("web", "other"):
+            stage.scale(name, pods="2")
+        await stage.clock.sleep(5)
+
+    stage.play(script)
+    assert stage.pods() == ["web-0", "web-1"]
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_sidecars_are_ended_only_where_recreate_requests_are_served(*, served: bool) -> None:
+    catalog, wished = load_catalog(), Gates(sidecar_terminator=True)
+    if not served:
+        catalog = catalog.without_crd("containerrecreaterequests.apps.kruise.io")
+    assert possible(wished, catalog).sidecar_terminator is served
+    followed = {f.group_kind for f in feeds([], catalog, Options(gates=possible(wished, catalog)))}
+    assert (RECREATE in followed) is served
 
 
 def test_a_round_reads_its_own_writes_however_late_the_watch_is() -> None:

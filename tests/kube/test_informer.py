@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 from gitkruise.errors import Forbidden, Unavailable
 from gitkruise.kube.clock import ManualClock
@@ -18,10 +19,10 @@ FEED = Feed(ref=PODS, kind="Pod")
 Play = Callable[[Toy, Informer], None]
 
 
-def played(toy: Toy, *moves: Play) -> tuple[Informer, Store, ManualClock]:
+def played(toy: Toy, *moves: Play, feed: Feed = FEED) -> tuple[Informer, Store, ManualClock]:
     """Run an informer; a minute after the start and after each move it is left to settle."""
     clock, store = ManualClock(), Store()
-    informer = Informer(FEED, toy, store, clock)
+    informer = Informer(feed, toy, store, clock)
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
@@ -50,6 +51,20 @@ def test_changes_arrive() -> None:
     assert informer.synced.is_set()
     assert names(store) == ["new"]
     assert [r.verb for r in toy.requests] == ["list"]
+
+
+def test_a_feed_may_keep_only_names_that_end_so() -> None:
+    toy = Toy()
+    for name in ("a-barrier", "b"):
+        toy.make(PODS, name)
+    informer, store, _ = played(
+        toy,
+        lambda toy, _: void([toy.make(PODS, name) for name in ("c-barrier", "d")]),
+        lambda toy, _: void([toy.remove(PODS, name) for name in ("a-barrier", "b")]),
+        feed=replace(FEED, name_ends="-barrier"),
+    )
+    assert informer.synced.is_set()
+    assert names(store) == ["c-barrier"]
 
 
 def test_a_cut_watch_is_resumed_without_a_new_list() -> None:
