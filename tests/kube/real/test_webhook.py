@@ -236,6 +236,7 @@ def hook_options(folder: Path) -> WebhookOptions:
 
 async def barrier_of(transport: HttpTransport, keys: int) -> Any:
     """The data of the barrier of pod `p`, once it has so many keys."""
+    found: Obj = {}
     for _ in range(600):
         try:
             found = await read(transport, CONFIG_MAPS, "p-barrier", "hooked")
