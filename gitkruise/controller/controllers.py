@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gitkruise.controller.events import Recorder
 from gitkruise.controller.executor import Executor
+from gitkruise.controller.repair import Repairer
 from gitkruise.controller.runner import WORKERS, Runner, Tools
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.discovery import require
@@ -74,6 +75,9 @@ class Controllers:
             gates=gates,
         )
         self.runners = [Runner(w, tools, workers=options.workers) for w in workloads]
+        self._repairer = Repairer(
+            self.store, transport, clock, self.recorder, may_write=options.may_write
+        )
 
     @property
     def idle(self) -> bool:
@@ -90,6 +94,7 @@ class Controllers:
         async with asyncio.TaskGroup() as background:
             tasks = [background.create_task(informer.run()) for informer in self.informers]
             tasks.append(background.create_task(self.recorder.run()))
+            tasks.append(background.create_task(self._repairer.run()))
             async with asyncio.TaskGroup() as rounds:
                 for runner in self.runners:
                     rounds.create_task(runner.run())
