@@ -113,13 +113,13 @@ def test_every_recorded_pod_is_admitted_alike(fresh: Apiserver, tmp_path: Path) 
             async with serving(transport, tmp_path) as (hooks, _), asyncio.TaskGroup() as tasks:
                 clock = SystemClock()
                 controllers = Controllers(WORKLOADS, transport, load_catalog(), clock, Options())
-                running = tasks.create_task(controllers.run())
+                tasks.create_task(controllers.run())
                 await told(transport, SETS["v1alpha1"], ROWS[0]["sidecarsets"][0]["manifest"], "")
                 name = ROWS[0]["sidecarsets"][0]["manifest"]["metadata"]["name"]
                 await remove(transport, SETS["v1beta1"], name, "")
                 around = hooks.desk.around
                 found = {row["seed"]: await difference(transport, around, row) for row in ROWS}
-                running.cancel()
+                controllers.stop()
         return {seed: text for seed, text in found.items() if text}
 
     assert asyncio.run(whole()) == {}
