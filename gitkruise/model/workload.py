@@ -30,10 +30,10 @@ class Workload(Generic[S]):
     `version` is the API version its status is written in. A change of an object of the kinds in
     `owns` wakes the workload that any of its owner references names; a change of a pod also
     those that `named_by` reads from its annotations. `concerns` keeps objects out for which there
-    is never anything to decide; it must be cheap, and true of one that is gone. `only` names by
-    kind how the names end of those owned objects that are looked at: others of that kind need not
-    be kept. `observe` reads one consistent snapshot (None: the object is gone); `decide` is pure.
-    `speaker` is the source of its events, where that is not the kind's controller.
+    is never anything to decide; it follows from their spec alone, and is true of one that is gone.
+    `only` names by kind how the names end of those owned objects that are looked at: others of that
+    kind need not be kept. `observe` reads one consistent snapshot (None: the object is gone);
+    `decide` is pure. `speaker` is the source of its events, where it is not the kind's controller.
     """
 
     kind: GroupKind
