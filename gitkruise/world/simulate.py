@@ -147,9 +147,9 @@ class Simulation:
         self._seen = self.world.version
         for record in records:
             kind = record.key[:2]
-            if kind in self._workloads and not (record.key == acted and _only_counts(record)):
-                if self._wanted(record):
-                    self._dirty[record.key] = None
+            quiet = kind not in self._workloads or (record.key == acted and _only_counts(record))
+            if not quiet and self._wanted(record):
+                self._dirty[record.key] = None
             if kind == _PODS:
                 self._lines += _pod_lines(record, self.now)
                 if acted is not None and acted.group_kind == SIDECARSET:
