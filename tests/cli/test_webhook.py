@@ -17,8 +17,8 @@ WORDS = {"listen": ":9443", "namespace": HOME, "service": SERVICE, "url": "", "f
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("--url", "http://10.0.0.5:9443"), "GK7028"),
-        (("--url", "https://"), "GK7028"),
+        (("--url", "http://10.0.0.5:9443"), "GK5114"),
+        (("--url", "https://"), "GK5114"),
         (("--listen", "9443"), "GK7027"),
         (("--feature-gates", "Nonsense=true"), "GK7004"),
     ],
