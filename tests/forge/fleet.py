@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitkruise.app import Running, RunOptions, controller
-from gitkruise.gitops.receiver import Listen
 from gitkruise.kube.clock import SystemClock
+from gitkruise.kube.listening import Listen
 from gitkruise.model.record import UnitRecord
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.live import alongside, run_parts
