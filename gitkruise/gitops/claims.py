@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from gitkruise.gitops.interest import Interests
 from gitkruise.wire.names import ObjectKey
 
 Wake = Callable[[], None]
@@ -18,34 +19,31 @@ class Claims:
     """
 
     def __init__(self) -> None:
-        self._wanted: dict[str, frozenset[ObjectKey]] = {}
-        self._listeners: list[Wake] = []
+        self._wanted: Interests[ObjectKey] = Interests()
+        self._asked: Interests[ObjectKey] = Interests()  # what each unit must know about others
         self._sources: dict[str, str] = {}  # of each unit
         self._read: dict[str, dict[str, str]] = {}  # by source: the commit each unit has read
         self._counts: dict[str, Counter[str]] = {}  # by source: units that have read a commit
-        self._waiting: dict[str, dict[str, Wake]] = {}  # by source: units that wait for others
+        self._waiting: dict[str, set[str]] = {}  # by unit: who waits until it has read a commit
         self._wakes: dict[str, Wake] = {}
 
     def join(self, unit: str, source: str, wake: Wake) -> None:
-        """`unit` reads from `source`. `wake` is called when others want other objects, and when
-        one that `unit` waited for has read a commit."""
-        self._listeners.append(wake)
+        """`unit` reads from `source`. `wake` is called when others want, or want no more, what
+        `unit` asked about, and when one that it waited for has read a commit."""
         self._wakes[unit], self._sources[unit] = wake, source
         self._read.setdefault(source, {})[unit] = ""
         self._counts.setdefault(source, Counter())[""] += 1
 
     def set(self, unit: str, keys: Iterable[ObjectKey]) -> None:
         """`unit` wants exactly `keys` from now on."""
-        wanted = frozenset(keys)
-        if wanted != self._wanted.get(unit):
-            self._wanted[unit] = wanted
-            for wake in self._listeners:
-                wake()
+        changed = self._wanted.set(unit, frozenset(keys))
+        for other in self._asked.in_any(changed) - {unit}:
+            self._wakes[other]()
 
     def others(self, unit: str, keys: frozenset[ObjectKey]) -> frozenset[ObjectKey]:
-        """Those of `keys` that a unit beside `unit` wants."""
-        found = [keys & wanted for name, wanted in self._wanted.items() if name != unit]
-        return frozenset[ObjectKey]().union(*found)
+        """Those of `keys` that a unit beside `unit` wants; it is woken when that changes."""
+        self._asked.set(unit, keys)
+        return frozenset(key for key in keys if any(u != unit for u in self._wanted.of(key)))
 
     def read(self, unit: str, commit: str) -> None:
         """All that `unit` wants by `commit` is set."""
@@ -56,17 +54,18 @@ class Claims:
             del counts[before]
         counts[commit] += 1
         self._read[source][unit] = commit
-        for wake in self._waiting.pop(source, {}).values():
-            wake()
+        for waiting in self._waiting.pop(unit, ()):
+            self._wakes[waiting]()
 
     def behind(self, unit: str, commit: str) -> str:
         """A unit of the same source that has not read `commit` as its newest; "" for none.
 
-        `unit` is woken when that may have changed.
+        `unit` is woken when the one that is named has read another.
         """
         source = self._sources[unit]
         counts, units = self._counts[source], self._read[source]
         if counts[commit] + (units[unit] != commit) == len(units):
             return ""
-        self._waiting.setdefault(source, {})[unit] = self._wakes[unit]
-        return next(name for name, at in units.items() if at != commit and name != unit)
+        late = next(name for name, at in units.items() if at != commit and name != unit)
+        self._waiting.setdefault(late, set()).add(unit)
+        return late

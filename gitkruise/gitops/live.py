@@ -9,6 +9,7 @@ from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.autoscaling import Autoscaled
+from gitkruise.gitops.interest import Hearing
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.discovery import listed, served_catalog
@@ -48,6 +49,7 @@ class LiveView:
         self.catalog: Catalog = load_catalog()
         self._clock = clock
         self.autoscaled = Autoscaled(self.store)
+        self.hearing = Hearing(self.store)
         self._unseen: set[GroupKind] = set()  # autoscalers that we may not list
         self._informers: dict[tuple[GroupKind, str], Informer] = {}
         self._new: asyncio.Queue[Informer] = asyncio.Queue()

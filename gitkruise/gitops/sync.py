@@ -20,7 +20,6 @@ from gitkruise.gitops.refusals import Refusals, look_again
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.setbacks import Setbacks
 from gitkruise.gitops.verdicts import Verdicts
-from gitkruise.kube.store import Change as StoreChange
 from gitkruise.model.change import Desired, DesiredSet, Path, SyncPlan, SyncSnapshot
 from gitkruise.model.config import Unit, duration
 from gitkruise.planner.sync.autoscale import REPLICAS
@@ -59,7 +58,6 @@ class UnitSync:
         self._verdicts = Verdicts(unit, self.label)
         self._memo: Memo = {}
         self._watched: frozenset[ObjectKey] = frozenset()
-        self._owners: frozenset[str] = frozenset()
         self._again: tuple[str, datetime] | None = None  # a commit to be looked at again
         self._setbacks = Setbacks(unit.id, around.clock, reporter)
         self._unasked = ""  # a commit that could not be judged in this round
@@ -93,16 +91,9 @@ class UnitSync:
         self.pruning.source_problem(finding)
         self._wake.set()
 
-    def hear(self, change: StoreChange) -> None:
-        """A live object changed; wake up when it is one of ours."""
-        seen = change.after or change.before
-        assert seen is not None
-        if change.key in self._watched or not self._owners.isdisjoint(seen.owners):
-            self._wake.set()
-
     async def run(self) -> None:
         """Rounds for ever, one after each piece of news; ends by cancellation."""
-        unsubscribe = self._around.live.store.subscribe(self.hear)
+        leave = self._around.live.hearing.join(self.unit.id, self._wake.set)
         clock = self._around.clock
         try:
             while True:
@@ -110,7 +101,7 @@ class UnitSync:
                 wake_at = await self.guarded_round()
                 await self._sleep(wake_at, settle_s=max(SETTLE_S, 2 * (clock.monotonic() - began)))
         finally:
-            unsubscribe()
+            leave()
 
     async def _sleep(self, wake_at: datetime | None, *, settle_s: float) -> None:
         """Until there is news or it is time; large units take a rest between two rounds."""
@@ -206,7 +197,8 @@ class UnitSync:
         versions |= dict.fromkeys(self.pruning.gone(versions, store), "")
         seen = self._observer.look(versions, self._around.clock.now())
         self._watched = frozenset(versions)
-        self._owners = frozenset(r["metadata"]["uid"] for r in (x.obj for x in seen.live.values()))
+        owners = frozenset(found.obj["metadata"]["uid"] for found in seen.live.values())
+        self._around.live.hearing.watch(self.unit.id, self._watched, owners)
         return seen
 
     def _snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
