@@ -27,7 +27,7 @@ from gitkruise.gitops.memory import Memory
 from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.receiver import open_receivers
 from gitkruise.gitops.reporter import Reporter
-from gitkruise.gitops.resume import departed, resumed
+from gitkruise.gitops.resume import by_unit, departed, resumed
 from gitkruise.gitops.source import SourceFollower, Terms
 from gitkruise.gitops.sources import Renewal, open_sources, trust_sources
 from gitkruise.gitops.status_sinks import open_status_sinks
@@ -160,8 +160,9 @@ async def _assemble(
     stack.callback(store.close)
     cache = ParseCache(store=store)
     told = {s: await asyncio.to_thread(branch.files) for s, branch in sinks.branches.items()}
+    before = {sink: by_unit(files) for sink, files in told.items()}
     reporters = {
-        name: _reporter(options, unit, (told, outboxes), clock)
+        name: _reporter(options, unit, (before, outboxes), clock)
         for name, unit in config.units.items()
     }
     units: dict[str, UnitSync] = {}
@@ -223,7 +224,7 @@ def _farewell(
 def _reporter(
     options: RunOptions,
     unit: Unit,
-    before: tuple[Mapping[str, Mapping[str, bytes]], Mapping[str, Outbox]],
+    before: tuple[Mapping[str, Mapping[str, Mapping[str, bytes]]], Mapping[str, Outbox]],
     clock: Clock,
 ) -> Reporter:
     """Goes on from what the unit's status branch tells, where it has one."""
@@ -233,7 +234,8 @@ def _reporter(
     sink = resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
     if sink in outboxes:
         reporter.listen(outboxes[sink].offer)
-        reporter.resume(*resumed(told[sink], unit.id, options.cluster))
+        files = told[sink].get(unit.id, {})
+        reporter.resume(*resumed(files, unit.id, options.cluster))
     return reporter
 
 

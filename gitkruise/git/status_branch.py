@@ -146,11 +146,17 @@ class StatusBranch:
 
     def files(self, path: str = "") -> dict[str, bytes]:
         """Every file of the newest commit below `path`."""
+        return {e.path: self._repository.read_blob(e.id) for e in self._entries(path)}
+
+    def paths(self, path: str = "") -> list[str]:
+        """The paths of `files`, without reading any of them."""
+        return [entry.path for entry in self._entries(path)]
+
+    def _entries(self, path: str) -> list[TreeEntry]:
         tip = self._line.tip()
         if tip is None or self._repository.find(tip, path) is None:
-            return {}
-        entries = [e for e in self._repository.list_tree(tip, path) if e.is_file]
-        return {entry.path: self._repository.read_blob(entry.id) for entry in entries}
+            return []
+        return [e for e in self._repository.list_tree(tip, path) if e.is_file]
 
     def history(self, limit: int = 100) -> list[Entry]:
         """The newest commits, newest first."""

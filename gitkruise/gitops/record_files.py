@@ -6,7 +6,7 @@ Sorted, stable, with nothing in them that changes without news: the diff is the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -35,12 +35,13 @@ Written by gitkruise, one commit for every piece of news; do not edit by hand.
 `git log` on this branch reads like a diary; trailers name the source commit of each entry.
 """
 INDEX: Final = "index.tsv"
+UNITS: Final = "units"  # the folder with one folder a unit
 _INDEX_HEAD: Final = ("unit", "state", "applied", "causal", "updated", "total", "since")
 
 
 def record_files(record: UnitRecord) -> dict[str, bytes]:
     """The files of one unit, by path on the branch."""
-    root = f"units/{record.unit}"
+    root = f"{UNITS}/{record.unit}"
     files = {
         f"{root}/status.yaml": _yaml(_status(record)),
         f"{root}/objects.tsv": _objects(record),
@@ -65,6 +66,16 @@ def record_files(record: UnitRecord) -> dict[str, bytes]:
         ]
         files[f"{root}/drift.yaml"] = _yaml({"drift": drift})
     return files
+
+
+def files_by_unit(paths: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Which files on the branch are whose: `units/NAMESPACE/NAME/…` by `NAMESPACE/NAME`."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        parts = path.split("/")
+        if len(parts) > 3 and parts[0] == UNITS:
+            found.setdefault(f"{parts[1]}/{parts[2]}", set()).add(path)
+    return {unit: frozenset(mine) for unit, mine in found.items()}
 
 
 def shared_files(records: Sequence[UnitRecord], index: bytes | None = None) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from gitkruise.gitops.record_files import UNITS, files_by_unit
 from gitkruise.gitops.record_read import read_commit, read_rollout, read_yaml
 from gitkruise.model.document import Commit
 from gitkruise.model.record import Removal, RolloutStep, UnitRecord
@@ -15,7 +16,13 @@ from gitkruise.wire.times import parse_duration, parse_time
 
 POLICIES: Final = frozenset({"MirrorPrune", "Delete", "WaitForTermination", "Orphan"})
 PROPAGATIONS: Final = frozenset({"Foreground", "Background", "Orphan"})
-_STATUS: Final = re.compile(r"units/[^/]+/[^/]+/status\.yaml")
+
+
+def by_unit(files: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
+    """What of a branch's files is each unit's, by path."""
+    return {
+        unit: {path: files[path] for path in paths} for unit, paths in files_by_unit(files).items()
+    }
 
 
 def resumed(
@@ -25,7 +32,7 @@ def resumed(
 
     The branch is an answer, not an input: what is unreadable there is begun anew.
     """
-    root = f"units/{unit}"
+    root = f"{UNITS}/{unit}"
     steps: dict[ObjectKey, tuple[RolloutStep, ...]] = {}
     for path, data in files.items():
         if path.startswith(f"{root}/rollouts/"):
@@ -44,9 +51,9 @@ def resumed(
 
 def departed(files: Mapping[str, bytes], units: Collection[str], cluster: str) -> list[UnitRecord]:
     """Records of units of `cluster` that are on the branch and not among `units`."""
-    names = [path.split("/") for path in files if _STATUS.fullmatch(path)]
-    found = [resumed(files, f"{n[1]}/{n[2]}", cluster)[0] for n in names]
-    return [r for r in found if r is not None and r.unit not in units and r.removal is not None]
+    gone = {unit: mine for unit, mine in by_unit(files).items() if unit not in units}
+    found = [resumed(mine, unit, cluster)[0] for unit, mine in gone.items()]
+    return [r for r in found if r is not None and r.removal is not None]
 
 
 def _record(raw: Mapping[str, Any], unit: str, cluster: str) -> UnitRecord:

@@ -15,9 +15,11 @@ from gitkruise.git.status_branch import Notes, StatusBranch, Update
 from gitkruise.gitops.record_files import (
     INDEX,
     SKIP_CI,
+    UNITS,
     commit_body,
     commit_subject,
     commit_trailers,
+    files_by_unit,
     note_text,
     record_files,
     shared_files,
@@ -113,7 +115,9 @@ class Outbox:
         self._coalesce_s = coalesce.total_seconds()
         self._latest: dict[str, UnitRecord] = {}
         self._written: dict[str, UnitRecord] = {}
+        self._urgent: dict[str, str] = {}  # by unit: how urgent its latest record is, if at all
         self._paths: dict[str, frozenset[str]] = {}
+        self._found: dict[str, frozenset[str]] | None = None  # our files at the start, by unit
         self._wake = asyncio.Event()
         self.problem = ""  # why the newest records are not in git yet
 
@@ -127,13 +131,14 @@ class Outbox:
             kept = tuple(s for s in waiting.superseded if s not in record.superseded)
             record = replace(record, superseded=(*kept, *record.superseded))
         self._latest[record.unit] = record
-        if self._due("now"):
+        if self._weigh(record.unit) == "now":
             self._wake.set()
 
     async def forget(self, record: UnitRecord, why: str) -> None:
         """Take a unit that is no more off the branch. Raises SourceFailed."""
         self._latest.pop(record.unit, None)
         self._written.pop(record.unit, None)
+        self._urgent.pop(record.unit, None)
         await asyncio.to_thread(self._remove, record, why)
 
     def _remove(self, record: UnitRecord, why: str) -> None:
@@ -152,21 +157,22 @@ class Outbox:
     @property
     def idle(self) -> bool:
         """Whether git holds everything that is known."""
-        return not self._due("now", "counts")
+        return not self._urgent
 
-    def _due(self, *urgency: str) -> list[UnitRecord]:
-        return [
-            record
-            for unit, record in sorted(self._latest.items())
-            if news(self._written.get(unit), record) in urgency
-        ]
+    def _weigh(self, unit: str) -> str:
+        """Compare the latest record of a unit with what git holds of it, once for each of them."""
+        urgency = news(self._written.get(unit), self._latest[unit])
+        self._urgent.pop(unit, None)
+        if urgency:
+            self._urgent[unit] = urgency
+        return urgency
 
     async def run(self) -> None:
         """Write until cancelled; what is due then is written by `flush`."""
         failures = 0
         while True:
             await self._wait(self._coalesce_s)
-            if not self._due("now", "counts"):
+            if self.idle:
                 continue
             try:
                 await self.flush()
@@ -187,13 +193,15 @@ class Outbox:
 
     async def flush(self) -> str | None:
         """Write all that is due in one commit; its id, or None when nothing was due."""
-        due = self._due("now", "counts")
-        if not due:
+        if self.idle:
             return None
-        due.sort(key=lambda r: (news(self._written.get(r.unit), r) != "now", r.unit))
+        order = sorted(self._urgent, key=lambda unit: (self._urgent[unit] != "now", unit))
+        due = [self._latest[unit] for unit in order]
         commit = await asyncio.to_thread(self._publish, [self._fresh(r) for r in due])
         self.problem = ""
         self._written |= {record.unit: record for record in due}
+        for unit in order:
+            self._weigh(unit)
         return commit
 
     def _fresh(self, record: UnitRecord) -> UnitRecord:
@@ -226,10 +234,11 @@ class Outbox:
         return commit
 
     def _known_paths(self, unit: str) -> frozenset[str]:
-        """Our files of a unit on the branch, read once after a start."""
+        """Our files of a unit on the branch, listed once after a start."""
         if unit not in self._paths:
-            root = f"units/{unit}/"
-            self._paths[unit] = frozenset(p for p in self._branch.files() if p.startswith(root))
+            if self._found is None:
+                self._found = files_by_unit(self._branch.paths(UNITS))
+            self._paths[unit] = self._found.get(unit, frozenset())
         return self._paths[unit]
 
     def _annotate(self, due: Iterable[UnitRecord]) -> None:
