@@ -38,7 +38,8 @@ class Claims:
         """`unit` wants exactly `keys` from now on."""
         changed = self._wanted.set(unit, frozenset(keys))
         for other in self._asked.in_any(changed) - {unit}:
-            self._wakes[other]()
+            if other in self._wakes:  # those that left the configuration ask, and are not woken
+                self._wakes[other]()
 
     def others(self, unit: str, keys: frozenset[ObjectKey]) -> frozenset[ObjectKey]:
         """Those of `keys` that a unit beside `unit` wants; it is woken when that changes."""

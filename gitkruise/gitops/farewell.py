@@ -111,7 +111,7 @@ class Farewell:
 
     async def _objects(self, label: str) -> dict[ObjectKey, Live]:
         """What carries the unit's label now. Raises ApiError or ClusterFailed."""
-        found = await self._live.scan(label)
+        found = await self._live.scan(label, fresh=True)
         await self._live.ready(self._live.want({key.group_kind: "" for key in found}))
         seen = {key: there for key in found if (there := self._live.store.seen(key)) is not None}
         return {key: Live(obj=there.obj, ready=True) for key, there in seen.items()}

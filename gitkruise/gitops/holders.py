@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gitkruise.errors import Finding, Forbidden, MethodNotAllowed, NotFound
-from gitkruise.gitops.live import NOT_OURS, LiveView
+from gitkruise.gitops.inventory import NOT_OURS
+from gitkruise.gitops.live import LiveView
 from gitkruise.kube.discovery import listed
 from gitkruise.planner.sync.marks import UNIT
 from gitkruise.wire.catalog import Kind

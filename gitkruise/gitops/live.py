@@ -10,10 +10,12 @@ from typing import Final
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.autoscaling import Autoscaled
 from gitkruise.gitops.interest import Hearing
+from gitkruise.gitops.inventory import Inventory
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.discovery import listed, served_catalog
 from gitkruise.kube.informer import Informer
+from gitkruise.kube.queueing import QueuedTransport
 from gitkruise.kube.store import Store
 from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Feed
@@ -26,14 +28,9 @@ from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import ApiRequest
 
 log = logging.getLogger(__name__)
+AT_ONCE: Final = 64  # requests of all units together
 PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything is decided
 AGAIN_S: Final = 30.0  # before asking what is served, while something cannot be followed
-# Served under several names or never applied: scanning them for our label finds nothing new.
-NOT_OURS: Final = frozenset(
-    {GroupKind("", "Event"), GroupKind("events.k8s.io", "Event"), POD, REVISION,
-     GroupKind("", "Endpoints"), GroupKind("discovery.k8s.io", "EndpointSlice"),
-     GroupKind("coordination.k8s.io", "Lease"), GroupKind("", "Node")}
-)  # fmt: skip
 
 
 class LiveView:
@@ -44,13 +41,15 @@ class LiveView:
     """
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
-        self.transport = transport
+        self.transport = QueuedTransport(transport, at_once=AT_ONCE)
         self.store = Store(managers_apart=True)
         self.catalog: Catalog = load_catalog()
         self._clock = clock
         self.autoscaled = Autoscaled(self.store)
         self.hearing = Hearing(self.store)
-        self._unseen: set[GroupKind] = set()  # autoscalers that we may not list
+        self._inventory = Inventory(self.transport, self.store, clock)
+        self._listable: dict[GroupKind, bool] = {}  # autoscalers, and whether we may list them
+        self._asking = asyncio.Lock()
         self._informers: dict[tuple[GroupKind, str], Informer] = {}
         self._new: asyncio.Queue[Informer] = asyncio.Queue()
 
@@ -99,14 +98,15 @@ class LiveView:
         They are followed whole: whose they are does not matter to the workload. Raises ApiError.
         """
         found: dict[GroupKind, str] = {}
-        for kind in AUTOSCALERS:
-            served = self.catalog.stored(kind)
-            if served is None or kind in self._unseen:
-                continue
-            if (kind, "") not in self._informers and not await self._may_list(served):
-                self._unseen.add(kind)
-                continue
-            found[kind] = ""
+        async with self._asking:  # once for all units that start together
+            for kind in AUTOSCALERS:
+                served = self.catalog.stored(kind)
+                if served is None:
+                    continue
+                if kind not in self._listable:
+                    self._listable[kind] = await self._may_list(served)
+                if self._listable[kind]:
+                    found[kind] = ""
         return found
 
     async def _may_list(self, kind: Kind) -> bool:
@@ -126,6 +126,14 @@ class LiveView:
             for namespace in sorted(namespaces)
             for kind in kinds
         ]
+
+    async def scan(self, label: str, *, fresh: bool = False) -> list[ObjectKey]:
+        """Every object in the cluster with the unit label `label`; looked for anew when `fresh`,
+        else as all units that start together find it. Raises ApiError."""
+        whole = [
+            kind for (kind, space), i in self._informers.items() if not space and i.synced.is_set()
+        ]
+        return await self._inventory.of(label, self.catalog, frozenset(whole), fresh=fresh)
 
     async def ready(self, informers: Iterable[Informer]) -> None:
         """Wait until each has delivered a complete list. Raises ClusterFailed GK4103."""
@@ -153,36 +161,6 @@ class LiveView:
             self._new.put_nowait(informer)
         return informer
 
-    async def scan(self, label: str) -> list[ObjectKey]:
-        """Every object in the cluster with the unit label `label`, kind by kind.
-
-        The label is the inventory, so it survives the loss of any list. Kinds we may not list
-        are passed over: what cannot be seen is not pruned. Raises ApiError.
-        """
-        found: list[ObjectKey] = []
-        kinds = {
-            k.group_kind: self.catalog.stored(k.group_kind)
-            for k in self.catalog.kinds()
-            if "list" in k.verbs and k.group_kind not in NOT_OURS
-        }
-        for kind in kinds.values():
-            if kind is not None:
-                found += [_key(kind, obj) for obj in await self._labelled(kind, label)]
-        return found
-
-    async def _labelled(self, kind: Kind, label: str) -> list[Obj]:
-        request = ApiRequest(
-            verb="list", resource=kind.ref, params={"labelSelector": f"{UNIT}={label}"}
-        )
-        try:
-            reply = await self.transport.send(request)
-        except (NotFound, MethodNotAllowed):
-            return []  # known to us, and not to this cluster
-        except Forbidden as error:
-            log.info("not looked for what is ours among %s: %s", kind.ref.plural, error)
-            return []
-        return list(reply.body.get("items") or ())
-
     async def everything(self, kind: GroupKind, namespace: str) -> list[Obj]:
         """All objects of a kind, live. Raises ApiError."""
         served = self.catalog.stored(kind)
@@ -202,8 +180,3 @@ def _not_followed(informer: Informer) -> Finding:
 
 def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:
     return Feed(ref=kind.ref, kind=kind.kind, namespace=namespace, label_selector=selector)
-
-
-def _key(kind: Kind, obj: Obj) -> ObjectKey:
-    meta = obj["metadata"]
-    return ObjectKey(kind.group, kind.kind, meta.get("namespace") or "", meta["name"])

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 
 async def listed(transport: Transport, ref: ResourceRef, *, namespace: str = "") -> list[Obj]:
-    """All objects of a resource, page by page. Raises what `send` raises."""
-    return [item async for item in _items(transport, ref, namespace)]
+    """All objects of a resource. Raises what `send` raises."""
+    return [item async for item in each(transport, ref, namespace=namespace)]
 
 
 async def served_catalog(transport: Transport, catalog: Catalog) -> Catalog:
@@ -72,8 +72,11 @@ def require(catalog: Catalog, kinds: Iterable[tuple[GroupKind, str]]) -> tuple[K
     return tuple(found)
 
 
-async def _items(transport: Transport, ref: ResourceRef, namespace: str) -> AsyncIterator[Obj]:
-    params = {"limit": "500"}
+async def each(
+    transport: Transport, ref: ResourceRef, *, namespace: str = "", selector: str = ""
+) -> AsyncIterator[Obj]:
+    """The objects of a resource that carry the labels, page by page. Raises what `send` raises."""
+    params = {"limit": "500", **({"labelSelector": selector} if selector else {})}
     for _ in range(PAGES_MAX):
         request = ApiRequest(verb="list", resource=ref, namespace=namespace, params=params)
         body = (await transport.send(request)).body
@@ -82,7 +85,7 @@ async def _items(transport: Transport, ref: ResourceRef, namespace: str) -> Asyn
         token = get(body, "metadata", "continue", default="")
         if not token:
             return
-        params = {"limit": "500", "continue": token}
+        params = {**params, "continue": token}
     raise ClusterFailed(Finding(code="GK4199", message=f"the list of {ref.plural} does not end"))
 
 

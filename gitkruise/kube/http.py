@@ -29,7 +29,7 @@ from gitkruise.kube.limits import AdaptiveLimit, pause_s
 from gitkruise.kube.unreachable import why_unreachable
 from gitkruise.wire.request import APPLY_PATCH, JSON, ApiReply, ApiRequest, WatchEvent
 
-DEADLINE_S: Final = 30.0  # one send, all its tries and pauses included
+DEADLINE_S: Final = 30.0  # one send once it is its turn, all its tries and pauses included
 CONNECT_S: Final = 10.0
 TRIES: Final = 5
 REPLY_BYTES_MAX: Final = 256 * 2**20
@@ -80,7 +80,7 @@ class HttpTransport:
     async def send(self, request: ApiRequest) -> ApiReply:
         progress = SimpleNamespace(written=False, renewed=False)
         try:
-            async with asyncio.timeout(self._deadline_s), self.limit.slot() as generation:
+            async with self.limit.slot() as generation, asyncio.timeout(self._deadline_s):
                 return await self._tries(request, generation, progress)
         except TimeoutError as error:
             lost = _Lost(f"no answer within {self._deadline_s:g} s", written=progress.written)
