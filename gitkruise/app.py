@@ -14,6 +14,7 @@ from typing import Any
 from gitkruise.controller.controllers import Controllers
 from gitkruise.controller.controllers import Options as ControllerOptions
 from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound, SourceFailed
+from gitkruise.git.history import History
 from gitkruise.git.manifests import ParseCache
 from gitkruise.git.parsed_store import ParsedStore
 from gitkruise.git.repo import Repository
@@ -159,6 +160,7 @@ async def _assemble(
     store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
     stack.callback(store.close)
     cache = ParseCache(store=store)
+    histories = {repository: History(repository) for repository in repositories.values()}
     told = {s: await asyncio.to_thread(branch.files) for s, branch in sinks.branches.items()}
     before = {sink: by_unit(files) for sink, files in told.items()}
     reporters = {
@@ -175,6 +177,7 @@ async def _assemble(
             cache=cache,
             trusted=trusts[source_name],
             ignore=tuple(config.sources[source_name].spec.ignore.splitlines()),
+            shared=histories[repositories[source_name]],
         )
         units[name] = UnitSync(unit, reader, around, reporters[name])
     followers = _followers(options, repositories, units, (trusts, renewal))

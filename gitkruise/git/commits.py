@@ -15,6 +15,7 @@ _SIGNED_BY: Final = re.compile(r"(?P<name>.*?) ?<(?P<email>[^<>]*)> (?P<time>-?\
 _TRAILER: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): (.*)")
 SUBJECT_MAX: Final = 200
 MESSAGE_MAX: Final = 2_048
+TOUCHED: Final = "--format=%x00%H"  # of `git log -z --name-only`, for parse_touched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +91,21 @@ def parse_trailers(message: str) -> tuple[tuple[str, str], ...]:
         return ()
     found = [_TRAILER.fullmatch(line) for line in paragraphs[-1].split("\n")]
     return tuple((m[1], m[2]) for m in found if m) if all(found) else ()
+
+
+def parse_touched(output: bytes) -> list[tuple[str, list[str]]]:
+    """Commits and their files, as `git log -z --name-only` with the format TOUCHED tells them.
+
+    An id follows an empty word, which no file name is; a line feed begins the list of files.
+    """
+    found: list[tuple[str, list[str]]] = []
+    before = None
+    for word in output.split(b"\0"):
+        if before == b"" and word:
+            found.append((word.decode(), []))
+        elif word and found:
+            first = not found[-1][1]
+            name = word.removeprefix(b"\n") if first else word
+            found[-1][1].append(name.decode("utf-8", "surrogateescape"))
+        before = word
+    return found

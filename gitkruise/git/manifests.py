@@ -19,7 +19,7 @@ from gitkruise.git.tree import TreeEntry, clean_path, entry_trouble
 from gitkruise.model.document import Document
 from gitkruise.wire.visible import shown
 
-__all__ = ["Manifests", "ParseCache", "read_desired", "refusal"]
+__all__ = ["Content", "Manifests", "ParseCache", "content_at", "read_desired", "refusal"]
 
 FILES_MAX: Final = 10_000
 BYTES_MAX: Final = 64 << 20
@@ -32,10 +32,18 @@ _KUSTOMIZE: Final = "kustomize.config.k8s.io"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifests:
-    """What a path of a commit holds. `tree` is the id of its content: equal id, equal result.
+class Content:
+    """What is read for a path of a commit. `tree` is the id of the content: equal id, equal
+    result. `inputs` are the folders that are read: a kustomization may reach outside its path."""
 
-    `inputs` are the folders that were read: a kustomization may reach outside its path. `config`
+    tree: str
+    inputs: tuple[str, ...]
+    rendering: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """What a path of a commit holds. `tree` and `inputs` are those of its Content; `config`
     are documents of gitkruise's own group; `skipped` are hidden and backup files that look like
     manifests; `rendered` documents are no file's as it stands.
     """
@@ -85,30 +93,38 @@ def read_desired(
     refuse them. Raises SourceFailed (GK3202: no such path) and InvalidManifests for what stops the
     reading itself (GK9020, and all that goes wrong in rendering).
     """
-    assert kind in {"auto", "plain", "kustomize"}
     where = clean_path(path)
     reading = _Reading(repository, commit, where, ignore, cache or ParseCache())
-    tree = repository.tree_id(commit, where)
-    inputs: tuple[str, ...] = (where,)
-    rendering = kind == "kustomize" or (kind == "auto" and reading.has_kustomization())
-    if rendering:
-        rendered = Renderer(repository, reading.cache).render(commit, where)
-        tree, inputs = rendered.tree, rendered.folders
-        reading.take(rendered.parsed)
+    content = reading.content(kind)
+    if content.rendering:
+        reading.take(Renderer(repository, reading.cache).render(commit, where).parsed)
     else:
-        tree, inputs = reading.ignored.digest(tree), (where, *reading.ignored.files())
         reading.read()
     return Manifests(
         commit=commit,
         path=where,
-        tree=tree,
-        inputs=inputs,
+        tree=content.tree,
+        inputs=content.inputs,
         documents=tuple(reading.documents),
         config=tuple(reading.config),
         findings=tuple(reading.findings),
         skipped=tuple(reading.skipped),
-        rendered=rendering,
+        rendered=content.rendering,
     )
+
+
+def content_at(
+    repository: Repository,
+    commit: str,
+    path: str = "",
+    *,
+    kind: str = "auto",
+    ignore: Sequence[str] = (),
+    cache: ParseCache | None = None,
+) -> Content:
+    """What `read_desired` would read, without reading it. Raises as that does."""
+    where = clean_path(path)
+    return _Reading(repository, commit, where, ignore, cache or ParseCache()).content(kind)
 
 
 class _Reading:
@@ -126,7 +142,17 @@ class _Reading:
         self._repository, self._commit, self._path = repository, commit, path
         self.ignored = Ignored(repository, commit, path, ignore)
 
-    def has_kustomization(self) -> bool:
+    def content(self, kind: str) -> Content:
+        """What there is to read, and whether it is rendered first."""
+        assert kind in {"auto", "plain", "kustomize"}
+        repository, commit, path = self._repository, self._commit, self._path
+        tree = repository.tree_id(commit, path)
+        if kind == "kustomize" or (kind == "auto" and self._has_kustomization()):
+            tree, inputs = Renderer(repository, self.cache).content(commit, path)
+            return Content(tree=tree, inputs=inputs, rendering=True)
+        return Content(tree=self.ignored.digest(tree), inputs=(path, *self.ignored.files()))
+
+    def _has_kustomization(self) -> bool:
         return any(self._find(name) for name in KUSTOMIZATION_NAMES)
 
     def _find(self, name: str) -> TreeEntry | None:

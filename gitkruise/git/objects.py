@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import Popen
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.process import end
@@ -20,7 +20,14 @@ from gitkruise.wire.visible import shown
 
 _BATCH: Final = 64  # requests in the pipe at once; their text stays far below a pipe's capacity
 _TREES_KEPT: Final = 4_096
+_COMMITS_KEPT: Final = 1_024
+_COMMIT_MAX: Final = 1 << 16  # bytes of a commit that is kept
+_WIDE: Final = 16  # entries of a tree whose names are worth an index
+_INDEXES_KEPT: Final = 64
 _PEEL_MAX: Final = 10
+
+
+_T = TypeVar("_T")
 
 
 class Info(NamedTuple):
@@ -38,6 +45,8 @@ class ObjectReader:
         self._lock = threading.Lock()
         self._closed = False
         self._trees: OrderedDict[str, tuple[TreeEntry, ...]] = OrderedDict()
+        self._indexes: OrderedDict[str, dict[str, TreeEntry]] = OrderedDict()
+        self._commits: OrderedDict[str, bytes] = OrderedDict()
 
     def close(self) -> None:
         """For good: a thread that nobody waits for any more must not start git again."""
@@ -50,6 +59,8 @@ class ObjectReader:
         with self._lock:
             self._end()
             self._trees.clear()
+            self._indexes.clear()
+            self._commits.clear()
 
     def info(self, names: Sequence[str]) -> list[Info | None]:
         """Id, kind and size of each name (an id or a full ref); None for what is not there."""
@@ -62,9 +73,14 @@ class ObjectReader:
 
     def contents(self, name: str, kind: str) -> bytes:
         """The bytes of one object. Raises SourceFailed GK3104 if it is missing or another kind."""
+        kept = self._commits.get(name) if kind == "commit" else None
+        if kept is not None:
+            return kept
         ((info, data),) = self._ask([f"contents {name}"])
         if info is None or info.kind != kind:
             raise damaged(name, kind)
+        if kind == "commit" and info.id == name and info.size <= _COMMIT_MAX:
+            self._keep(self._commits, name, data, _COMMITS_KEPT)
         return data
 
     def tree(self, tree: str) -> tuple[TreeEntry, ...]:
@@ -74,11 +90,25 @@ class ObjectReader:
             return kept
         data = self.contents(tree, "tree")
         entries = tuple(parse_tree(data, id_bytes=len(tree) // 2))
-        with self._lock:
-            self._trees[tree] = entries
-            while len(self._trees) > _TREES_KEPT:
-                self._trees.popitem(last=False)
+        self._keep(self._trees, tree, entries, _TREES_KEPT)
         return entries
+
+    def child(self, tree: str, name: str) -> TreeEntry | None:
+        """The first entry of a tree with this name."""
+        entries = self.tree(tree)
+        if len(entries) < _WIDE:
+            return next((entry for entry in entries if entry.path == name), None)
+        index = self._indexes.get(tree)
+        if index is None:
+            index = {entry.path: entry for entry in reversed(entries)}
+            self._keep(self._indexes, tree, index, _INDEXES_KEPT)
+        return index.get(name)
+
+    def _keep(self, kept: OrderedDict[str, _T], name: str, value: _T, limit: int) -> None:
+        with self._lock:
+            kept[name] = value
+            while len(kept) > limit:
+                kept.popitem(last=False)
 
     def peel(self, name: str) -> str | None:
         """The commit a name leads to through at most ten tags; None when there is none."""

@@ -65,14 +65,23 @@ class Renderer:
         (GK34xx) for what the repository does wrong, SourceFailed GK3401 where neither kustomize
         nor kubectl is installed.
         """
-        needed = _Needed(self._repository, commit, self._cache)
-        needed.collect(path)
+        needed = self._needed(commit, path)
         tree = needed.digest()
         known = self._cache.rendered(tree)
         if known is None:
             known = self._render(needed, path)
             self._cache.keep_rendered(tree, known)
         return Rendered(known, tree, tuple(needed.folders))
+
+    def content(self, commit: str, path: str) -> tuple[str, tuple[str, ...]]:
+        """(digest, folders) of all that the kustomization is made of. Raises InvalidManifests."""
+        needed = self._needed(commit, path)
+        return needed.digest(), tuple(needed.folders)
+
+    def _needed(self, commit: str, path: str) -> _Needed:
+        needed = _Needed(self._repository, commit, self._cache)
+        needed.collect(path)
+        return needed
 
     def _render(self, needed: _Needed, path: str) -> Parsed:
         program = self._program()

@@ -12,7 +12,7 @@ from typing import Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git import process, walk
-from gitkruise.git.commits import parse_commit, tree_of
+from gitkruise.git.commits import TOUCHED, parse_commit, parse_touched, tree_of
 from gitkruise.git.launching import launcher
 from gitkruise.git.mirror import (
     check_git_version,
@@ -279,6 +279,16 @@ class Repository:
         if result.status != 0:
             raise damaged(f"{old} or {new}", "commit")
         return [self.commit(line) for line in result.output.decode().split()]
+
+    def files_touched(self, old: str, new: str, *, limit: int) -> list[tuple[str, list[str]]]:
+        """Commits in `new` and not in `old` ("" for all), newest first, each with the files that
+        it changed; of a merge, those that none of its parents has."""
+        words = ["-c", "log.showRoot=true", "log", "-z", "--topo-order", "--no-renames", "-c"]
+        words += ["--name-only", TOUCHED, f"--max-count={limit}", "--end-of-options"]
+        result = self._run([*words, new, *([f"^{old}"] if old else []), "--"])
+        if result.status != 0:
+            raise damaged(f"{old} or {new}", "commit")
+        return parse_touched(result.output)
 
     # -- content ------------------------------------------------------------------------------
 

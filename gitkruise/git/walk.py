@@ -22,7 +22,7 @@ def find(reader: ObjectReader, root: str, path: str) -> TreeEntry | None:
     for part in filter(None, path.split("/")):
         if not entry.is_tree:
             return None
-        found = next((child for child in reader.tree(entry.id) if child.path == part), None)
+        found = reader.child(entry.id, part)
         if found is None:
             return None
         entry = TreeEntry(_below(entry.path, part), found.mode, found.id)

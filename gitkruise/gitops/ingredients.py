@@ -49,6 +49,11 @@ class Ingredients:
 NOTHING: Final = Ingredients()
 
 
+def named(tree: str, ingredients: Ingredients) -> str:
+    """A tree id that tells other ingredients from these."""
+    return f"{tree}+{ingredients.digest}" if ingredients.digest else tree
+
+
 def wants(unit: Unit) -> bool:
     """Whether the unit's objects depend on something in the cluster."""
     render = unit.spec.render
@@ -146,12 +151,6 @@ class Finisher:
     ) -> None:
         self._repository, self._unit, self._search = repository, unit, search
         self._opener: tuple[AgeKeys, Opener] | None = None
-
-    def named(self, manifests: Manifests, ingredients: Ingredients) -> Manifests:
-        """The same, with a tree id that tells other ingredients from these."""
-        if not ingredients.digest:
-            return manifests
-        return replace(manifests, tree=f"{manifests.tree}+{ingredients.digest}")
 
     def finish(self, manifests: Manifests, ingredients: Ingredients) -> Manifests:
         """Raises SourceFailed GK1502; all that is wrong with the files is findings."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+from typing import TypeVar
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 from gitkruise.git import process
-from gitkruise.git.manifests import Manifests, ParseCache, read_desired
+from gitkruise.git.history import History
+from gitkruise.git.manifests import Manifests, ParseCache, content_at, read_desired
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.check import Memo, check_documents
-from gitkruise.gitops.ingredients import NOTHING, Finisher, Ingredients
+from gitkruise.gitops.ingredients import NOTHING, Finisher, Ingredients, named
 from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.model.change import DesiredSet
 from gitkruise.model.config import Unit
@@ -19,6 +21,7 @@ from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import ObjectKey
 
+_Read = TypeVar("_Read")
 _FINAL = frozenset({"GK3202"})  # the path is not in the commit: asking again changes nothing
 
 
@@ -61,10 +64,13 @@ class Reader:
     finisher: Finisher = field(init=False)
     trusted: Trusted = anything
     ignore: tuple[str, ...] = ()
+    shared: InitVar[History | None] = None  # one for all units of a repository
+    history: History = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, shared: History | None) -> None:
         finisher = Finisher(self.repository, self.unit, search=self.search)
         object.__setattr__(self, "finisher", finisher)
+        object.__setattr__(self, "history", shared or History(self.repository))
 
     def read(
         self,
@@ -83,20 +89,17 @@ class Reader:
         if flaw is not None:
             return Intake(commit=info, touched=info, causal=info, desired=None, findings=(flaw,))
         old, path = before.commit.id if before else "", self.unit.spec.path
+        manifests = None
         try:
-            manifests = read_desired(
-                self.repository,
-                commit,
-                path,
-                kind=self.unit.spec.render.kind,
-                ignore=self.ignore,
-                cache=self.cache,
-            )
-            manifests = self.finisher.named(manifests, ingredients)
+            content = self._look(content_at, commit)
+            tree = named(content.tree, ingredients)
+            same = before is not None and before.desired is not None and before.desired.tree == tree
+            if not same:
+                manifests = replace(self._look(read_desired, commit), tree=tree)
         except (InvalidManifests, SourceFailed) as error:
             if error.findings[0].code not in _FINAL and isinstance(error, SourceFailed):
                 raise
-            touching = _touching(self.repository, old, commit, (path,))
+            touching = self.history.touching(old, commit, (path,))
             causal = touching[0] if touching else info
             overtaken = self._overtaken(touching, looked or old, commit, (path,))
             return Intake(
@@ -108,16 +111,26 @@ class Reader:
                 overtaken=overtaken,
                 wanted=frozenset() if error.findings[0].code in _FINAL else None,
             )
-        touching = _touching(self.repository, old, commit, manifests.inputs)
-        overtaken = self._overtaken(touching, looked or old, commit, manifests.inputs)
-        if before and before.desired and before.desired.tree == manifests.tree:
-            touched = touching[0] if touching else before.touched
-            return replace(before, commit=info, touched=touched, overtaken=overtaken)
+        touching = self.history.touching(old, commit, content.inputs)
+        overtaken = self._overtaken(touching, looked or old, commit, content.inputs)
         touched = touching[0] if touching else before.touched if before else info
+        if before is not None and manifests is None:
+            return replace(before, commit=info, touched=touched, overtaken=overtaken)
+        assert manifests is not None
         intake = Intake(
             commit=info, touched=touched, causal=touched, desired=None, overtaken=overtaken
         )
         return self._checked(self.finisher.finish(manifests, ingredients), catalog, intake, before)
+
+    def _look(self, read: Callable[..., _Read], commit: str) -> _Read:
+        return read(
+            self.repository,
+            commit,
+            self.unit.spec.path,
+            kind=self.unit.spec.render.kind,
+            ignore=self.ignore,
+            cache=self.cache,
+        )
 
     def _overtaken(
         self, touching: list[Commit], looked: str, commit: str, folders: Sequence[str]
@@ -125,7 +138,7 @@ class Reader:
         """Commits nobody looked at that changed the unit and are not the newest to do so."""
         if not looked or len(touching) < 2:
             return ()
-        unseen = {c.id for c in _touching(self.repository, looked, commit, folders)}
+        unseen = {c.id for c in self.history.touching(looked, commit, folders)}
         return tuple(c for c in touching[1:] if c.id in unseen)
 
     def _checked(
@@ -147,15 +160,6 @@ class Reader:
 
 def _digests(desired: DesiredSet | None) -> dict[ObjectKey, str]:
     return {d.key: d.digest for d in desired.objects} if desired else {}
-
-
-def _touching(repository: Repository, old: str, new: str, folders: Sequence[str]) -> list[Commit]:
-    """Commits after `old` that change `folders`, newest first; the newest alone without `old`."""
-    if old == new:
-        return []
-    everything = any(folder in {"", "."} for folder in folders)
-    paths = [] if everything else list(folders)
-    return repository.commits_between(old, new, paths=paths, limit=100 if old else 1)
 
 
 def with_unchanged(findings: tuple[Finding, ...], live: Commit | None) -> tuple[Finding, ...]:
