@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import threading
 import zlib
 from collections import OrderedDict
@@ -186,22 +187,29 @@ def object_id(kind: str, data: bytes, *, algorithm: str) -> str:
 def write_loose(objects: Path, kind: str, data: bytes, *, algorithm: str) -> str:
     """Store one object durably; its id. An object that is there already is left alone."""
     name = object_id(kind, data, algorithm=algorithm)
-    path = objects / name[:2] / name[2:]
-    if path.exists():
+    folder = f"{objects}/{name[:2]}"  # thousands of objects may come at once: no Path for each
+    path = f"{folder}/{name[2:]}"
+    if os.path.exists(path):  # noqa: PTH110
         return name
-    path.parent.mkdir(exist_ok=True)
     packed = zlib.compress(b"%s %d\0%s" % (kind.encode(), len(data), data), 1)
-    import tempfile  # noqa: PLC0415  slow to import, and seldom needed
-
-    descriptor, temporary = tempfile.mkstemp(prefix="tmp_obj_", dir=path.parent)
+    temporary = f"{folder}{os.sep}tmp_obj_{secrets.token_hex(8)}"
+    try:
+        descriptor = _exclusive(temporary)
+    except FileNotFoundError:
+        Path(folder).mkdir(exist_ok=True)
+        descriptor = _exclusive(temporary)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123  a descriptor, not a path
             file.write(packed)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o444)
-        Path(temporary).replace(path)
+        os.replace(temporary, path)  # noqa: PTH105
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
     return name
+
+
+def _exclusive(path: str) -> int:
+    """A new file that nobody may change, open for us to write."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)

@@ -308,17 +308,27 @@ def _lean(pairs: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in pairs.items() if v is not None and v not in ("", [], {})}
 
 
-class _Dumper(yaml.SafeDumper):
-    """Quotes what readers with Go's YAML rules take for a number: the commit `502e492`."""
+class _Plain(yaml.SafeDumper):
+    """Writes every character that can be shown as it is."""
 
 
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"(?:[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+|[-+]?0o[0-7]+)$"),
-    list("-+0123456789"),
-)
+class _Fast(yaml.CSafeDumper):
+    """The same text ten times as fast, but for characters that libyaml writes as escapes."""
+
+
+for _dumper in (_Plain, _Fast):  # quote what readers with Go's rules take for a number: `502e492`
+    _dumper.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"(?:[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+|[-+]?0o[0-7]+)$"),
+        list("-+0123456789"),
+    )
 
 
 def _yaml(value: Mapping[str, Any]) -> bytes:
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
-    return text.encode()
+    text = _dumped(value, _Fast)
+    return (_dumped(value, _Plain) if "\\" in text else text).encode()
+
+
+def _dumped(value: Mapping[str, Any], dumper: type[_Plain | _Fast]) -> str:
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
+    return text

@@ -174,9 +174,12 @@ class Outbox:
             await self._wait(self._coalesce_s)
             if self.idle:
                 continue
+            began = self._clock.monotonic()
             try:
                 await self.flush()
                 failures = 0
+                rest_s = min(self._clock.monotonic() - began, self._coalesce_s)
+                await self._clock.sleep(rest_s)  # news of many units at once come in few commits
             except GitkruiseError as error:
                 self.problem = str(error)
                 log.warning("status branch not written: %s", error)

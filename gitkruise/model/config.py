@@ -7,6 +7,7 @@ strict: an unknown field is an error, never ignored.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -358,6 +359,7 @@ def decode_spec(doc: Obj) -> Any:
     return msgspec.convert(doc.get("spec") or {}, SPECS[doc["kind"]])
 
 
+@cache
 def duration(text: str) -> timedelta:
     """A duration field that has been checked at load."""
     return parse_duration(text)
