@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
 from gitkruise.errors import Finding, Place
-from gitkruise.git.scalars import BadScalar, Scalar, ambiguity, resolve, shown
+from gitkruise.git.scalars import BadScalar, Scalar, always_text, ambiguity, resolve, shown
 from gitkruise.model.document import FieldPath, Mark, Spot, place_at
 
 
@@ -51,23 +51,27 @@ _UNSEEN: Final = re.compile(  # control, bidi and zero-width characters
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
 )
 _MERGE: Final = object()  # stands for the key << in a frame
-_NO_KEY: Final = object()
+_NO_KEY: Final = object()  # the next scalar in a mapping is a key
+_NEVER_A_KEY: Final = object()  # in a list
+_QUOTED: Final = frozenset({"'", '"', "|", ">"})
 
 
 class _Frame:
-    """A collection being filled."""
+    """A collection being filled. Events stand for spots: few of them are ever asked for."""
 
-    __slots__ = ("anchor", "key", "key_spot", "keys", "path", "spot", "value", "weight")
+    __slots__ = ("anchor", "at", "key", "key_at", "keys", "path", "value", "weight")
 
-    def __init__(self, value: Any, anchor: str | None, path: FieldPath, weight: int) -> None:
+    def __init__(
+        self, value: Any, event: yaml.CollectionStartEvent, path: FieldPath, weight: int
+    ) -> None:
         self.value = value
-        self.anchor = anchor
+        self.at = event
+        self.anchor: str | None = event.anchor
         self.path = path
         self.weight = weight  # of the document when this began
-        self.key: Any = _NO_KEY
-        self.key_spot: Spot | None = None
-        self.spot = Spot(1, 1, 1)
-        self.keys: dict[str, Spot] = {}
+        self.key: Any = _NO_KEY if type(value) is dict else _NEVER_A_KEY
+        self.key_at: yaml.Event | None = None
+        self.keys: dict[str, yaml.Event] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class Composer:
     """
 
     def __init__(
-        self, file: str, lines: list[str], limits: Limits, *, marks_of: int | None = None
+        self, file: str, lines: Sequence[str], limits: Limits, *, marks_of: int | None = None
     ) -> None:
         self.roots: list[Root] = []
         self.findings: list[Finding] = []
@@ -119,16 +123,18 @@ class Composer:
 
     def feed(self, events: Iterable[yaml.Event]) -> None:
         """Compose until the events end. Raises Stop after a finding that makes the rest useless."""
+        handler_of = self._handlers.get
         for event in events:
-            handler = self._handlers.get(type(event))
+            handler = handler_of(type(event))
             if handler is not None:
                 handler(event)
 
     def report(
-        self, code: str, message: str, spot: Spot, *, label: str = "", severity: str = "error",
-        others: tuple[Place, ...] = (),
+        self, code: str, message: str, at: Spot | yaml.Event, *, label: str = "",
+        severity: str = "error", others: tuple[Place, ...] = (),
     ) -> None:  # fmt: skip
-        """Keep a finding at `spot`; raises Stop when there are too many."""
+        """Keep a finding; raises Stop when there are too many."""
+        spot = at if isinstance(at, Spot) else spot_of(at)
         place = place_at(self._file, self._lines, spot, label=label)
         finding = Finding(code=code, message=message, places=(*others, place), severity=severity)
         if severity == "warning" and len(self.findings) >= self._limits.findings // 2:
@@ -137,20 +143,20 @@ class Composer:
         if len(self.findings) >= self._limits.findings:
             raise Stop
 
-    def _exceeds(self, code: str, limit: str, spot: Spot) -> Stop:
-        self.report(code, f"{self._file} is beyond a limit: {limit}", spot, label="here")
+    def _exceeds(self, code: str, limit: str, at: yaml.Event) -> Stop:
+        self.report(code, f"{self._file} is beyond a limit: {limit}", at, label="here")
         return Stop()
 
     def _begin(self, event: yaml.DocumentStartEvent) -> None:
         self._documents += 1
         if self._documents > self._limits.documents:
             limit = f"{self._limits.documents:,} documents a file"
-            raise self._exceeds("GK9004", limit, spot_of(event))
+            raise self._exceeds("GK9004", limit, event)
         self._reset()
         if self._marks_of == self._documents - 1:
             self._marks = {}
         if getattr(event, "tags", None):
-            self.report("GK1009", "the directive %TAG is not allowed", spot_of(event))
+            self.report("GK1009", "the directive %TAG is not allowed", event)
 
     def _end(self, _: yaml.DocumentEndEvent) -> None:
         if self._root is not None:
@@ -158,152 +164,143 @@ class Composer:
             self.roots.append(Root(self._root, self._root_line, self._documents - 1, marks))
 
     def _open(self, event: yaml.CollectionStartEvent) -> None:
-        spot = spot_of(event)
-        is_map = isinstance(event, yaml.MappingStartEvent)
-        if self._awaiting_key() is not None:
-            self.report("GK1004", "a key must be text, not a list or a mapping", spot)
+        stack = self._stack
+        if stack and stack[-1].key is _NO_KEY:
+            self.report("GK1004", "a key must be text, not a list or a mapping", event)
             raise Stop
-        if len(self._stack) >= self._limits.nesting:
-            raise self._exceeds("GK9002", f"nesting > {self._limits.nesting} levels", spot)
+        if len(stack) >= self._limits.nesting:
+            raise self._exceeds("GK9002", f"nesting > {self._limits.nesting} levels", event)
         if event.tag and not isinstance(event, _COLLECTION_TAGS.get(event.tag, ())):
-            self._tag_refused(event.tag, spot)
-        self._count(spot)
-        opened = _Frame({} if is_map else [], event.anchor, self._path(), self._weight)
-        opened.spot = spot
+            self._tag_refused(event.tag, event)
+        self._count(event)
+        value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
         if event.anchor:
-            self._new_anchor(event.anchor, spot)
+            self._new_anchor(event.anchor, event)
             self._open_anchors.add(event.anchor)
-        self._stack.append(opened)
+        stack.append(_Frame(value, event, self._path(), self._weight))
 
     def _close(self, _: yaml.CollectionEndEvent) -> None:
         frame = self._stack.pop()
         if frame.anchor:
             self._open_anchors.discard(frame.anchor)
             self._anchors[frame.anchor] = (frame.value, self._weight - frame.weight + 1)
-        self._put(frame.value, frame.spot)
+        self._put(frame.value, frame.at)
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
-        spot = spot_of(event)
-        self._count(spot)
-        value = self._value_of(event, spot)
+        self._count(event)
+        text: str = event.value
+        value: Scalar = text
+        if event.tag or (event.style not in _QUOTED and not always_text(text)):
+            value = self._value_of(event)
         if event.anchor:
-            self._new_anchor(event.anchor, spot)
+            self._new_anchor(event.anchor, event)
             self._anchors[event.anchor] = (value, 1)
-        frame = self._awaiting_key()
-        if frame is not None:
-            self._key(frame, _MERGE if _is_merge(event) else value, event.value, spot)
+        frame = self._stack[-1] if self._stack else None
+        if frame is not None and frame.key is _NO_KEY:
+            self._key(frame, _MERGE if text == "<<" and _is_merge(event) else value, text, event)
         else:
-            self._put(value, spot)
-            self._warn_if_ambiguous(event, value, spot)
+            self._put(value, event)
+            if value is not text:
+                self._warn_if_ambiguous(event, value)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
-        spot = spot_of(event)
-        self._count(spot)
+        self._count(event)
         name = event.anchor or ""
         if name in self._open_anchors:
-            self.report("GK1011", f"the anchor &{shown(name)} contains itself", spot)
+            self.report("GK1011", f"the anchor &{shown(name)} contains itself", event)
             raise Stop
         if name not in self._anchors:
-            self.report("GK1010", f"there is no anchor &{shown(name)} before this alias", spot)
+            self.report("GK1010", f"there is no anchor &{shown(name)} before this alias", event)
             raise Stop
         value, weight = self._anchors[name]
         self._weight += weight - 1
         self._alias_weight += weight
         if self._alias_weight > self._limits.alias_nodes:
             limit = f"alias expansion > {self._limits.alias_nodes:,} nodes"
-            raise self._exceeds("GK9003", limit, spot)
-        frame = self._awaiting_key()
-        if frame is not None:
-            self._key(frame, value, "*" + name, spot)
+            raise self._exceeds("GK9003", limit, event)
+        frame = self._stack[-1] if self._stack else None
+        if frame is not None and frame.key is _NO_KEY:
+            self._key(frame, value, "*" + name, event)
         else:
-            self._put(value, spot)
+            self._put(value, event)
 
-    def _new_anchor(self, name: str, spot: Spot) -> None:
+    def _new_anchor(self, name: str, at: yaml.Event) -> None:
         if name in self._anchors:
             message = f"the anchor &{shown(name)} is defined again; the later one counts"
-            self.report("GK1012", message, spot, severity="warning")
+            self.report("GK1012", message, at, severity="warning")
 
-    def _count(self, spot: Spot) -> None:
+    def _count(self, at: yaml.Event) -> None:
         self._nodes += 1
         self._weight += 1
         if self._nodes > self._limits.nodes:
-            raise self._exceeds("GK9001", f"{self._limits.nodes:,} keys and values a file", spot)
+            raise self._exceeds("GK9001", f"{self._limits.nodes:,} keys and values a file", at)
 
-    def _value_of(self, event: yaml.ScalarEvent, spot: Spot) -> Scalar:
-        text = event.value
-        if event.style in {"'", '"', "|", ">"} and not event.tag:
-            return text
+    def _value_of(self, event: yaml.ScalarEvent) -> Scalar:
+        """The value of a scalar that is tagged, or neither quoted nor always text."""
         try:
-            if event.tag:
-                return self._tagged(event.tag, text, spot)
-            return resolve(text)
+            return self._tagged(event) if event.tag else resolve(event.value)
         except BadScalar as problem:
-            self.report(problem.code, str(problem), spot, label="quote it if you mean text")
-            return text
+            self.report(problem.code, str(problem), event, label="quote it if you mean text")
+            return event.value
 
-    def _tagged(self, tag: str, text: str, spot: Spot) -> Scalar:
+    def _tagged(self, event: yaml.ScalarEvent) -> Scalar:
+        tag, text = event.tag or "", event.value
         wanted = _SCALAR_TAGS.get(tag)
         if wanted is None:
-            self._tag_refused(tag, spot)
+            self._tag_refused(tag, event)
             return text
         value = text if str in wanted else resolve(text)
         if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
             name = tag.removeprefix(_TAG)
-            self.report("GK1008", f"{shown(text)} is not what its tag !!{name} says", spot)
+            self.report("GK1008", f"{shown(text)} is not what its tag !!{name} says", event)
         return value
 
-    def _tag_refused(self, tag: str, spot: Spot) -> None:
+    def _tag_refused(self, tag: str, at: yaml.Event) -> None:
         name = "!!" + tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
-        self.report("GK1008", f"the tag {shown(name)} is not allowed", spot)
+        self.report("GK1008", f"the tag {shown(name)} is not allowed", at)
 
-    def _warn_if_ambiguous(self, event: yaml.ScalarEvent, value: Scalar, spot: Spot) -> None:
+    def _warn_if_ambiguous(self, event: yaml.ScalarEvent, value: Scalar) -> None:
         why = "" if isinstance(value, str) else ambiguity(event.value)
         if why:
             label = "quote it if you mean text"
-            self.report("GK1013", why, spot, label=label, severity="warning")
+            self.report("GK1013", why, event, label=label, severity="warning")
 
-    def _key(self, frame: _Frame, value: Any, text: str, spot: Spot) -> None:
-        if value is not _MERGE and not isinstance(value, str):
-            quoted = f'quote it: "{shown(text)}"'
-            self.report(
-                "GK1004", f"the key {shown(text)} is not text", spot, label=quoted,
-            )  # fmt: skip
-            value = text
+    def _key(self, frame: _Frame, value: Any, text: str, at: yaml.Event) -> None:
         if value is not _MERGE:
-            self._check_key(frame, value, spot)
-        frame.key, frame.key_spot = value, spot
+            if not isinstance(value, str):
+                quoted = f'quote it: "{shown(text)}"'
+                self.report("GK1004", f"the key {shown(text)} is not text", at, label=quoted)
+                value = text
+            keys = frame.keys
+            if value in keys or len(value) > self._limits.key_chars or not value.isprintable():
+                self._check_key(frame, value, at)
+            keys[value] = at
+            if len(keys) > self._limits.map_keys:
+                raise self._exceeds("GK9001", f"{self._limits.map_keys:,} keys a mapping", at)
+        frame.key, frame.key_at = value, at
 
-    def _check_key(self, frame: _Frame, key: str, spot: Spot) -> None:
+    def _check_key(self, frame: _Frame, key: str, at: yaml.Event) -> None:
         if len(key) > self._limits.key_chars:
             limit = f"{self._limits.key_chars:,} characters a key"
-            raise self._exceeds("GK9001", limit, spot)
-        self._check_visible(key, "a key", spot)
-        first = frame.keys.get(key)
-        if first is not None:
-            lines = f"first on line {first.line}, again on line {spot.line}"
+            raise self._exceeds("GK9001", limit, at)
+        self._check_visible(key, "a key", at)
+        if key in frame.keys:
+            first, again = spot_of(frame.keys[key]), spot_of(at)
+            lines = f"first on line {first.line}, again on line {again.line}"
             place = place_at(self._file, self._lines, first, label="first")
             message = f'duplicate key "{shown(key)}": {lines}'
-            self.report("GK1003", message, spot, label="again", others=(place,))
-        frame.keys[key] = spot
-        if len(frame.keys) > self._limits.map_keys:
-            raise self._exceeds("GK9001", f"{self._limits.map_keys:,} keys a mapping", spot)
+            self.report("GK1003", message, again, label="again", others=(place,))
 
-    def _check_visible(self, text: str, what: str, spot: Spot) -> None:
+    def _check_visible(self, text: str, what: str, at: yaml.Event) -> None:
         bad = None if text.isprintable() else _UNSEEN.search(text)
         if bad is None:
             return
         if unicodedata.category(bad[0]) == "Cf":
             name = unicodedata.name(bad[0], f"U+{ord(bad[0]):04X}").lower()
             message = f"an invisible character ({name}) in {what}"
-            self.report("GK1014", message, spot, label="write it without")
+            self.report("GK1014", message, at, label="write it without")
         else:
-            self.report("GK1002", f"a control character (U+{ord(bad[0]):04X}) in {what}", spot)
-
-    def _awaiting_key(self) -> _Frame | None:
-        """The open mapping, when what comes next is a key of it."""
-        frame = self._stack[-1] if self._stack else None
-        waits = frame is not None and isinstance(frame.value, dict) and frame.key is _NO_KEY
-        return frame if waits else None
+            self.report("GK1002", f"a control character (U+{ord(bad[0]):04X}) in {what}", at)
 
     def _path(self) -> FieldPath:
         """Where the next value goes; only kept up while positions are wanted."""
@@ -314,39 +311,43 @@ class Composer:
             return (*frame.path, len(frame.value))
         return (*frame.path, "<<" if frame.key is _MERGE else frame.key)
 
-    def _put(self, value: Any, spot: Spot) -> None:
+    def _put(self, value: Any, at: yaml.Event) -> None:
         frame = self._stack[-1] if self._stack else None
         if self._marks is not None:
-            self._marks[self._path()] = Mark(spot, frame.key_spot if frame else None)
+            key_at = frame.key_at if frame else None
+            key = spot_of(key_at) if key_at is not None else None
+            self._marks[self._path()] = Mark(spot_of(at), key)
         if frame is None:
-            self._root, self._root_line = value, spot.line
-        elif isinstance(frame.value, list):
-            if len(frame.value) >= self._limits.items:
-                raise self._exceeds("GK9001", f"{self._limits.items:,} items a list", spot)
-            frame.value.append(value)
-        elif frame.key is _MERGE:
-            self._merge(frame, value, spot)
-            frame.key, frame.key_spot = _NO_KEY, None
+            self._root, self._root_line = value, spot_of(at).line
+            return
+        key, holder = frame.key, frame.value
+        if key is _NEVER_A_KEY:
+            if len(holder) >= self._limits.items:
+                raise self._exceeds("GK9001", f"{self._limits.items:,} items a list", at)
+            holder.append(value)
+            return
+        if key is _MERGE:
+            self._merge(frame, value, at)
         else:
-            if frame.key in _PLAIN_NAMES and isinstance(value, str):
-                self._check_visible(value, f"the {frame.key}", spot)
-            frame.value[frame.key] = value
-            frame.key, frame.key_spot = _NO_KEY, None
+            if key in _PLAIN_NAMES and isinstance(value, str):
+                self._check_visible(value, f"the {key}", at)
+            holder[key] = value
+        frame.key, frame.key_at = _NO_KEY, None
 
-    def _merge(self, frame: _Frame, value: Any, spot: Spot) -> None:
+    def _merge(self, frame: _Frame, value: Any, at: yaml.Event) -> None:
         """`<<`: in document order, as kubectl; of several the first named wins."""
         sources = value if isinstance(value, list) else [value]
         if not all(isinstance(source, dict) for source in sources):
-            self.report("GK1005", "<< takes a mapping or a list of mappings", spot)
+            self.report("GK1005", "<< takes a mapping or a list of mappings", at)
             return
         overridden = sorted({k for s in sources for k in s if k in frame.keys})
         if overridden:
             message = f'<< replaces "{shown(overridden[0])}" that is written above it'
-            self.report("GK1005", message, spot, label="put << first", severity="warning")
+            self.report("GK1005", message, at, label="put << first", severity="warning")
         for source in reversed(sources):
             frame.value.update(source)
         if len(frame.value) > self._limits.map_keys:
-            raise self._exceeds("GK9001", f"{self._limits.map_keys:,} keys a mapping", spot)
+            raise self._exceeds("GK9001", f"{self._limits.map_keys:,} keys a mapping", at)
 
 
 def spot_of(event: yaml.Event) -> Spot:
@@ -358,5 +359,5 @@ def spot_of(event: yaml.Event) -> Spot:
 
 
 def _is_merge(event: yaml.ScalarEvent) -> bool:
-    plain = not event.tag and event.style not in {"'", '"', "|", ">"}
+    plain = not event.tag and event.style not in _QUOTED
     return event.value == "<<" and (plain or event.tag == _TAG + "merge")

@@ -51,8 +51,8 @@ def parse_file(data: bytes, file: str, limits: Limits = LIMITS) -> Parsed:
     text, problem = _decode(data, file, limits)
     if problem is not None:
         return Parsed((), (problem,))
-    composer = _compose(text, file, limits)
     whole = _Text(lambda: text, file, limits)
+    composer = _compose(whole)
     return Parsed(_documents(composer.roots, whole, file), tuple(composer.findings))
 
 
@@ -121,14 +121,14 @@ def _finding(code: str, message: str, file: str, line: int, column: int = 0) -> 
     return Finding(code=code, message=message, places=(Place(file=file, line=line, column=column),))
 
 
-def _compose(text: str, file: str, limits: Limits, marks_of: int | None = None) -> Composer:
-    lines = _LINE_END.split(text)
-    composer = Composer(file, lines, limits, marks_of=marks_of)
+def _compose(whole: _Text, marks_of: int | None = None) -> Composer:
+    text = whole.read()
+    composer = Composer(whole.file, _Lines(whole), whole.limits, marks_of=marks_of)
     try:
-        if json_text.looks_like_json(text, file):
+        if json_text.looks_like_json(text, whole.file):
             composer.feed(json_text.events(text))
         else:
-            composer.feed(_yaml_events(text))
+            composer.feed(iter(CParser(text).get_event, None))
     except Stop:
         pass  # the last finding says why
     except json_text.BadJson as error:
@@ -136,7 +136,7 @@ def _compose(text: str, file: str, limits: Limits, marks_of: int | None = None) 
         spot = Spot(mark.line + 1, mark.column + 1, error.length)
         _report(composer, error.code, str(error), spot, "")
     except yaml.MarkedYAMLError as error:
-        trouble = explain(error, lines)
+        trouble = explain(error, whole.lines())
         _report(composer, trouble.code, trouble.message, trouble.spot, trouble.label)
     return composer
 
@@ -146,31 +146,22 @@ def _report(composer: Composer, code: str, message: str, spot: Spot, label: str)
         composer.report(code, message, spot, label=label)
 
 
-def _yaml_events(text: str) -> Iterator[yaml.Event]:
-    parser = CParser(text)
-    while True:
-        event = parser.get_event()
-        if event is None:
-            return
-        yield event
-
-
 class _Text:
     """One file's text, and what is computed from it when a message needs it."""
 
     def __init__(self, read: Callable[[], str], file: str, limits: Limits) -> None:
-        self._read, self._file, self._limits = read, file, limits
+        self.read, self.file, self.limits = read, file, limits
         self._lines: list[str] | None = None
         self._marks: dict[int, Mapping[FieldPath, Mark]] = {}
 
     def lines(self) -> list[str]:
         if self._lines is None:
-            self._lines = _LINE_END.split(self._read())
+            self._lines = _LINE_END.split(self.read())
         return self._lines
 
     def marks(self, index: int) -> Mapping[FieldPath, Mark]:
         if index not in self._marks:
-            composer = _compose(self._read(), self._file, self._limits, marks_of=index)
+            composer = _compose(self, marks_of=index)
             found = (root.marks for root in composer.roots if root.index == index)
             self._marks = {index: next(found, {})}  # one document at a time is asked for
         return self._marks[index]

@@ -44,6 +44,11 @@ class BadScalar(ValueError):
         self.code = code
 
 
+def always_text(text: str) -> bool:
+    """Whether the plain scalar `text` is text by its first character alone."""
+    return text not in _WORDS and text[0] not in _STARTS_A_NUMBER
+
+
 def resolve(text: str) -> Scalar:
     """The value of the plain scalar `text`.
 
@@ -75,11 +80,18 @@ def number(text: str) -> int | float:
 
 
 def _integer(digits: str) -> int | None:
+    if _is_small(digits):
+        return int(digits)
     for pattern, base in _INTEGERS:
         found = pattern.fullmatch(digits)
         if found:
             return _within(found[1] + found[2], base)
     return None
+
+
+def _is_small(text: str) -> bool:
+    """Whether this is a decimal number of few digits, as nearly all are in manifests."""
+    return len(text) < 18 and text.isdecimal() and text.isascii() and text[0] != "0"
 
 
 def _within(digits: str, base: int) -> int:
@@ -99,7 +111,7 @@ def ambiguity(text: str) -> str:
     """Why people may read the plain `text` otherwise than kubectl does; "" when they do not."""
     if text in _SURPRISING:
         return f"the plain word {text} is read as {str(_WORDS[text]).lower()}"
-    if not text or text[0] not in _STARTS_A_NUMBER:
+    if not text or text[0] not in _STARTS_A_NUMBER or _is_small(text):
         return ""
     value = resolve(text)
     if isinstance(value, str):
