@@ -24,6 +24,7 @@ from tests.bench import (
     sidecars,
     startup,
     templates,
+    units,
     writes,
 )
 from tests.bench.timing import Row, yard
@@ -42,6 +43,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "polling": polling.rows,
     "drift": drift.rows,
     "idle": idle.rows,
+    "units": units.rows,
     "canary": canary.rows,
     "injection": injection.rows,
     "reviews": reviews.rows,

@@ -22,6 +22,8 @@ LISTS: Final = (
     "/api/v1/pods", "/api/v1/nodes", "/api/v1/configmaps", "/api/v1/events", "/api/v1/namespaces",
     "/apis/apps.kruise.io/v1alpha1/clonesets", "/apis/apps/v1/deployments",
     "/apis/apps/v1/controllerrevisions", "/apis/coordination.k8s.io/v1/leases",
+    "/api/v1/services", "/api/v1/serviceaccounts", "/apis/networking.k8s.io/v1/ingresses",
+    "/apis/apps/v1/replicasets",
 )  # fmt: skip
 
 
