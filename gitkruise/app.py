@@ -31,6 +31,7 @@ from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import by_unit, departed, resumed
 from gitkruise.gitops.source import SourceFollower, Terms
 from gitkruise.gitops.sources import Renewal, open_sources, trust_sources
+from gitkruise.gitops.spreading import Spread
 from gitkruise.gitops.status_sinks import open_status_sinks
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.target import ref_of
@@ -263,10 +264,7 @@ def _follower(
 ) -> SourceFollower:
     name = f"{source.namespace}/{source.name}"
     mine = [u for u in units.values() if resolve(u.unit.spec.source_ref, u.unit.namespace) == name]
-
-    def on_commit(commit: str) -> None:
-        for unit in mine:
-            unit.offer(commit)
+    spread = Spread(mine)
 
     def on_problem(problem: Finding | None) -> None:
         for unit in mine:
@@ -275,10 +273,12 @@ def _follower(
     return SourceFollower(
         source,
         repository,
-        on_commit=on_commit,
+        on_commit=spread.offer,
         on_problem=on_problem,
         live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
-        terms=replace(terms, paths=tuple(unit.unit.spec.path for unit in mine)),
+        terms=replace(
+            terms, paths=tuple(unit.unit.spec.path for unit in mine), sift=spread.sift
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from gitkruise.git.history import History
 from gitkruise.git.manifests import Manifests, ParseCache, content_at, read_desired
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.check import Memo, check_documents
-from gitkruise.gitops.ingredients import NOTHING, Finisher, Ingredients, named
+from gitkruise.gitops.ingredients import NOTHING, Finisher, Ingredients, named, wants
 from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.model.change import DesiredSet
 from gitkruise.model.config import Unit
@@ -121,6 +121,19 @@ class Reader:
             commit=info, touched=touched, causal=touched, desired=None, overtaken=overtaken
         )
         return self._checked(self.finisher.finish(manifests, ingredients), catalog, intake, before)
+
+    def unmoved(self, commit: str, intake: Intake) -> bool:
+        """Whether `commit` asks for exactly what was taken with `intake`, and no commit in between
+        changed a file of the unit. False where that is not sure: then it is to be read."""
+        if intake.desired is None or wants(self.unit):
+            return False
+        try:
+            content = self._look(content_at, commit)
+            if content.tree != intake.desired.tree or self.trusted(commit) is not None:
+                return False
+            return not self.history.touching(intake.commit.id, commit, content.inputs)
+        except (InvalidManifests, SourceFailed):
+            return False
 
     def _look(self, read: Callable[..., _Read], commit: str) -> _Read:
         return read(

@@ -13,7 +13,7 @@ from gitkruise.git.repo import Repository
 from gitkruise.git.watching import ref_changes
 from gitkruise.gitops.source import SourceFollower
 from gitkruise.gitops.target import Target, look
-from gitkruise.kube.clock import Clock
+from gitkruise.kube.clock import Clock, wait_for
 from gitkruise.model.config import duration
 
 FIRST_PAUSE: Final = timedelta(seconds=1)
@@ -77,11 +77,7 @@ class Polling:
     async def _pause(self) -> None:
         jitter = 0.9 + (self._clock.seed() % 1000) / 5000
         pause = pause_after(self._failures, self._interval) * jitter
-        try:
-            async with self._clock.timeout(pause.total_seconds()):
-                await self._look.wait()
-        except TimeoutError:
-            pass
+        await wait_for(self._look, self._clock, pause)
         self._look.clear()
 
 

@@ -15,7 +15,7 @@ from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.config import Suspend, Unit, duration
 from gitkruise.model.document import Commit
 from gitkruise.model.record import Removal, RolloutStep, UnitRecord
-from gitkruise.model.states import State, worst
+from gitkruise.model.states import SETTLED, State, worst
 from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.differ import all_differences, owned_differences
 from gitkruise.planner.sync.marks import COMMIT, annotation
@@ -104,6 +104,11 @@ class Reporter:
         """Whether all of this content was applied and well at some time, in an earlier run too."""
         applied = self.record.applied
         return intake is not None and applied is not None and applied.id == intake.causal.id
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether everything is as git asks, and nothing is to be said about it."""
+        return self.record.state in SETTLED and not self.record.findings and not self._awaits
 
     def awaits(self, units: str) -> None:
         """The newest commit is taken when these are ready; "" when nobody is waited for."""

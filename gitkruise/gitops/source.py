@@ -25,12 +25,13 @@ _COUNTED: Final = 1_000  # commits; more are not counted one by one
 class Terms:
     """What must hold before a commit is handed on: it is `trusted` (which says what is wrong with
     the signatures of a commit and its ref), files below `paths` are here, and its history holds
-    what `memory` has of an earlier run."""
+    what `memory` has of an earlier run. It went through `sift`, which may block."""
 
     trusted: Trusted = anything
     paths: tuple[str, ...] = ()
     memory: Memory | None = None
     renew: Callable[[], Awaitable[None]] | None = None  # what `trusted` judges by
+    sift: Callable[[str], None] = lambda _: None
 
 
 NO_TERMS: Final = Terms()
@@ -105,6 +106,7 @@ class SourceFollower:
             problem = self._rewritten(target) or self._untrusted(target)
             if problem is None:
                 bring_files(self.repository, target.commit, self._terms.paths)
+                self._terms.sift(target.commit)
         except Reported as error:
             return error.findings[0]
         return problem

@@ -20,6 +20,7 @@ from gitkruise.gitops.refusals import Refusals, look_again
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.setbacks import Setbacks
 from gitkruise.gitops.verdicts import Verdicts
+from gitkruise.kube.clock import wait_for
 from gitkruise.model.change import Desired, DesiredSet, Path, SyncPlan, SyncSnapshot
 from gitkruise.model.config import Unit, duration
 from gitkruise.planner.sync.autoscale import REPLICAS
@@ -42,7 +43,7 @@ class UnitSync:
     def __init__(
         self, unit: Unit, reader: Reader, around: Surroundings, reporter: Reporter
     ) -> None:
-        self.unit, self._around, self._reporter = unit, around, reporter
+        self.unit, self.reader, self._around, self._reporter = unit, reader, around, reporter
         self._judge = Judge(reader, around, self)
         self.label = unit_label(around.cluster, unit.id)
         self.intake: Intake | None = None  # the last commit that could be taken
@@ -73,6 +74,18 @@ class UnitSync:
         self._pending, self._parked = commit, ""
         self._around.standings.busy(self.unit.id, with_news=True)
         self._wake.set()
+
+    def stays(self, was: Intake, now: Intake) -> bool:
+        """Take `now`, which asks for what `was` did at a newer commit, when all is quiet here.
+
+        False when a round must look at it.
+        """
+        news = self._pending or self._parked or self._again or self.intake is not was
+        if news or self._looked != was.commit.id or not self._reporter.at_rest:
+            return False
+        self.intake, self._looked = now, now.commit.id
+        self._pruning.read(now)
+        return True
 
     @property
     def live_commit(self) -> str:
@@ -108,11 +121,7 @@ class UnitSync:
         clock, limit = self._around.clock, min(duration(self.unit.spec.interval), LOOK)
         if wake_at is not None:
             limit = max(min(limit, wake_at - clock.now()), timedelta())
-        try:
-            async with clock.timeout(limit.total_seconds()):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        await wait_for(self._wake, clock, limit)
         if not self._pending:
             await clock.sleep(min(settle_s, SETTLE_MAX_S))
         self._wake.clear()

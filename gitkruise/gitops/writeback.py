@@ -25,7 +25,7 @@ from gitkruise.gitops.record_files import (
     shared_files,
     without_unit,
 )
-from gitkruise.kube.clock import Clock
+from gitkruise.kube.clock import Clock, wait_for
 from gitkruise.model.record import Rollout, UnitRecord
 from gitkruise.model.states import SETTLED, State
 
@@ -171,7 +171,8 @@ class Outbox:
         """Write until cancelled; what is due then is written by `flush`."""
         failures = 0
         while True:
-            await self._wait(self._coalesce_s)
+            await wait_for(self._wake, self._clock, timedelta(seconds=self._coalesce_s))
+            self._wake.clear()
             if self.idle:
                 continue
             began = self._clock.monotonic()
@@ -185,14 +186,6 @@ class Outbox:
                 log.warning("status branch not written: %s", error)
                 await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
                 failures += 1
-
-    async def _wait(self, limit_s: float) -> None:
-        try:
-            async with self._clock.timeout(limit_s):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
-        self._wake.clear()
 
     async def flush(self) -> str | None:
         """Write all that is due in one commit; its id, or None when nothing was due."""

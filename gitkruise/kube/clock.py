@@ -38,6 +38,15 @@ class Clock(Protocol):
         ...
 
 
+async def wait_for(event: asyncio.Event, clock: Clock, limit: timedelta) -> None:
+    """Until `event` is set, or the time is over."""
+    try:
+        async with clock.timeout(limit.total_seconds()):
+            await event.wait()
+    except TimeoutError:
+        pass
+
+
 class SystemClock:
     """The machine's clock; from its start it runs `speed` times as fast as real time."""
 

@@ -66,6 +66,16 @@ def create(folder: Path, names: Iterable[str]) -> Monorepo:
     return Monorepo(bare, config)
 
 
+def add_source(repo: Monorepo, name: str, url: str) -> None:
+    """Another source, and a unit of the same name that follows it."""
+    spec = {"sourceRef": {"name": name}, "path": ".", "target": {"namespace": SPACE}}
+    documents = _documents(
+        _document("GitSource", name, {"url": url, "ref": {"branch": "main"}}),
+        _document("Unit", name, spec),
+    )
+    (repo.config / f"{name}.yaml").write_text(documents)
+
+
 def _document(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "gitkruise.io/v1alpha1",
