@@ -53,6 +53,14 @@ def keyring_of(given: Credentials | Keyring | None) -> Keyring:
     return given if isinstance(given, Keyring) else Keyring(given or Credentials())
 
 
+class _Gone(Exception):
+    """A ref is not at the remote any more."""
+
+
+def _gone(result: Result) -> Exception | None:
+    return _Gone() if "couldn't find remote ref" in result.errors else None
+
+
 class RemoteEnd:
     """One remote as git speaks to it, one conversation at a time. Raises SourceFailed GK31xx."""
 
@@ -78,8 +86,15 @@ class RemoteEnd:
 
         Commits and folders come, files do not where the server can leave them out.
         """
-        kept = [f"+{name}:{here}" for name, here in sorted(refs.items())]
-        self.talk([*_FETCH, "--end-of-options", "source", *kept], settings=self._partial())
+        self.talk(_fetching(refs), settings=self._partial())
+
+    def fetch_known(self, refs: Mapping[str, str]) -> bool:
+        """`fetch` of refs that may be gone by now; whether all of them are there."""
+        try:
+            self.talk(_fetching(refs), settings=self._partial(), judge=_gone)
+        except _Gone:
+            return False
+        return True
 
     def fetch_objects(self, ids: Iterable[str]) -> None:
         """Bring objects by id, such as the files of a commit."""
@@ -134,6 +149,11 @@ class RemoteEnd:
                 raise known
             self._failures += 1
             raise remote_failure(self.url, result, tries=self._failures, timeout_s=self._timeout_s)
+
+
+def _fetching(refs: Mapping[str, str]) -> list[str]:
+    kept = [f"+{name}:{here}" for name, here in sorted(refs.items())]
+    return [*_FETCH, "--end-of-options", "source", *kept]
 
 
 def _narrowed(names: Collection[str]) -> list[str]:

@@ -117,6 +117,19 @@ class Repository:
         (info,) = self._reader.info([name]) if commit else (None,)
         return RefState(info.id, commit) if info and commit else None
 
+    def follow(self, names: Collection[str]) -> Announced | None:
+        """`announce` of branches that are known here, and what they hold now brought here in the
+        same conversation; None where there are other names, or a branch is gone."""
+        known = all(
+            name.startswith("refs/heads/") and self._reader.peel(_kept(name)) for name in names
+        )
+        if self._far is None or not names or not known:
+            return None
+        if not self._far.fetch_known({name: _kept(name) for name in names}):
+            return None
+        states = {name: self._state(_kept(name)) for name in names}
+        return Announced({name: state for name, state in states.items() if state})
+
     def bring(self, wanted: Mapping[str, RefState]) -> dict[str, str]:
         """Make announced refs present here, by one fetch; the commit each has now.
 

@@ -47,8 +47,9 @@ class Polling:
             if self._repository.local:
                 tasks.create_task(self._watch())
             while True:
+                began = self._clock.monotonic()
                 await self.check()
-                await self._pause()
+                await self._pause(self._clock.monotonic() - began)
 
     def look_now(self) -> None:
         """Look before the interval is over."""
@@ -74,10 +75,11 @@ class Polling:
             async for _ in changes:
                 self._look.set()
 
-    async def _pause(self) -> None:
-        jitter = 0.9 + (self._clock.seed() % 1000) / 5000
-        pause = pause_after(self._failures, self._interval) * jitter
-        await wait_for(self._look, self._clock, pause)
+    async def _pause(self, took_s: float) -> None:
+        """Until it is time again: never longer than the interval from one look to the next."""
+        jitter = 0.8 + (self._clock.seed() % 1000) / 5000
+        whole = pause_after(self._failures, self._interval) * jitter
+        await wait_for(self._look, self._clock, max(whole - timedelta(seconds=took_s), whole / 2))
         self._look.clear()
 
 

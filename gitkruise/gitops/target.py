@@ -39,18 +39,21 @@ def ref_of(source: GitSource) -> str:
 def look(repository: Repository, sources: Sequence[GitSource]) -> list[Target | Reported]:
     """Where each source stands now, or why that cannot be told; one question, one fetch. Blocking.
 
+    Of branches that were fetched before, question and fetch are one conversation.
+
     Raises SourceFailed where the repository does not answer at all.
     """
     asked = [_attempt(_asked, source.spec.ref) for source in sources]
-    announced = repository.announce({name for name in asked if isinstance(name, str)})
+    names = {name for name in asked if isinstance(name, str)}
+    announced = repository.follow(names) or repository.announce(names)
     chosen = [
         _attempt(_choose, repository, source.spec.ref, name, announced)
         if isinstance(name, str)
         else name
         for source, name in zip(sources, asked, strict=True)
     ]
-    names = {name for name in chosen if isinstance(name, str)}
-    commits = repository.bring({name: announced.refs[name] for name in sorted(names)})
+    meant = {name for name in chosen if isinstance(name, str)}
+    commits = repository.bring({name: announced.refs[name] for name in sorted(meant)})
     tagged = frozenset(s.commit for name, s in announced.refs.items() if name.startswith(_TAG))
     return [
         _attempt(_target, repository, source.spec.ref, name, commits, tagged)

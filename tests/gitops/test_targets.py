@@ -133,6 +133,25 @@ def test_sources_of_one_repository_share_question_and_fetch(tmp_path: Path) -> N
     assert told == {name: [first, second] for name in told}
 
 
+def test_a_known_branch_is_asked_for_and_fetched_in_one_conversation(tmp_path: Path) -> None:
+    origin = make_origin(tmp_path)
+    asked: list[str] = []
+    with (
+        serve(tmp_path, asked=asked) as base,
+        Repository.open(f"{base}/origin.git", mirrors=tmp_path / "m", protocols={"http"}) as far,
+    ):
+        counts = []
+        for message in ("first", "second", "", "fourth"):
+            if message:
+                pushed = origin.commit({"a": message}, message)
+            asked.clear()
+            assert look(far, [source(branch="main")]) == [Target("refs/heads/main", pushed)]
+            counts.append(_conversations(asked))
+        assert counts == [2, 1, 1, 1]
+        run_git(origin.bare, "update-ref", "-d", "refs/heads/main")
+        assert targets(far, source(branch="main")) == ["GK3201"]
+
+
 def _release(origin: Origin, version: str) -> str:
     commit = origin.commit({"a": version})
     run_git(origin.work, "tag", "-a", "-m", version, version)
@@ -180,7 +199,7 @@ def test_a_server_is_asked_every_interval(tmp_path: Path) -> None:
     ):
         _looks(Polling(far, [_quiet(far)], clock), clock, 32)
     looks = _conversations(asked) - 1  # one of them is a fetch
-    assert 6 <= looks <= 8  # one at once, and then every 4.5 s to 5.5 s
+    assert 7 <= looks <= 9  # one at once, and then every 4 s to 5 s
 
 
 def test_a_silent_server_is_asked_ever_less(tmp_path: Path) -> None:
