@@ -140,10 +140,9 @@ def test_a_known_branch_is_asked_for_and_fetched_in_one_conversation(tmp_path: P
         serve(tmp_path, asked=asked) as base,
         Repository.open(f"{base}/origin.git", mirrors=tmp_path / "m", protocols={"http"}) as far,
     ):
-        counts = []
+        counts, pushed = [], ""
         for message in ("first", "second", "", "fourth"):
-            if message:
-                pushed = origin.commit({"a": message}, message)
+            pushed = origin.commit({"a": message}, message) if message else pushed
             asked.clear()
             assert look(far, [source(branch="main")]) == [Target("refs/heads/main", pushed)]
             counts.append(_conversations(asked))
