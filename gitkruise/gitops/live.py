@@ -22,7 +22,7 @@ from gitkruise.kube.watch import Feed
 from gitkruise.model.pod import POD
 from gitkruise.model.revision import REVISION
 from gitkruise.planner.sync.autoscale import AUTOSCALERS
-from gitkruise.planner.sync.marks import UNIT
+from gitkruise.planner.sync.marks import MANAGER, UNIT
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import ApiRequest
@@ -42,7 +42,7 @@ class LiveView:
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self.transport = QueuedTransport(transport, at_once=AT_ONCE)
-        self.store = Store(managers_apart=True)
+        self.store = Store(managers_beside=MANAGER)
         self.catalog: Catalog = load_catalog()
         self._clock = clock
         self.autoscaled = Autoscaled(self.store)

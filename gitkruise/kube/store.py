@@ -66,12 +66,15 @@ class Store:
     delete and an add. So late, repeated and lost events end in the projection of the truth.
     Only kinds somebody follows (`follow`) are kept.
 
-    Pods that come as RawObject stay bytes; other objects lose `metadata.managedFields` unless
-    `keep_managed_fields`; with `managers_apart` they stay in `Seen.managed`, as bytes.
+    Pods that come as RawObject stay bytes. All lose `metadata.managedFields` unless
+    `keep_managed_fields`; with `managers_beside` what those own who are not that manager, status
+    aside, stays in `Seen.managed`, as bytes.
     """
 
-    def __init__(self, *, keep_managed_fields: bool = False, managers_apart: bool = False) -> None:
-        self._keep_managed, self._managers_apart = keep_managed_fields, managers_apart
+    def __init__(
+        self, *, keep_managed_fields: bool = False, managers_beside: str | None = None
+    ) -> None:
+        self._keep_managed, self._beside = keep_managed_fields, managers_beside
         self._kinds: dict[GroupKind, dict[str, dict[str, Seen]]] = {}
         self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, Seen]]] = {}
         self._by_uid: dict[str, ObjectKey] = {}
@@ -298,10 +301,10 @@ class Store:
         facts, managed = None, b""
         if isinstance(obj, RawObject):
             facts = pod_facts_from_bytes(obj.raw) if key.group_kind == POD else None
+            obj = obj if self._keep_managed else obj.without_managers()
         else:
             facts = pod_facts(obj) if key.group_kind == POD else None
-            managers = obj["metadata"].get("managedFields") if self._managers_apart else None
-            managed = encode(managers) if managers else b""
+            managed = self._managers(obj)
             obj = obj if self._keep_managed else drop(obj, ("metadata", "managedFields"))
         return Seen(
             key=key,
@@ -314,6 +317,16 @@ class Store:
             facts=facts,
             managed=managed,
         )
+
+    def _managers(self, obj: Obj) -> bytes:
+        """The entries of managedFields that somebody may ask about."""
+        entries = obj["metadata"].get("managedFields") if self._beside is not None else None
+        kept = [
+            entry
+            for entry in entries or ()
+            if entry.get("manager") != self._beside and entry.get("subresource") != "status"
+        ]
+        return encode(kept) if kept else b""
 
 
 def _key(obj: Obj) -> ObjectKey:

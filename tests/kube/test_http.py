@@ -22,6 +22,7 @@ from gitkruise.errors import (
 from gitkruise.kube.auth import Connection, explicit
 from gitkruise.kube.codec import encode
 from gitkruise.kube.http import HttpTransport
+from gitkruise.kube.limits import AdaptiveLimit
 from gitkruise.kube.rawobject import RawObject, thaw
 from gitkruise.wire.gojson import RawJSON
 from gitkruise.wire.request import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
@@ -142,6 +143,18 @@ def test_a_silent_server_costs_the_deadline(request_: ApiRequest, error: type[Ap
             with pytest.raises(error, match=r"127\.0\.0\.1:\d+: no answer within 0\.05 s"):
                 await transport.send(request_)
             assert transport.limit.running == 0
+
+    run(main())
+
+
+def test_waiting_for_a_turn_does_not_cost_the_deadline() -> None:
+    async def main() -> None:
+        limit = AdaptiveLimit(start=1, ceiling=1)
+        async with serving(OK, deadline_s=0.3, limit=limit) as (transport, _):
+            async with asyncio.TaskGroup() as tasks, limit.slot():
+                sent = tasks.create_task(transport.send(GET))
+                await asyncio.sleep(0.4)
+            assert sent.result().status == 200
 
     run(main())
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.kube.codec import encode
+from gitkruise.kube.codec import decode, encode
 from gitkruise.kube.rawobject import RawObject
 from gitkruise.kube.store import Change, Store
 from gitkruise.kube.watch import Apply, Delete, Feed, Init, InitApply, InitDone
@@ -223,6 +223,43 @@ def test_managed_fields_go_unless_asked_for() -> None:
         found = store.objects(CONFIG_MAP, "shop")[0]
         assert ("managedFields" in found["metadata"]) is keep
     assert obj["metadata"]["managedFields"]
+
+
+def test_managed_fields_of_pods_kept_as_bytes_go_too() -> None:
+    obj = pod("a", 3, managedFields=[{"manager": "x"}])
+    for keep in (True, False):
+        store = Store(keep_managed_fields=keep)
+        store.follow(FEED)
+        raw = RawObject(encode(obj), api_version="v1", kind="Pod")
+        store.apply(FEED, Apply(raw))
+        without = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
+        assert store.objects(POD)[0] == (obj if keep else {**obj, "metadata": without})
+        (seen,) = store.all_seen(POD)
+        assert isinstance(seen.obj, RawObject)
+        assert (b"managedFields" in seen.obj.raw) is keep
+
+
+ENTRIES = [
+    {"manager": "gitkruise", "operation": "Apply", "fieldsV1": {"f:data": {}}},
+    {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}},
+    {"manager": "gitkruise-status", "operation": "Update", "fieldsV1": {"f:metadata": {}}},
+    {"manager": "kubelet", "operation": "Update", "subresource": "status"},
+    {"manager": "autoscaler", "operation": "Update", "subresource": "scale"},
+]
+
+
+@pytest.mark.parametrize(
+    ("beside", "kept"),
+    [(None, []), ("gitkruise", [1, 2, 4]), ("kubectl-edit", [0, 2, 4])],
+    ids=["nobody asks", "beside ours", "beside theirs"],
+)
+def test_of_managers_only_those_beside_one_are_kept(beside: str | None, kept: list[int]) -> None:
+    store = Store(managers_beside=beside)
+    store.follow(MAPS)
+    store.apply(MAPS, Apply({**pod("a", 3, managedFields=ENTRIES), "kind": "ConfigMap"}))
+    (seen,) = store.all_seen(CONFIG_MAP)
+    assert "managedFields" not in seen.obj["metadata"]
+    assert (decode(seen.managed) if seen.managed else []) == [ENTRIES[number] for number in kept]
 
 
 def test_pods_kept_as_bytes_answer_like_dicts(store: Store) -> None:
