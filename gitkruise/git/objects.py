@@ -48,6 +48,7 @@ class ObjectReader:
         self._trees: OrderedDict[str, tuple[TreeEntry, ...]] = OrderedDict()
         self._indexes: OrderedDict[str, dict[str, TreeEntry]] = OrderedDict()
         self._commits: OrderedDict[str, bytes] = OrderedDict()
+        self._ahead: dict[str, bytes] = {}
 
     def close(self) -> None:
         """For good: a thread that nobody waits for any more must not start git again."""
@@ -62,6 +63,7 @@ class ObjectReader:
             self._trees.clear()
             self._indexes.clear()
             self._commits.clear()
+            self._ahead = {}
 
     def info(self, names: Sequence[str]) -> list[Info | None]:
         """Id, kind and size of each name (an id or a full ref); None for what is not there."""
@@ -77,12 +79,37 @@ class ObjectReader:
         kept = self._commits.get(name) if kind == "commit" else None
         if kept is not None:
             return kept
+        ahead = self._ahead.pop(name, None) if kind == "blob" else None
+        if ahead is not None:
+            return ahead
         ((info, data),) = self._ask([f"contents {name}"])
         if info is None or info.kind != kind:
             raise damaged(name, kind)
         if kind == "commit" and info.id == name and info.size <= _COMMIT_MAX:
             self._keep(self._commits, name, data, _COMMITS_KEPT)
         return data
+
+    def read_ahead(self, blobs: Sequence[str]) -> None:
+        """Read blobs that will be asked for next, many in one exchange; only the last of these
+        calls is remembered, and each blob is given once."""
+        ahead: dict[str, bytes] = {}
+        for at in range(0, len(blobs), _BATCH):
+            batch = blobs[at : at + _BATCH]
+            answers = self._ask([f"contents {name}" for name in batch])
+            pairs = zip(batch, answers, strict=True)
+            ahead |= {name: data for name, (info, data) in pairs if info and info.kind == "blob"}
+        self._ahead = ahead
+
+    def load_trees(self, trees: Sequence[str]) -> None:
+        """Make trees known, many in one exchange; what is missing is told by `tree`."""
+        wanted = [name for name in dict.fromkeys(trees) if name not in self._trees]
+        for at in range(0, len(wanted), _BATCH):
+            batch = wanted[at : at + _BATCH]
+            answers = self._ask([f"contents {name}" for name in batch])
+            for name, (info, data) in zip(batch, answers, strict=True):
+                if info is not None and info.kind == "tree":
+                    entries = tuple(parse_tree(data, id_bytes=len(name) // 2))
+                    self._keep(self._trees, name, entries, _TREES_KEPT)
 
     def tree(self, tree: str) -> tuple[TreeEntry, ...]:
         """Entries of one tree; what was read once is kept, for an id never changes its content."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from gitkruise.git.documents import Parsed, parse_file, restored
@@ -28,6 +28,16 @@ class ParseCache:
         self._files_max = files_max
         self._rendered: OrderedDict[str, Parsed] = OrderedDict()
         self.parsed = 0  # how many files were really parsed
+
+    def missing(self, files: Iterable[tuple[str, str]]) -> list[str]:
+        """Of files, each a blob and its name, the blobs that `parse` would have to read.
+
+        What the store has of the others is fetched at once; `parse` is asked for them next.
+        """
+        keys = [(blob, file.lower().endswith(".json")) for blob, file in files]
+        fresh = [key for key in dict.fromkeys(keys) if key not in self._kept]
+        stored = self._store.fetch(fresh) if self._store and fresh else frozenset()
+        return list(dict.fromkeys(blob for blob, json in fresh if (blob, json) not in stored))
 
     def parse(self, blob: str, file: str, read: Callable[[], bytes]) -> Parsed:
         """The documents of a blob under the name `file`; `read` is called only when it is new."""

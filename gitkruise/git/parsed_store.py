@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,24 +41,40 @@ class ParsedStore:
         self._decode = msgspec.json.Decoder(tuple[Entry, ...]).decode
         self._parser = _parser_id()
         self._waiting: dict[bytes, bytes] = {}
+        self._fetched: dict[bytes, bytes | None] = {}
         self._connection = self._opened()
 
     def get(self, blob: str, *, json: bool) -> tuple[Entry, ...] | None:
         """What was kept of a blob; None when there is nothing that can be used."""
         key = self._key(blob, json=json)
         with self._lock:
-            if self._connection is None:
-                return None
-            try:
-                query = "SELECT entries FROM parsed WHERE key = ?"
-                row = self._connection.execute(query, (key,)).fetchone()
-            except sqlite3.Error as error:
-                self._give_up(error)
-                return None
+            known = key in self._fetched
+            body = self._fetched.pop(key) if known else self._select([key]).get(key)
         try:
-            return self._decode(row[0]) if row else None
+            return self._decode(body) if body is not None else None
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None  # damaged; the file itself is read instead
+
+    def fetch(self, blobs: Collection[tuple[str, bool]]) -> frozenset[tuple[str, bool]]:
+        """Those of `blobs`, each with whether it is JSON, that are kept; read at once for `get`,
+        which is asked for them next."""
+        keys = {self._key(blob, json=json): (blob, json) for blob, json in blobs}
+        with self._lock:
+            found = self._select(list(keys))
+            self._fetched = {key: found.get(key) for key in keys}
+        return frozenset(keys[key] for key in found)
+
+    def _select(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """What is kept under keys; called with the lock held."""
+        if self._connection is None:
+            return {}
+        marks = ",".join("?" * len(keys))
+        query = f"SELECT key, entries FROM parsed WHERE key IN ({marks})"  # noqa: S608  marks alone
+        try:
+            return dict(self._connection.execute(query, keys).fetchall())
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return {}
 
     def put(self, blob: str, entries: Sequence[Entry], *, json: bool) -> None:
         """Keep what was parsed, at the next `save`. What JSON cannot hold is not kept."""

@@ -120,12 +120,10 @@ class Repository:
     def follow(self, names: Collection[str]) -> Announced | None:
         """`announce` of branches that are known here, and what they hold now brought here in the
         same conversation; None where there are other names, or a branch is gone."""
-        known = all(
-            name.startswith("refs/heads/") and self._reader.peel(_kept(name)) for name in names
-        )
-        if self._far is None or not names or not known:
-            return None
-        if not self._far.fetch_known({name: _kept(name) for name in names}):
+        branches = all(name.startswith("refs/heads/") for name in names)
+        here = {name: _kept(name) for name in names if branches and self._state(_kept(name))}
+        whole = bool(here) and len(here) == len(names)
+        if self._far is None or not whole or not self._far.fetch_known(here):
             return None
         states = {name: self._state(_kept(name)) for name in names}
         return Announced({name: state for name, state in states.items() if state})
@@ -347,6 +345,10 @@ class Repository:
                 raise
             self.sizes([blob])  # it may have stayed at the server
             return self._reader.contents(blob, "blob")
+
+    def read_ahead(self, blobs: Sequence[str]) -> None:
+        """Have files ready for `read_blob`, which is asked for each of them next."""
+        self._reader.read_ahead(blobs)
 
     def read_tree(self, tree: str) -> tuple[TreeEntry, ...]:
         return self._reader.tree(tree)

@@ -35,23 +35,26 @@ def leaves(reader: ObjectReader, root: TreeEntry, enter: Callable[[str], bool]) 
     Raises InvalidManifests GK9020, and GK3014 for a name that is a path.
     """
     found: list[TreeEntry] = []
-    seen = 0
-    waiting = [(root, 0)]
-    while waiting:
-        folder, depth = waiting.pop()
+    seen, depth, level = 0, 0, [root]
+    while level:
         if depth > DEPTH_MAX:
             raise beyond(f"depth > {DEPTH_MAX} folders")
-        for child in reader.tree(folder.id):
-            seen += 1
+        reader.load_trees([folder.id for folder in level])
+        inner: list[TreeEntry] = []
+        for folder in level:
+            children = reader.tree(folder.id)
+            seen += len(children)
             if seen > ENTRIES_MAX:
                 raise beyond(f"more than {ENTRIES_MAX:,} entries")
-            if "/" in child.path:
-                raise forged(_below(folder.path, child.path))
-            whole = TreeEntry(_below(folder.path, child.path), child.mode, child.id)
-            if not child.is_tree or entry_trouble(whole):
-                found.append(whole)
-            elif enter(whole.path):
-                waiting.append((whole, depth + 1))
+            for child in children:
+                if "/" in child.path:
+                    raise forged(_below(folder.path, child.path))
+                whole = TreeEntry(_below(folder.path, child.path), child.mode, child.id)
+                if not child.is_tree or entry_trouble(whole):
+                    found.append(whole)
+                elif enter(whole.path):
+                    inner.append(whole)
+        level, depth = inner, depth + 1
     return sorted(found, key=lambda entry: entry.path)
 
 
