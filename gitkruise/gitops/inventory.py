@@ -13,7 +13,7 @@ from gitkruise.kube.discovery import each
 from gitkruise.kube.store import Store
 from gitkruise.kube.transport import Transport
 from gitkruise.model.pod import POD
-from gitkruise.planner.revisions import REVISION
+from gitkruise.model.revision import REVISION
 from gitkruise.planner.sync.marks import UNIT
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
