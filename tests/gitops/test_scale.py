@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +17,7 @@ from gitkruise.app import Running, RunOptions, controller
 from gitkruise.gitops.claims import Claims
 from gitkruise.gitops.config import load_config
 from gitkruise.gitops.interest import Interests
+from gitkruise.gitops.writeback import Outbox
 from gitkruise.model.record import UnitRecord
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.request import ApiRequest
@@ -160,6 +164,25 @@ def test_a_restart_writes_nothing_and_tells_nothing(staged: MakeStage, tmp_path:
         assert run_git(stage.origin.bare, "rev-parse", STATUS) == tip
 
     stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_record_costs_the_same_however_many_units_there_are(staged: MakeStage) -> None:
+    stage = staged()
+
+    def each_s(count: int) -> float:
+        outbox = Outbox(stage.branch, None, stage.clock, coalesce=timedelta(seconds=5))
+        records = [replace(stage.record, unit=f"{SPACE}/u{number}") for number in range(count)]
+        begin = time.process_time()
+        for record in records:
+            outbox.offer(record)
+            outbox.offer(replace(record, message="again"))
+        assert not outbox.idle
+        return (time.process_time() - begin) / count
+
+    few = min(each_s(100) for _ in range(3))
+    many = min(each_s(3000) for _ in range(3))
+    assert many < 5 * few  # thirty times as much, if each looked at all others
 
 
 def test_claims_wake_only_those_who_asked_about_what_changed() -> None:
