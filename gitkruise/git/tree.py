@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from gitkruise.errors import Finding, InvalidManifests
@@ -66,6 +67,7 @@ def name_bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
+@lru_cache(maxsize=8_192)
 def clean_path(path: str) -> str:
     """A path below the repository's root, without '.' and slashes at its ends ("" is the root).
 
