@@ -276,9 +276,7 @@ def _follower(
         on_commit=spread.offer,
         on_problem=on_problem,
         live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
-        terms=replace(
-            terms, paths=tuple(unit.unit.spec.path for unit in mine), sift=spread.sift
-        ),
+        terms=replace(terms, paths=tuple(unit.unit.spec.path for unit in mine), sift=spread.sift),
     )
 
 

@@ -76,15 +76,12 @@ class UnitSync:
         self._wake.set()
 
     def stays(self, was: Intake, now: Intake) -> bool:
-        """Take `now`, which asks for what `was` did at a newer commit, when all is quiet here.
-
-        False when a round must look at it.
-        """
+        """Take `now`, which asks for what `was` did, if all is quiet; else a round must look."""
         news = self._pending or self._parked or self._again or self.intake is not was
         if news or self._looked != was.commit.id or not self._reporter.at_rest:
             return False
         self.intake, self._looked = now, now.commit.id
-        self._pruning.read(now)
+        self.pruning.read(now)
         return True
 
     @property
