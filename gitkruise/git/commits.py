@@ -15,7 +15,11 @@ _SIGNED_BY: Final = re.compile(r"(?P<name>.*?) ?<(?P<email>[^<>]*)> (?P<time>-?\
 _TRAILER: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): (.*)")
 SUBJECT_MAX: Final = 200
 MESSAGE_MAX: Final = 2_048
-TOUCHED: Final = "--format=%x00%H"  # of `git log -z --name-only`, for parse_touched
+# What `parse_touched` reads; of a merge, the files that none of its parents has.
+TOUCHED: Final = (
+    "-c", "log.showRoot=true", "log", "-z", "--topo-order", "--no-renames", "-c", "--name-only",
+    "--format=%x00%H",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,7 @@ def parse_trailers(message: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_touched(output: bytes) -> list[tuple[str, list[str]]]:
-    """Commits and their files, as `git log -z --name-only` with the format TOUCHED tells them.
+    """Commits and their files, as git tells them by the words TOUCHED.
 
     An id follows an empty word, which no file name is; a line feed begins the list of files.
     """

@@ -89,7 +89,9 @@ class RemoteEnd:
         self.talk(_fetching(refs), settings=self._partial())
 
     def fetch_known(self, refs: Mapping[str, str]) -> bool:
-        """`fetch` of refs that may be gone by now; whether all of them are there."""
+        """`fetch` of refs that may be gone by now; whether there are any, and all of them there."""
+        if not refs:
+            return False
         try:
             self.talk(_fetching(refs), settings=self._partial(), judge=_gone)
         except _Gone:

@@ -61,6 +61,7 @@ class Repository:
         self._reader = ObjectReader(
             functools.partial(self._launch, git_command(git_dir, ["cat-file", "--batch-command"]))
         )
+        self.read_ahead = self._reader.read_ahead  # has files ready that `read_blob` is asked for
 
     @classmethod
     def open(
@@ -122,11 +123,9 @@ class Repository:
         same conversation; None where there are other names, or a branch is gone."""
         branches = all(name.startswith("refs/heads/") for name in names)
         here = {name: _kept(name) for name in names if branches and self._state(_kept(name))}
-        whole = bool(here) and len(here) == len(names)
-        if self._far is None or not whole or not self._far.fetch_known(here):
+        if self._far is None or not here.keys() >= set(names) or not self._far.fetch_known(here):
             return None
-        states = {name: self._state(_kept(name)) for name in names}
-        return Announced({name: state for name, state in states.items() if state})
+        return Announced({n: state for n in here if (state := self._state(_kept(n)))})
 
     def bring(self, wanted: Mapping[str, RefState]) -> dict[str, str]:
         """Make announced refs present here, by one fetch; the commit each has now.
@@ -292,11 +291,9 @@ class Repository:
         return [self.commit(line) for line in result.output.decode().split()]
 
     def files_touched(self, old: str, new: str, *, limit: int) -> list[tuple[str, list[str]]]:
-        """Commits in `new` and not in `old` ("" for all), newest first, each with the files that
-        it changed; of a merge, those that none of its parents has."""
-        words = ["-c", "log.showRoot=true", "log", "-z", "--topo-order", "--no-renames", "-c"]
-        words += ["--name-only", TOUCHED, f"--max-count={limit}", "--end-of-options"]
-        result = self._run([*words, new, *([f"^{old}"] if old else []), "--"])
+        """Commits in `new` and not in `old` ("" for all), newest first, each with its files."""
+        words = [*TOUCHED, f"--max-count={limit}", "--end-of-options", new]
+        result = self._run([*words, *([f"^{old}"] if old else []), "--"])
         if result.status != 0:
             raise damaged(f"{old} or {new}", "commit")
         return parse_touched(result.output)
@@ -345,10 +342,6 @@ class Repository:
                 raise
             self.sizes([blob])  # it may have stayed at the server
             return self._reader.contents(blob, "blob")
-
-    def read_ahead(self, blobs: Sequence[str]) -> None:
-        """Have files ready for `read_blob`, which is asked for each of them next."""
-        self._reader.read_ahead(blobs)
 
     def read_tree(self, tree: str) -> tuple[TreeEntry, ...]:
         return self._reader.tree(tree)
