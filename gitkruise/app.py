@@ -161,24 +161,22 @@ async def _assemble(
     store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
     stack.callback(store.close)
     cache = ParseCache(store=store)
-    histories = {repository: History(repository) for repository in repositories.values()}
+    histories: dict[Repository, History] = {}
     told = {s: await asyncio.to_thread(branch.files) for s, branch in sinks.branches.items()}
-    before = {sink: by_unit(files) for sink, files in told.items()}
-    reporters = {
-        name: _reporter(options, unit, (before, outboxes), clock)
-        for name, unit in config.units.items()
-    }
+    before = ({sink: by_unit(files) for sink, files in told.items()}, outboxes)
+    reporters = {n: _reporter(options, unit, before, clock) for n, unit in config.units.items()}
     units: dict[str, UnitSync] = {}
     for name, unit in config.units.items():
         source_name = resolve(unit.spec.source_ref, unit.namespace)
+        repository = repositories[source_name]
         reader = Reader(
-            repository=repositories[source_name],
+            repository=repository,
             unit=unit,
             gates=options.gates,
             cache=cache,
             trusted=trusts[source_name],
             ignore=tuple(config.sources[source_name].spec.ignore.splitlines()),
-            shared=histories[repositories[source_name]],
+            shared=histories.setdefault(repository, History(repository)),
         )
         units[name] = UnitSync(unit, reader, around, reporters[name])
     followers = _followers(options, repositories, units, (trusts, renewal))
