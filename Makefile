@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # Modules are compiled when they are first imported: most of what comes along never is.
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check --no-compile
 
+# What is imported again and again is compiled once, whatever the caller's shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 
 .PHONY: help

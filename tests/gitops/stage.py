@@ -268,7 +268,8 @@ class MakeStage(Protocol):
 
 
 def documents(*objects: Obj) -> str:
-    return "---\n".join(yaml.safe_dump(obj, sort_keys=False) for obj in objects)
+    texts = (yaml.dump(obj, Dumper=yaml.CSafeDumper, sort_keys=False) for obj in objects)
+    return "---\n".join(texts)
 
 
 def config_map(name: str, annotations: Mapping[str, str] | None = None, **data: str) -> Obj:

@@ -10,6 +10,8 @@ import pytest
 from gitkruise.model.states import State
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = config_map("settings", mode="fast")
 GOOD = documents(web(), SETTINGS)
 RENAMED = {**web(), "spec": {**web()["spec"], "selector": {"matchLabels": {"app": "other"}}}}

@@ -7,6 +7,8 @@ import pytest
 from gitkruise.wire.request import ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = config_map("settings", mode="fast", size="1")
 
 

@@ -13,6 +13,8 @@ from gitkruise.wire.request import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
+pytestmark = pytest.mark.slow
+
 Break = Callable[[Stage, str], str]
 
 

@@ -11,6 +11,8 @@ from gitkruise.wire.request import MERGE_PATCH, ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map, web
 from tests.worlds import SPACE
 
+pytestmark = pytest.mark.slow
+
 CRD: Final[Obj] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",

@@ -9,6 +9,8 @@ import pytest
 from gitkruise.wire.names import Obj
 from tests.gitops.stage import MakeStage, Stage, config_map, web
 
+pytestmark = pytest.mark.slow
+
 
 def job(name: str, when: str, image: str = "job:v1", key: str = "gitkruise.io/hook") -> Obj:
     return {

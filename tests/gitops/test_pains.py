@@ -22,6 +22,8 @@ from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.stage import MakeStage, config_map, documents, web
 from tests.worlds import START
 
+pytestmark = pytest.mark.slow
+
 SERVICE: Obj = {
     "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
     "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},

@@ -21,6 +21,8 @@ from tests.git.repos import Origin, make_origin, run_git, serve
 from tests.gitops.stage import Inline, MakeStage, config_map, documents
 from tests.worlds import START
 
+pytestmark = pytest.mark.slow
+
 
 class Shelf:
     """A repository whose refs all lead elsewhere."""

@@ -10,6 +10,8 @@ from gitkruise.wire.request import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, config_map, documents, web
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = config_map("settings", mode="fast")
 
 

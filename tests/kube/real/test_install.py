@@ -35,6 +35,7 @@ def exported(root: Path, *words: str) -> list[Obj]:
     return list(yaml.safe_load_all(done.stdout))
 
 
+@pytest.mark.slow
 def test_export_is_what_kubectl_renders(kubectl: str, tmp_path: Path) -> None:
     def rendered(folder: Path) -> dict[ObjectKey, Obj]:
         words = [kubectl, "kustomize", str(folder)]
@@ -48,6 +49,7 @@ def test_export_is_what_kubectl_renders(kubectl: str, tmp_path: Path) -> None:
     assert {key_of(o): o for o in exported(tmp_path, "--webhooks")} == theirs
 
 
+@pytest.mark.slow
 def test_export_moves_to_another_namespace(tmp_path: Path) -> None:
     words = ("install", "--webhooks", "--export", "-n", "elsewhere", "--image", "me:1")
     done = command(*words, root=tmp_path)
