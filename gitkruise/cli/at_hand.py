@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from gitkruise.model.document import Commit
     from gitkruise.model.record import RolloutStep
     from gitkruise.wire.names import ObjectKey
+
+
+config_option: Final = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    default=Path("gitkruise.yaml"),
+    show_default=True,
+    help="File or directory with GitSource, Unit, Sink and Receiver documents.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

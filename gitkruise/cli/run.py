@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gitkruise.cli.at_hand import config_option
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.output import tell
@@ -28,14 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Verb, exits=(4, 5))
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    default=Path("gitkruise.yaml"),
-    show_default=True,
-    help="File or directory with GitSource, Unit, Sink and Receiver documents.",
-)
+@config_option
 @click.option("--feature-gates", default="", metavar="Name=true,…", help="OpenKruise's gates.")
 @click.option(
     "--hooks",

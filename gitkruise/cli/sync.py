@@ -8,11 +8,11 @@ import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gitkruise.cli.at_hand import config_option
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.output import list_of, say, say_json, tell
@@ -32,14 +32,7 @@ _PAUSE_S: Final = 0.1
 
 @click.command(cls=Verb, exits=(1, 3, 4, 5, 6, 7, 130), says="with --wait: a rollout is stuck")
 @click.argument("units", nargs=-1, metavar="[UNIT]…")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    default=Path("gitkruise.yaml"),
-    show_default=True,
-    help="File or directory with GitSource, Unit, Sink and Receiver documents.",
-)
+@config_option
 @click.option("--wait", is_flag=True, help="Until the rollouts are as asked, too.")
 @click.option("--timeout", default="5m", show_default=True, callback=duration_type, help="At most.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")

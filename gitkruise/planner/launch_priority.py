@@ -22,6 +22,7 @@ from gitkruise.model.launch_priority import (
 )
 from gitkruise.model.plan import Action, Create, Delete, Patch, Step
 from gitkruise.model.pod import POD, PodFacts
+from gitkruise.planner.pod_change import metadata_patch
 from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import STRATEGIC_PATCH
@@ -122,14 +123,7 @@ def _release(barrier: Obj, priority: int) -> Patch:
 
 
 def _complete(pod: PodFacts) -> Patch:
-    body = {"metadata": {"annotations": {COMPLETED: RELEASED}}}
-    return Patch(
-        key=pod.key,
-        version="v1",
-        uid=pod.uid,
-        resource_version=pod.resource_version,
-        steps=(Step(body=body, content_type=STRATEGIC_PATCH),),
-    )
+    return metadata_patch(pod, {"annotations": {COMPLETED: RELEASED}})
 
 
 def _delete(barrier: Obj) -> Delete:

@@ -19,6 +19,17 @@ from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH
 _MAPS = ("labels", "annotations")
 
 
+def metadata_patch(pod: PodFacts, metadata: Mapping[str, Any]) -> Patch:
+    """One strategic patch of a pod's metadata, made on the pod as we saw it."""
+    return Patch(
+        key=pod.key,
+        version="v1",
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        steps=(Step(body={"metadata": metadata}, content_type=STRATEGIC_PATCH),),
+    )
+
+
 @dataclass(slots=True)
 class PodChange:
     """What one round writes on one pod. Empty when there is nothing to do.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.plan import Action, Event, Patch, Step
 from gitkruise.model.pod import PodFacts
 from gitkruise.planner.cloneset.pods import claim_delete, instance_id
+from gitkruise.planner.pod_change import metadata_patch
 from gitkruise.wire.names import Obj, ObjectKey, controller_of
 from gitkruise.wire.request import STRATEGIC_PATCH
 
@@ -61,14 +61,7 @@ def _plainly_ours(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> list[PodFac
 
 
 def _owner_patch(pod: PodFacts, reference: Obj) -> Patch:
-    body: dict[str, Any] = {"metadata": {"ownerReferences": [reference]}}
-    return Patch(
-        key=pod.key,
-        version="v1",
-        uid=pod.uid,
-        resource_version=pod.resource_version,
-        steps=(Step(body=body, content_type=STRATEGIC_PATCH),),
-    )
+    return metadata_patch(pod, {"ownerReferences": [reference]})
 
 
 def live_claims(claims: Sequence[Obj]) -> tuple[Obj, ...]:
