@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -11,6 +12,7 @@ from typing import Any, Final, Protocol
 from tests.transcripts.script import Chapter, Step
 from tests.transcripts.volatile import Names
 
+LOOKS: Final = 100
 KEPT: Final = re.compile(r"\$\{(\w+)\}")
 
 
@@ -49,7 +51,7 @@ def play(chapter: Chapter, client: Client, namespace: str) -> list[Exchange]:
     assert made.status == 201, made.data
     exchanges = []
     for step in chapter.steps:
-        answer = _send(step, client, kept)
+        answer = _answer(step, client, kept)
         names.passing = "dryRun=All" in step.path
         body = _decoded(answer, watch="watch=" in step.path)
         kept |= _identity(body)
@@ -57,6 +59,17 @@ def play(chapter: Chapter, client: Client, namespace: str) -> list[Exchange]:
             kept[name] = _at(body, path)
         exchanges.append(Exchange(f"{step.method} {step.path}", _reply(answer, body, names)))
     return exchanges
+
+
+def _answer(step: Step, client: Client, kept: Mapping[str, str]) -> Answer:
+    """The reply, or the first one with the status that is waited for."""
+    answer = _send(step, client, kept)
+    for _ in range(LOOKS):
+        if step.until in (0, answer.status):
+            return answer
+        time.sleep(0.1)  # the real server publishes a definition when it comes to it
+        answer = _send(step, client, kept)
+    raise AssertionError(f"{step.path} stays {answer.status}, not {step.until}")
 
 
 def _send(step: Step, client: Client, kept: Mapping[str, str]) -> Answer:

@@ -24,7 +24,7 @@ class Step:
     """One exchange. `${name}` in the path or the body stands for something kept before.
 
     `keep`: names for values of the reply, by path. `known`: why the two servers may differ here;
-    such a step is played and not compared.
+    such a step is played and not compared. `until`: asked again until this status comes.
     """
 
     method: str
@@ -34,6 +34,7 @@ class Step:
     accept: str = "application/json"
     keep: Mapping[str, str] = field(default_factory=dict)
     known: str = ""
+    until: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ def _step(raw: Mapping[str, Any]) -> Step:
         raw.get("accept", "application/json"),
         raw.get("keep", {}),
         raw.get("known", ""),
+        raw.get("until", 0),
     )
 
 
