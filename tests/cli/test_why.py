@@ -196,7 +196,8 @@ def test_a_live_rollout_that_is_stuck(gk: Caller, halted: Path) -> None:
     ended = ask(gk, halted, "why", "halted", "-n", "shop", "-o", "json")
     assert (ended.code, ended.obj["kind"], ended.obj["state"]) == (0, "Why", "Stuck")
     assert "halted:v2-broken cannot be pulled" in ended.obj["reasons"][0]
-    assert {h["why"] for h in ended.obj["held"]} == {"UpdatedPodsNotReady", "UpdateInProgress"}
+    held = {h["why"] for h in ended.obj["held"]}  # a pod made after the commit is new at once
+    assert {"UpdatedPodsNotReady"} <= held <= {"UpdatedPodsNotReady", "UpdateInProgress"}
     assert ended.obj["next"][1] == "gitkruise rollback cloneset/halted -n shop"
     text = ask(gk, halted, "why", "cs/halted", "-n", "shop", "-o", "wide").out
     assert re.search(r"^POD +HELD BY\n", text, re.MULTILINE)
