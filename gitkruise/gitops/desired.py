@@ -12,7 +12,7 @@ from gitkruise.gitops.expressions import BadExpression, compiled, own_health
 from gitkruise.gitops.own_rules import SERVER_FIELDS, name_problems
 from gitkruise.model.change import Change, ChangeKind, Desired
 from gitkruise.model.document import Document
-from gitkruise.model.report import Veiled
+from gitkruise.model.veiled import Veiled
 from gitkruise.planner.sync import dependencies
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.planner.sync.hooks import JOB, hook_of

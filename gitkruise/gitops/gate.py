@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.gitops.expressions import BadExpression, holds
 from gitkruise.model.config import Reference, Unit, resolve_reference
-from gitkruise.model.record import UnitRecord
 from gitkruise.model.states import State
+
+if TYPE_CHECKING:  # a plan starts sooner without
+    from gitkruise.model.record import UnitRecord
 
 # The phases that `ready` expressions know, as kstatus and Flux name them.
 PHASE_OF: Final[Mapping[State, str]] = {

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.model.change import MISSING
-from gitkruise.model.report import Veiled
+from gitkruise.model.veiled import Veiled
 
 if TYPE_CHECKING:
     from gitkruise.model.forecast import Prediction, Sidecars

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from gitkruise.model.change import MISSING, Change, Desired, FieldChange
 from gitkruise.model.cloneset import CLONESET
-from gitkruise.model.report import Row, Veiled
+from gitkruise.model.report import Row
 from gitkruise.model.rolling import ROLLING_KINDS
+from gitkruise.model.veiled import Veiled
 from gitkruise.planner.sync.footprint import many
 from gitkruise.planner.sync.lines import lines_changed
 from gitkruise.planner.sync.secrecy import covered

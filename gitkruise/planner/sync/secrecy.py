@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gitkruise.model.change import MISSING, Change, FieldChange, Path
-from gitkruise.model.report import Veiled
+from gitkruise.model.veiled import Veiled
 from gitkruise.wire.gojson import compact
 from gitkruise.wire.names import GroupKind
 from gitkruise.wire.paths import get
