@@ -28,6 +28,14 @@ config_option: Final = click.option(
 )
 
 
+config_instead: Final = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Instead of the gitkruise.yaml in the repository.",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
     """What the status branch of one cluster tells; empty where there is none.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gitkruise.cli.at_hand import config_instead
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
 from gitkruise.cli.output import list_of, say, say_yaml
@@ -28,12 +29,7 @@ _LOOKS: Final = {"good": ("✓", "[ok]", "green"), "warning": ("!", "[!]", "yell
 @click.command(cls=Verb, exits=(1,), says="something is wrong")
 @click.argument("areas", nargs=-1, metavar="[git|config|cluster|rbac]…")
 @click.option("--repo", default=".", show_default=True, help="The checkout to look at.")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Instead of the gitkruise.yaml in the repository.",
-)
+@config_instead
 @click.option("--print-fix", is_flag=True, help="With rbac: the missing rights as manifests.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @cluster_options

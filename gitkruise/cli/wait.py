@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
+from gitkruise.cli.at_hand import config_instead
 from gitkruise.cli.verb import Verb, duration_type
 
 
@@ -23,12 +23,7 @@ from gitkruise.cli.verb import Verb, duration_type
 )
 @click.option("--timeout", default="5m", show_default=True, callback=duration_type, help="At most.")
 @click.option("--repo", default=".", show_default=True, help="The repository with the record.")
-@click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path),
-    help="Instead of the gitkruise.yaml in the repository.",
-)
+@config_instead
 @click.option("--cluster", default="", help="Which cluster's record; needed if there are several.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @click.pass_context

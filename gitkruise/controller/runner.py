@@ -14,7 +14,7 @@ from gitkruise.controller.events import Recorder, Subject
 from gitkruise.controller.executor import Executor
 from gitkruise.controller.workqueue import WorkQueue
 from gitkruise.errors import GitkruiseError, Retry
-from gitkruise.kube.clock import Clock
+from gitkruise.kube.clock import Clock, wait_for
 from gitkruise.kube.store import Change, Seen, Store
 from gitkruise.model.plan import Event, Outcome, Plan, Refused, Stale
 from gitkruise.model.settings import Gates
@@ -139,11 +139,7 @@ class Runner(Generic[S]):
             pause = LISTING_S  # what is due waits for the lists, and nobody tells of their end
         elif at is not None and self._queue.running < self._workers:
             pause = min((at - self._clock.now()).total_seconds(), pause)
-        try:
-            async with self._clock.timeout(pause):
-                await self._news.wait()
-        except TimeoutError:
-            return
+        await wait_for(self._news, self._clock, timedelta(seconds=pause))
 
     # One round ------------------------------------------------------------------------------
 

@@ -38,13 +38,14 @@ class Clock(Protocol):
         ...
 
 
-async def wait_for(event: asyncio.Event, clock: Clock, limit: timedelta) -> None:
-    """Until `event` is set, or the time is over."""
+async def wait_for(event: asyncio.Event, clock: Clock, limit: timedelta | None) -> bool:
+    """Until `event` is set (True), or the time is over (False); None waits as long as it takes."""
     try:
-        async with clock.timeout(limit.total_seconds()):
+        async with clock.timeout(None if limit is None else limit.total_seconds()):
             await event.wait()
     except TimeoutError:
-        pass
+        return False
+    return True
 
 
 class SystemClock:

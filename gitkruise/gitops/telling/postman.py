@@ -11,7 +11,7 @@ from typing import Final
 
 from gitkruise.errors import ApiError, Forbidden, Retry, Unauthorized
 from gitkruise.gitops.telling.box import LetterBox, Waiting
-from gitkruise.kube.clock import Clock
+from gitkruise.kube.clock import Clock, wait_for
 from gitkruise.kube.limits import pause_s
 from gitkruise.model.telling import Letter
 
@@ -67,12 +67,8 @@ class Postman:
             await self._clock.sleep(pause)
 
     async def _rest(self, until: datetime | None) -> None:
-        limit = None if until is None else (until - self._clock.now()).total_seconds()
-        try:
-            async with self._clock.timeout(limit):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        limit = None if until is None else until - self._clock.now()
+        await wait_for(self._wake, self._clock, limit)
         self._wake.clear()
 
     async def deliver(self, waiting: Waiting) -> float:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ from gitkruise.gitops.telling.box import Post
 from gitkruise.gitops.telling.foretelling import Foreteller
 from gitkruise.gitops.telling.forge import Forge
 from gitkruise.gitops.telling.outlet import Outlet
-from gitkruise.kube.clock import Clock
+from gitkruise.kube.clock import Clock, wait_for
 from gitkruise.kube.limits import pause_s
 from gitkruise.model.config import PullRequests
 from gitkruise.model.record import UnitRecord
@@ -90,10 +91,7 @@ class Pulls:
         if self._failures:
             await self._clock.sleep(seconds)
             return
-        try:
-            async with self._clock.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
+        if not await wait_for(self._wake, self._clock, timedelta(seconds=seconds)):
             self._look = True
         self._wake.clear()
 
