@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
 
 from gitkruise.errors import Reported
 from gitkruise.git.repo import Repository
@@ -16,8 +15,6 @@ from gitkruise.model.config import Config
 from gitkruise.model.settings import Gates
 from gitkruise.model.states import SETTLED, State, stuck_for_good
 from gitkruise.wire.catalog import Catalog
-
-GOALS: Final = ("applied", "held", "done")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from gitkruise.model.trace import IN_PLACE
 from gitkruise.wire.names import ObjectKey
 
 RECREATE, CREATE, DELETE, HOT = "recreate", "create", "delete", "hot"
-HOW: Final = (IN_PLACE, HOT, RECREATE, CREATE, DELETE)
 STUCK: Final = "Stuck"
 
 

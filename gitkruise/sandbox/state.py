@@ -14,18 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import platformdirs
-
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.certificates import KeyPair, is_due, new_authority, new_server
 from gitkruise.kube.private import write_private
 
 TOKEN_BYTES: Final = 32
-
-
-def default_state_dir() -> Path:
-    """Where the platform keeps state of programs ($GITKRUISE_STATE is the CLI's to read)."""
-    return Path(platformdirs.user_state_dir("gitkruise"))
 
 
 def failed(code: str, message: str, **notes: str) -> ClusterFailed:

@@ -20,7 +20,6 @@ from gitkruise.world.cluster import World
 from gitkruise.world.isolation import NAMESPACE, POD
 
 USER: Final = "system:serviceaccount:kube-system:namespace-controller"
-INITIAL_DELAY: Final = timedelta(seconds=5)  # kube-controller-manager's, for caches to settle
 FINALIZERS_RETRY: Final = timedelta(seconds=15)
 FINALIZER: Final = "kubernetes"
 NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
