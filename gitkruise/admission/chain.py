@@ -24,9 +24,13 @@ from gitkruise.admission.protection import KINDS as PROTECTED
 from gitkruise.admission.protection import protect
 from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.admission.services import default_service, service_problems
-from gitkruise.admission.sidecar_injection import inject_sidecars, injected
-from gitkruise.admission.sidecarset import default_sidecarset, sidecarset_problems
-from gitkruise.admission.sidecarset_neighbours import neighbour_problems
+from gitkruise.admission.sidecar_stages import (
+    default_sidecarset,
+    inject_sidecars,
+    injected,
+    neighbour_problems,
+    sidecarset_problems,
+)
 from gitkruise.admission.workloads import KINDS as WORKLOADS
 from gitkruise.admission.workloads import default_workload, workload_problems
 from gitkruise.errors import BadRequest, Problem, invalid_object

@@ -68,11 +68,9 @@ PORT_SENTENCE: Final = "must be between 1 and 65535, inclusive"
 
 
 def _shape(pattern: str, limit: int, sentence: str) -> Format:
-    shape = re.compile(pattern, re.ASCII)
-
     def sentences(text: str) -> list[str]:
         long = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
-        return long + ([] if shape.fullmatch(text) else [sentence])
+        return long + ([] if re.fullmatch(pattern, text, re.ASCII) else [sentence])
 
     return sentences
 

@@ -11,9 +11,10 @@ from gitkruise.admission.injection.inject import inject
 from gitkruise.admission.pod_defaults import fill_spec
 from gitkruise.admission.request import AdmissionRequest
 from gitkruise.errors import InternalError
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.revision import REVISION, Revision, revision_of
 from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SIDECARSET, Pin, SidecarSetFacts, sidecarset_facts
+from gitkruise.model.sidecarset import Pin, SidecarSetFacts, sidecarset_facts
 from gitkruise.model.sidecarset_revision import (
     REVISION_NAMESPACE,
     SET_LABEL,

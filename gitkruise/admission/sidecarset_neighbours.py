@@ -13,11 +13,11 @@ from gitkruise.admission.sidecar_injection import pinned_revision
 from gitkruise.admission.sidecarset import HUB, sidecarset_problems
 from gitkruise.admission.words import Path, forbidden, invalid, not_found
 from gitkruise.errors import BadRequest, Problem
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.settings import Gates
 from gitkruise.model.sidecarset import (
     ALWAYS,
     PARTIAL,
-    SIDECARSET,
     Sidecar,
     SidecarSetFacts,
     canary_base,

@@ -37,7 +37,7 @@ from gitkruise.gitops.plan_report import report_of
 from gitkruise.gitops.planning import config_at, read_side
 from gitkruise.gitops.prospect import Preview, live_preview, offline_preview
 from gitkruise.kube.data import load_catalog
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.settings import Gates
 
 if TYPE_CHECKING:

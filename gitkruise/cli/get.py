@@ -12,13 +12,14 @@ import click
 
 from gitkruise.cli.config import Environment, read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
-from gitkruise.cli.nouns import CLONESET, SIDECARSET, Wanted, parse_wanted
+from gitkruise.cli.nouns import Wanted, parse_wanted
 from gitkruise.cli.output import list_of, say, say_json, say_yaml
 from gitkruise.cli.picking import Picks, picks
 from gitkruise.cli.style import Style
 from gitkruise.cli.templates import PREFIX, OutputType, fill
 from gitkruise.cli.verb import Verb, duration_type
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
+from gitkruise.model.labels import CLONESET, SIDECARSET
 
 if TYPE_CHECKING:
     from gitkruise.cli.connect import Chosen

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.model.labels import CLONESET, SIDECARSET
 from gitkruise.wire.names import GroupKind
-
-CLONESET: Final = GroupKind("apps.kruise.io", "CloneSet")
-SIDECARSET: Final = GroupKind("apps.kruise.io", "SidecarSet")
 
 _WORDS: Final = {
     "rollouts": ("rollout", "ro"),

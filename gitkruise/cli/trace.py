@@ -13,11 +13,11 @@ from gitkruise.cli.ages import ago
 from gitkruise.cli.at_hand import record_options, repository_at_hand
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, cluster_options, connected
-from gitkruise.cli.nouns import CLONESET
 from gitkruise.cli.output import API_VERSION, say, say_json
 from gitkruise.cli.style import Style
 from gitkruise.cli.verb import Verb
 from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.model.labels import CLONESET
 
 if TYPE_CHECKING:
     from gitkruise.cli.at_hand import Records

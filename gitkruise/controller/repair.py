@@ -16,9 +16,10 @@ from gitkruise.controller.events import Recorder, Subject
 from gitkruise.errors import ApiError, GitkruiseError
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.transport import Transport
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.plan import Event
 from gitkruise.model.pod import PodFacts
-from gitkruise.model.sidecarset import SIDECARSET, SidecarSetFacts, sidecarset_facts
+from gitkruise.model.sidecarset import SidecarSetFacts, sidecarset_facts
 from gitkruise.model.sidecarset_marks import injected_sets
 from gitkruise.model.view import View
 from gitkruise.wire.names import Obj, ObjectKey, controller_of

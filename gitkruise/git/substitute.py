@@ -6,7 +6,6 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final
 
 from gitkruise.errors import Finding, Place
@@ -178,6 +177,8 @@ class _Pass:
             notes = (("why", "the cluster was not asked"), ("shown", f"{written} as it is written"))
             self._report("GK1405", message, path, written, notes, severity="warning")
         elif self._values.strict:
+            from difflib import get_close_matches  # noqa: PLC0415  only on this path
+
             near = get_close_matches(name, self._values.known, 1)
             hint = (("did you mean", f"${{{near[0]}}}"),) if near else ()
             defined = ", ".join(sorted(self._values.known)[:20]) or "none"

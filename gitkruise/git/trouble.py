@@ -9,46 +9,42 @@ from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.process import Result
 from gitkruise.wire.visible import shown
 
-_KINDS: Final[tuple[tuple[re.Pattern[str], str, str, str], ...]] = (
-    # what git or ssh prints · code · our sentence · next step
-    (re.compile(r"host key verification failed|remote host identification has changed|"
-                r"no matching host key", re.IGNORECASE),
+_KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
+    # what git or ssh prints, in any case · code · our sentence · next step
+    ((r"host key verification failed|remote host identification has changed|"
+      r"no matching host key"),
      "GK3020", "the host key of {url} is not one we trust",
      "compare the fingerprint with the server's, then put its line into known_hosts"),
-    (re.compile(r"certificate verification failed|ssl certificate problem|"
-                r"no alternative certificate|certificate subject name|"
-                r"does not match target host name", re.IGNORECASE),
+    ((r"certificate verification failed|ssl certificate problem|"
+      r"no alternative certificate|certificate subject name|"
+      r"does not match target host name"),
      "GK3021", "the certificate of the git remote {url} is not one we trust",
      "put the authority that signed it into the key ca.crt of this source's secret"),
-    (re.compile(r"certificate required|bad certificate|unknown ca\b|handshake failure",
-                re.IGNORECASE),
+    (r"certificate required|bad certificate|unknown ca\b|handshake failure",
      "GK3022", "the git remote {url} wants a certificate of ours that it trusts",
      "put tls.crt and tls.key into this source's secret"),
-    (re.compile(r"error: 429|too many requests|rate limit", re.IGNORECASE),
+    (r"error: 429|too many requests|rate limit",
      "GK3107", "the git remote {url} says that we ask too often",
      "give this source a longer interval, and a Receiver for its web hooks"),
-    (re.compile(r"authentication failed|could not read (username|password)|permission denied|"
-                r"terminal prompts disabled|invalid credentials|error: 40[13]", re.IGNORECASE),
+    ((r"authentication failed|could not read (username|password)|permission denied|"
+      r"terminal prompts disabled|invalid credentials|error: 40[13]"),
      "GK3102", "the git remote {url} does not accept our credentials",
      "check the secret of this source: username and password, bearerToken, or identity"),
-    (re.compile(r"unable to update url base from redirection|redirect|returned error: 30[1-8]",
-                re.IGNORECASE),
+    (r"unable to update url base from redirection|redirect|returned error: 30[1-8]",
      "GK3004", "the git remote {url} redirects elsewhere, which is refused",
      "write the address it redirects to, if you trust it"),
-    (re.compile(r"not found|does not appear to be a git repository|no such file or directory|"
-                r"not a git repository", re.IGNORECASE),
+    ((r"not found|does not appear to be a git repository|no such file or directory|"
+      r"not a git repository"),
      "GK3103", "there is no git repository at {url}",
      "check the address; a private repository looks missing without credentials"),
-    (re.compile(r"fsck|corrupt|bad object|index-pack|unpack|inflate|file size limit",
-                re.IGNORECASE),
+    (r"fsck|corrupt|bad object|index-pack|unpack|inflate|file size limit",
      "GK3105", "what the git remote {url} sends is damaged, malicious or too large",
      "run git fsck in that repository"),
 )  # fmt: skip
-_TELLING: Final = re.compile(r"(fatal|error|ssh|remote|.*denied|.*failed)\b", re.IGNORECASE)
-_MOVED: Final = re.compile(
+_TELLING: Final = r"(fatal|error|ssh|remote|.*denied|.*failed)\b"
+_MOVED: Final = (
     r"fetch first|non-fast-forward|stale info|cannot lock ref|already exists|"
-    r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}",
-    re.IGNORECASE,
+    r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}"
 )
 
 
@@ -65,7 +61,7 @@ def remote_failure(url: str, result: Result, *, tries: int, timeout_s: float) ->
         "gitkruise doctor git",
     )
     for pattern, *kind in _KINDS:
-        if not result.stopped and pattern.search(result.errors):
+        if not result.stopped and re.search(pattern, result.errors, re.IGNORECASE):
             code, message, next_step = kind
             break
     again = f", {tries} tries in a row" if tries > 1 else ""
@@ -88,7 +84,7 @@ def _said(result: Result, timeout_s: float) -> str:
     if result.stopped:
         return f"more than its limit of {result.stopped} allows"
     lines = [line.strip() for line in result.errors.splitlines() if line.strip()]
-    telling = [line for line in lines if _TELLING.match(line)]
+    telling = [line for line in lines if re.match(_TELLING, line, re.IGNORECASE)]
     last = (telling or lines or [f"nothing (exit status {result.status})"])[0]
     return shown(re.sub(r"^(fatal|error): ", "", last))
 
@@ -106,7 +102,7 @@ def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
 
 def push_refused(url: str, text: str, result: Result) -> Exception:
     """RefMoved when somebody was faster, else GK3106. `text` is what git said."""
-    if _MOVED.search(text):
+    if re.search(_MOVED, text, re.IGNORECASE):
         return RefMoved(shown(text))
     message = f"the push to {url} was refused"
     said = ("git said", shown(" ".join((text or str(result.status)).split())))

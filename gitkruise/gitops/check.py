@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from gitkruise.admission.chain import OFFLINE, admit
-from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
 from gitkruise.gitops.desired import desired_of, duplicates
 from gitkruise.gitops.in_place_only import REFUSAL, in_place_problems
@@ -18,12 +16,14 @@ from gitkruise.gitops.slips import is_sure
 from gitkruise.gitops.veil import veil
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
-from gitkruise.model.pod import PodFacts
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.paths import get, put
 from gitkruise.wire.schema import unknown_fields, validate
+
+if TYPE_CHECKING:
+    from gitkruise.model.pod import PodFacts
 
 _NO_UID: Final = "00000000-0000-4000-8000-000000000000"  # what a server gives before it checks
 _MESSAGE_MAX: Final = 500
@@ -191,6 +191,9 @@ def _value_at(obj: Any, path: Sequence[str | int]) -> Any:
 
 
 def _rules(desired: Desired, kind: Kind, gates: Gates, old: Obj | None) -> Iterator[Finding]:
+    from gitkruise.admission.chain import OFFLINE, admit  # noqa: PLC0415  once there is an object
+    from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest  # noqa: PLC0415
+
     request = AdmissionRequest(
         operation=CREATE if old is None else UPDATE,
         kind=kind,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding
 from gitkruise.model.change import Desired, FieldChange
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.planner.json_diff import Operation, json_diff
 from gitkruise.planner.sync.differ import all_differences

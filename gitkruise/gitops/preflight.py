@@ -9,7 +9,7 @@ from gitkruise.errors import Finding
 from gitkruise.gitops.apply import Sent
 from gitkruise.gitops.check import check_object
 from gitkruise.model.change import Desired, DesiredSet
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey

@@ -18,10 +18,9 @@ from gitkruise.gitops.check import check_object
 from gitkruise.kube.rawobject import thaw
 from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Change, Desired
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET, SIDECARSET
 from gitkruise.model.revision import REVISION
 from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SIDECARSET
 from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.sync.marks import MANAGER
 from gitkruise.wire.catalog import Catalog, Kind

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from gitkruise.errors import ApiError, Finding
 from gitkruise.gitops.changes import changes_between, rollouts_started, with_live
 from gitkruise.model.change import Change, Desired
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET, SIDECARSET
 from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SIDECARSET
 from gitkruise.wire.catalog import Catalog
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from gitkruise.gitops.intake import Intake
 from gitkruise.gitops.observe import Observation, drift_records, object_records, unit_state
 from gitkruise.kube.clock import Clock
 from gitkruise.model.change import Desired, SyncPlan
-from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.config import Suspend, Unit, duration
 from gitkruise.model.document import Commit
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.states import SETTLED, State, worst
 from gitkruise.planner.rollout_kinds import ROLLOUTS

@@ -17,8 +17,8 @@ from gitkruise.git.edit import edit_field
 from gitkruise.git.graft import graft
 from gitkruise.git.repo import Repository
 from gitkruise.model.change import FieldChange
-from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.document import Commit, Document
+from gitkruise.model.labels import CLONESET
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.wire.names import ObjectKey, split_api_version
 from gitkruise.wire.paths import get

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import NotFound
 from gitkruise.gitops.observe import STATE_OF
@@ -15,8 +15,7 @@ from gitkruise.kube.informer import Informer
 from gitkruise.kube.store import Change, Store
 from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Empty, Feed, Page, Watching, WatchState, step, wanted
-from gitkruise.model.cloneset import CLONESET
-from gitkruise.model.plan import Plan
+from gitkruise.model.labels import CLONESET, SIDECARSET
 from gitkruise.model.pod import POD, PodFacts
 from gitkruise.model.record import Rollout
 from gitkruise.model.revision import REVISION
@@ -25,14 +24,16 @@ from gitkruise.model.states import State
 from gitkruise.planner.health import health
 from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.marks import COMMIT, PATH, UNIT, UNIT_REF, annotation
-from gitkruise.planner.workloads import WORKLOADS as DRIVEN
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+
+if TYPE_CHECKING:
+    from gitkruise.model.plan import Plan
 
 EVENT: Final = GroupKind("", "Event")
 WORKLOADS: Final = (
     CLONESET,
-    GroupKind("apps.kruise.io", "SidecarSet"),
+    SIDECARSET,
     GroupKind("apps", "Deployment"),
     GroupKind("apps", "StatefulSet"),
     GroupKind("apps", "DaemonSet"),
@@ -140,6 +141,8 @@ class Survey:
 
         None for kinds gitkruise does not drive, and for what is gone.
         """
+        from gitkruise.planner.workloads import WORKLOADS as DRIVEN  # noqa: PLC0415  every planner
+
         workload = next((w for w in DRIVEN if w.kind == key.group_kind), None)
         snapshot = workload.observe(self._store, key, now) if workload else None
         return workload.decide(snapshot, gates) if workload and snapshot is not None else None

@@ -15,7 +15,7 @@ from gitkruise.admission.conversion import convert
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.gitops.check import Nothing
 from gitkruise.model.change import Desired
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import Obj, key_of

@@ -9,13 +9,13 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from gitkruise.model import labels as wire
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.priority import Weight, order_terms, scatter_terms, weight_terms
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.paths import get
 from gitkruise.wire.selectors import Selector, label_selector
 from gitkruise.wire.times import parse_time
 
-CLONESET: Final = GroupKind(wire.KRUISE_GROUP, "CloneSet")
 OWNER_VERSION: Final = "apps.kruise.io/v1beta1"  # what owner references say, whatever is served
 IntOrPercent: TypeAlias = int | str | None
 

@@ -1,10 +1,14 @@
-"""Labels, annotations, gates and conditions as OpenKruise and Kubernetes spell them."""
+"""Kinds, labels, annotations, gates and conditions as OpenKruise and Kubernetes spell them."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from gitkruise.wire.names import GroupKind
+
 KRUISE_GROUP: Final = "apps.kruise.io"
+CLONESET: Final = GroupKind(KRUISE_GROUP, "CloneSet")
+SIDECARSET: Final = GroupKind(KRUISE_GROUP, "SidecarSet")
 
 # Pod labels
 REVISION_HASH: Final = "controller-revision-hash"

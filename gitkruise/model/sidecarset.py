@@ -8,15 +8,14 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import BadRequest
-from gitkruise.model.labels import KRUISE_GROUP
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.priority import Weight, order_terms, scatter_terms, weight_terms
 from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE, is_native
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.paths import get
 from gitkruise.wire.selectors import NOTHING, Selector, label_selector
 from gitkruise.wire.times import parse_time
 
-SIDECARSET: Final = GroupKind(KRUISE_GROUP, "SidecarSet")
 OWNER_VERSION: Final = "apps.kruise.io/v1beta1"  # what owner references say, whatever is served
 CANARY: Final = "apps.kruise.io/sidecarset-canary"
 BASE: Final = "apps.kruise.io/sidecarset-base"

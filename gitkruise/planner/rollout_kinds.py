@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET, SIDECARSET
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.record import Rollout
 from gitkruise.model.revision import REVISION
-from gitkruise.model.sidecarset import SIDECARSET, sidecarset_facts
+from gitkruise.model.sidecarset import sidecarset_facts
 from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.model.view import View
 from gitkruise.planner.rollouts import observe_rollout

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gitkruise.model.cloneset import CLONESET as CLONESET_KIND
+from gitkruise.model.labels import CLONESET as CLONESET_KIND
+from gitkruise.model.labels import SIDECARSET as SIDECARSET_KIND
 from gitkruise.model.pod import POD
 from gitkruise.model.revision import REVISION
-from gitkruise.model.sidecarset import SIDECARSET as SIDECARSET_KIND
 from gitkruise.model.snapshot import CloneSetSnapshot, SidecarSetSnapshot
 from gitkruise.model.workload import Workload
 from gitkruise.planner.builtin.deployment import DEPLOYMENT

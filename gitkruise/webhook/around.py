@@ -12,7 +12,7 @@ from gitkruise.kube.informer import Informer
 from gitkruise.kube.store import Store
 from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Feed
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.pod import POD, PodFacts, pod_facts
 from gitkruise.model.view import View
 from gitkruise.webhook.review import Review

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from gitkruise.model.labels import INSTANCE_ID, LAUNCH_BARRIER
-from gitkruise.model.sidecarset import SIDECARSET
+from gitkruise.model.labels import INSTANCE_ID, LAUNCH_BARRIER, SIDECARSET
 from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
 from gitkruise.model.view import View
 from gitkruise.wire.names import Obj, ObjectKey

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.forecast import PodMove, PredictedStep, Prediction
+from gitkruise.model.labels import CLONESET, SIDECARSET
 from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SIDECARSET
 from gitkruise.model.trace import Trace
 from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.names import GroupKind, ObjectKey, key_of

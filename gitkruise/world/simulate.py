@@ -14,10 +14,9 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from gitkruise.model.labels import REVISION_HASH
+from gitkruise.model.labels import REVISION_HASH, SIDECARSET
 from gitkruise.model.plan import Applied, Create, Delete, Held, Outcome, Patch, Plan, Refused, Stale
 from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SIDECARSET
 from gitkruise.model.trace import HELD, IN_PLACE, SIDECAR, Line, Trace
 from gitkruise.model.workload import Workload, always, nobody
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of, split_api_version

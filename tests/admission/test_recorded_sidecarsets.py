@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gitkruise.errors import ApiError
-from gitkruise.model.sidecarset import SIDECARSET
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.admission.recorded import validation_rows

@@ -11,7 +11,7 @@ from gitkruise.kube.data import load_catalog
 from gitkruise.kube.rawobject import RawObject
 from gitkruise.kube.store import Store
 from gitkruise.kube.watch import Feed, Init, InitApply, InitDone
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.pod import POD
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from tests.worlds import SPACE, Lab, cloneset, template

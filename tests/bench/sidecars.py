@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gitkruise.kube.rawobject import RawObject
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.pod import POD
 from gitkruise.model.revision import REVISION, revision_object
 from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SIDECARSET, sidecarset_facts
+from gitkruise.model.sidecarset import sidecarset_facts
 from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.sidecarset.observe import NAMESPACE, observe_sidecarset
 from gitkruise.planner.sidecarset.plan import plan_sidecarset

@@ -18,8 +18,8 @@ from gitkruise.gitops.aiming import Sought, Stand, find_aim, read_stand
 from gitkruise.gitops.planning import whole_repository
 from gitkruise.gitops.prospect import offline_preview
 from gitkruise.kube.data import load_catalog
-from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.forecast import Prediction
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.settings import Gates
 from tests.git.repos import Origin, make_origin, run_git
 from tests.gitops.stage import MakeStage, Stage, documents

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from gitkruise.model.cloneset import CLONESET, CloneSetFacts, cloneset_facts
+from gitkruise.model.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.conditions import find
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.pod import PodFacts, State
 from gitkruise.model.revision import REVISION, Revision, in_order, revision_of
 from gitkruise.model.snapshot import CloneSetSnapshot

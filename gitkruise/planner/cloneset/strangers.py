@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from gitkruise.model.cloneset import CLONESET, CloneSetFacts
+from gitkruise.model.cloneset import CloneSetFacts
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.pod import POD
 from gitkruise.model.view import View
 from gitkruise.planner.cloneset.create import claim_name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.pod import PodFacts
-from gitkruise.model.sidecarset import SIDECARSET, SidecarSetFacts
+from gitkruise.model.sidecarset import SidecarSetFacts
 from gitkruise.model.sidecarset_marks import INJECTED_LIST, Notes, injected_sets
 from gitkruise.planner.sidecarset.hot import working_in
 from gitkruise.wire.names import ObjectKey

@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.revision import REVISION, Revision, in_order, revision_of
-from gitkruise.model.sidecarset import (
-    NAMESPACE_LABEL,
-    SIDECARSET,
-    SidecarSetFacts,
-    sidecarset_facts,
-)
+from gitkruise.model.sidecarset import NAMESPACE_LABEL, SidecarSetFacts, sidecarset_facts
 from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE, SET_LABEL
 from gitkruise.model.snapshot import SidecarSetSnapshot
 from gitkruise.model.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gitkruise.model.change import MISSING, Change, Desired, FieldChange
-from gitkruise.model.cloneset import CLONESET
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.report import Row
 from gitkruise.model.rolling import ROLLING_KINDS
 from gitkruise.model.veiled import Veiled

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any, Final
 
 from gitkruise.model.change import Change, ChangeKind
-from gitkruise.model.cloneset import CLONESET
 from gitkruise.model.forecast import CREATE, DELETE, HOT, RECREATE, Prediction
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.report import Pods, Sentence, Span, Tone
 from gitkruise.model.trace import IN_PLACE
 from gitkruise.planner.sync.marks import kept

@@ -18,21 +18,22 @@ from gitkruise.wire.paths import get
 _SECRET: Final = GroupKind("", "Secret")
 _ENTRIES: Final = frozenset({"data", "stringData"})
 _OPEN: Final = frozenset({"type", "immutable", "kind", "apiVersion"})  # of a Secret
-_TELLING: Final = re.compile(
-    r"passw(?:or)?d|passphrase|secret|token|credential|api[-_.]?key|private[-_.]?key|access[-_.]?key",
-    re.IGNORECASE,
+_TELLING: Final = (
+    r"passw(?:or)?d|passphrase|secret|token|credential"
+    r"|api[-_.]?key|private[-_.]?key|access[-_.]?key"
 )
-_REFERRING: Final = re.compile(
-    r"(?:names?|refs?|paths?|files?|class|type|policy|mode)\Z", re.IGNORECASE
-)
-_LOOKS: Final = re.compile(
+_REFERRING: Final = r"(?:names?|refs?|paths?|files?|class|type|policy|mode)\Z"
+_LOOKS: Final = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY|\bAKIA[0-9A-Z]{16}\b|\beyJ[\w-]+\.[\w-]+\.[\w-]+"
     r"|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abprs]-[\w-]{10,}"
     r"|://[^/\s:@]*:[^/\s@]+@"
-    r"|--?[\w-]*(?:password|passwd|token|secret|api-?key)[\w-]*[= ]\S",
-    re.IGNORECASE,
+    r"|--?[\w-]*(?:password|passwd|token|secret|api-?key)[\w-]*[= ]\S"
 )
 _KEY_MIN: Final = 16  # bytes
+
+
+def _has(pattern: str, text: str) -> bool:
+    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def covered(change: Change, key: bytes) -> Iterator[FieldChange]:
@@ -87,7 +88,7 @@ def _names(path: Path, change: Change) -> list[str]:
 
 
 def _tells(names: Sequence[str]) -> bool:
-    return any(_TELLING.search(name) and not _REFERRING.search(name) for name in names)
+    return any(_has(_TELLING, name) and not _has(_REFERRING, name) for name in names)
 
 
 def _veiled(value: Any, key: bytes, *, hidden: bool) -> Any:
@@ -106,6 +107,6 @@ def _veiled(value: Any, key: bytes, *, hidden: bool) -> Any:
         return [_veiled(item, key, hidden=hidden) for item in value]
     if hidden and not isinstance(value, bool):
         return Veiled(fingerprint(value, key))
-    if isinstance(value, str) and _LOOKS.search(value):
+    if isinstance(value, str) and _has(_LOOKS, value):
         return Veiled(fingerprint(value, key))
     return value

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.errors import ApiError
-from gitkruise.model.sidecarset import SIDECARSET
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.sidecarset_revision import sidecarset_revision_data, sidecarset_revision_name
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef

@@ -14,7 +14,7 @@ from gitkruise.errors import ApiError, NotFound
 from gitkruise.kube.clock import SystemClock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.http import HttpTransport
-from gitkruise.model.sidecarset import SIDECARSET
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.workloads import WORKLOADS
 from gitkruise.webhook.around import Surroundings
