@@ -60,6 +60,7 @@ async def _ask(
 ) -> tuple[Why, Records, datetime]:
     from gitkruise.cli.at_hand import records_at_hand  # noqa: PLC0415
     from gitkruise.gitops.explaining import explain, newest_step, unit_of  # noqa: PLC0415
+    from gitkruise.gitops.sharing import sharing  # noqa: PLC0415
     from gitkruise.model.settings import Gates  # noqa: PLC0415
 
     kind, name = wanted
@@ -73,11 +74,12 @@ async def _ask(
         records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
         unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
         plan = survey.plan(found.key, now, Gates())
-        return explain(found, plan, unit, step), records, now
+        others = await sharing(found, lambda other: look_at(chosen, other, ""), now)
+        return explain(found, plan, unit, step, others), records, now
 
 
 async def look_at(chosen: Chosen, kind: GroupKind, namespace: str) -> Survey:
-    """One kind of a namespace, with what belongs to it."""
+    """One kind of a namespace ("" for all), with what belongs to it."""
     from gitkruise.gitops.survey import Survey  # noqa: PLC0415  imports the schemas
     from gitkruise.kube.data import load_catalog  # noqa: PLC0415
 
@@ -110,6 +112,7 @@ def why_lines(
         yield from (f"     {line}" for line in more)
     if not answer.reasons:
         yield "     nothing holds it: everything is as git asks"
+    yield from _budget_lines(answer, room)
     for label, text in zip(["What would move it:", *["or:"] * 9], answer.next, strict=False):
         yield f"{label:>19}  {text}"
     yield ""
@@ -117,6 +120,24 @@ def why_lines(
     if wide and answer.held:
         yield ""
         yield from _pod_lines(answer)
+
+
+def _budget_lines(answer: Why, room: int) -> Iterator[str]:
+    """Each budget that the pods are under, where it is more than the object's own."""
+    import textwrap  # noqa: PLC0415  only to fold sentences
+
+    from gitkruise.gitops.explaining import budget, budgets  # noqa: PLC0415  the model
+
+    found = [(f"{key.kind.lower()}/{key.name}", budget(r)) for key, r in budgets(answer)]
+    if found:
+        yield "     Its pods are under more than one budget:"
+    wide = max((len(name) for name, _ in found), default=0)
+    for name, text in found:
+        first, *more = textwrap.wrap(text, max(room - wide - 4, 30))
+        yield f"       {name:<{wide}}  {first}"
+        yield from (f"       {'':<{wide}}  {line}" for line in more)
+    for text in answer.sharing.unread:
+        yield from (f"     {line}" for line in textwrap.wrap(text, room))
 
 
 def _since(answer: Why, now: datetime) -> str:
@@ -151,6 +172,7 @@ def _pod_lines(answer: Why) -> Iterator[str]:
 def why_obj(answer: Why, records: Records) -> dict[str, Any]:
     """A versioned document of the same."""
     from gitkruise.cli.views import rollout_obj  # noqa: PLC0415
+    from gitkruise.gitops.explaining import budgets  # noqa: PLC0415
 
     m, commit = answer.managed, records.commit(answer.managed.commit)
     return {
@@ -168,6 +190,19 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
         "next": list(answer.next),
         "held": [{"pod": h.pod, "why": str(h.why), "detail": h.detail} for h in answer.held],
         "acts": answer.acts,
+        "budgets": [
+            {
+                "kind": key.kind,
+                "namespace": key.namespace,
+                "name": key.name,
+                "state": str(r.state),
+                "maxUnavailable": r.budget,
+                "available": r.available,
+                "pods": r.replicas,
+            }
+            for key, r in budgets(answer)
+        ],
+        "unread": list(answer.sharing.unread),
         "unit": m.unit,
         "commit": m.commit,
         "subject": commit.subject if commit else "",

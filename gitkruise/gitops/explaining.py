@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.gitops.recorded import UnitNews
+from gitkruise.gitops.sharing import ALONE, Sharing
 from gitkruise.gitops.survey import Managed
 from gitkruise.model.plan import Held, Hold, Plan
 from gitkruise.model.record import Rollout, RolloutStep
@@ -29,6 +30,7 @@ class Why:
     acts: int = 0  # writes the controller is about to make
     step: RolloutStep | None = None  # the newest of the record
     unit: UnitNews | None = None
+    sharing: Sharing = ALONE
 
 
 # What is said of the pods a rule leaves alone: `{n}` as "4 pods", `{detail}` as the rule gives it.
@@ -61,8 +63,9 @@ def explain(
     plan: Plan | None,
     unit: UnitNews | None = None,
     step: RolloutStep | None = None,
+    sharing: Sharing = ALONE,
 ) -> Why:
-    """From the live object, its next plan, and the record of its unit where one is at hand."""
+    """From the live object, its next plan, who else changes its pods, and its unit's record."""
     told = unit.objects.get(managed.key) if unit else None
     state, message = managed.state, managed.message
     if told is not None and told.state in {State.DRIFTED, State.REJECTED}:
@@ -83,7 +86,15 @@ def explain(
         acts=len(plan.actions) if plan else 0,
         step=step,
         unit=unit,
+        sharing=sharing,
     )
+
+
+def budgets(answer: Why) -> Iterator[tuple[ObjectKey, Rollout]]:
+    """The object's own budget and those of all others that change its pods; none if it is alone."""
+    found = (answer.managed, *answer.sharing.others)
+    if len(found) > 1:
+        yield from ((m.key, m.rollout) for m in found if m.rollout is not None)
 
 
 def _of_unit(unit: UnitNews | None) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,16 +12,20 @@ import pytest
 
 from gitkruise.cli.at_hand import Records
 from gitkruise.cli.style import Style
-from gitkruise.cli.why import why_lines
+from gitkruise.cli.why import why_lines, why_obj
+from gitkruise.errors import Forbidden
 from gitkruise.gitops.explaining import explain
-from gitkruise.gitops.survey import Managed
+from gitkruise.gitops.sharing import Sharing, sharing
+from gitkruise.gitops.survey import Managed, Survey
 from gitkruise.gitops.tracing import trace_pod
 from gitkruise.model.plan import Held, Hold, Plan
 from gitkruise.model.pod import pod_facts
 from gitkruise.model.record import DriftRecord, RevisionCount, Rollout, RolloutStep
 from gitkruise.model.states import State
+from gitkruise.wire.names import GroupKind, ObjectKey
+from gitkruise.wire.request import ApiRequest, ResourceRef
 from tests.cli.calls import Caller, Ended
-from tests.cli.live import applied, apply
+from tests.cli.live import applied, apply, send
 from tests.cli.shop import (
     CHECKOUT,
     START,
@@ -132,6 +137,36 @@ def test_the_page(width: int, golden: Callable[[str, str], None]) -> None:
     golden(f"cli-why-{width}.txt", "\n".join(lines) + "\n")
 
 
+MESH = ObjectKey("apps.kruise.io", "SidecarSet", "", "mesh")
+BESIDE = Sharing(
+    others=(managed(rollout(key=MESH, replicas=25, available=24, budget=1), key=MESH),)
+)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_page_of_pods_under_two_budgets(width: int, golden: Callable[[str, str], None]) -> None:
+    r, plan, *_ = ROWS["rolling"]
+    answer = explain(managed(r), plan, sharing=BESIDE)
+    lines = why_lines(answer, Records(), replace(PLAIN, width=width), START, wide=False)
+    golden(f"cli-why-two-budgets-{width}.txt", "\n".join(lines) + "\n")
+    shown = [(b["name"], b["maxUnavailable"], b["available"], b["pods"])
+             for b in why_obj(answer, Records())["budgets"]]  # fmt: skip
+    assert shown == [("checkout", 2, 9, 10), ("mesh", 1, 24, 25)]
+
+
+def test_a_budget_that_may_not_be_read_is_named() -> None:
+    async def refused(kind: GroupKind) -> Survey:
+        raise Forbidden(f"no {kind.kind} for you")
+
+    marks = {"kruise.io/sidecarset-injected-list": "mesh"}
+    one = pod_facts(pod("checkout-x", "checkout-bbb", marks))
+    found = asyncio.run(sharing(managed(rollout(), pods=(one,)), refused, START))
+    (text,) = found.unread
+    assert text == "SidecarSets that change these pods cannot be read: no SidecarSet for you"
+    answer = explain(managed(rollout()), Plan(), sharing=found)
+    assert f"     {text}" in list(why_lines(answer, Records(), PLAIN, START, wide=False))
+
+
 # -- trace ----------------------------------------------------------------------------------------
 
 
@@ -141,10 +176,10 @@ def step(number: int, revision: str) -> RolloutStep:
     )
 
 
-def pod(name: str, revision: str) -> dict[str, object]:
+def pod(name: str, revision: str, marks: dict[str, str] | None = None) -> dict[str, object]:
     return {
         "apiVersion": "v1", "kind": "Pod", "spec": {}, "status": {},
-        "metadata": {"name": name, "namespace": "shop",
+        "metadata": {"name": name, "namespace": "shop", "annotations": marks or {},
                      "labels": {"controller-revision-hash": revision}},
     }  # fmt: skip
 
@@ -201,6 +236,37 @@ def test_a_live_rollout_that_is_stuck(gk: Caller, halted: Path) -> None:
     assert ended.obj["next"][1] == "gitkruise rollback cloneset/halted -n shop"
     text = ask(gk, halted, "why", "cs/halted", "-n", "shop", "-o", "wide").out
     assert re.search(r"^POD +HELD BY\n", text, re.MULTILINE)
+
+
+SIDECARS = {
+    "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "mesh"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "shared"}}, "namespace": "shop",
+        "updateStrategy": {"maxUnavailable": 3},
+        "containers": [{"name": "proxy", "image": "registry.example.com/proxy:v1"}],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_both_budgets_of_pods_with_a_sidecar(gk: Caller, cluster: Path) -> None:
+    sets = ResourceRef("apps.kruise.io", "v1beta1", "sidecarsets")
+    send(cluster, ApiRequest(verb="create", resource=sets, body=SIDECARS))
+    try:
+        with applied(cluster, cloneset(name="shared", replicas=4)):
+            gk("get", "cs", "shared", "-n", "shop", "-w", "--exit-when-done",
+               KUBECONFIG=str(cluster))  # fmt: skip
+            for words in (["shared", "-n", "shop"], ["sidecarset/mesh"]):
+                ended = ask(gk, cluster, "why", *words, "-o", "json")
+                budgets = {b["kind"]: b for b in ended.obj["budgets"]}
+                assert {kind: b["pods"] for kind, b in budgets.items()} == {
+                    "CloneSet": 4, "SidecarSet": 4,
+                }  # fmt: skip
+                assert budgets["SidecarSet"]["maxUnavailable"] == 3
+                text = ask(gk, cluster, "why", *words).out
+                assert "maxUnavailable is 3, and 0 are used: 4 of 4 are available" in text
+    finally:
+        send(cluster, ApiRequest(verb="delete", resource=sets, name="mesh"))
 
 
 @pytest.mark.slow
