@@ -115,14 +115,14 @@ class Terminal:
         self._size(rows, columns)
         self._process.send_signal(28)  # SIGWINCH: the program has no controlling terminal here
 
-    def read_until(self, pattern: str, timeout_s: float = 30.0) -> str:
+    def read_until(self, pattern: str, timeout_s: float = 120.0) -> str:
         """Take in output until the newest of it matches; what was said since the call."""
         start = len(self.raw)
         while not re.search(pattern, self.raw[start:]):
             assert self._take(timeout_s), f"no {pattern!r} in {self.raw[start:]!r}"
         return self.raw[start:]
 
-    def end(self, timeout_s: float = 30.0) -> int:
+    def end(self, timeout_s: float = 120.0) -> int:
         """Read to the end; the exit code."""
         while self._take(timeout_s):
             pass
