@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import ClusterFailed, Finding, NotFound
+from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound
 from gitkruise.kube.lease import LEASES
 from gitkruise.kube.transport import Transport
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiRequest
 from gitkruise.wire.times import parse_time
+
+if TYPE_CHECKING:
+    from gitkruise.model.config import Unit
+    from gitkruise.wire.names import ObjectKey
 
 KRUISE_NAMESPACE: Final = "kruise-system"
 KRUISE_LEASE: Final = "kruise-manager"
@@ -62,3 +68,17 @@ async def choose_engine(transport: Transport, wishes: set[str], now: datetime) -
             )
         )
     return KRUISE if KRUISE in firm or alive else OWN
+
+
+async def delegated_by(
+    transport: Transport, units: Mapping[ObjectKey, Unit], now: datetime
+) -> frozenset[ObjectKey]:
+    """The objects of `units` whose pods an OpenKruise drives; where that may not be seen, it may
+    be so.
+    """
+    alive = any(unit.spec.workloads.engine == AUTO for unit in units.values())
+    if alive:
+        with suppress(Forbidden):
+            alive = await kruise_is_alive(transport, now)
+    driving = {KRUISE, AUTO} if alive else {KRUISE}
+    return frozenset(key for key, u in units.items() if u.spec.workloads.engine in driving)

@@ -105,7 +105,10 @@ def _prediction(p: Prediction) -> dict[str, Any]:
             {
                 "startsAfterSeconds": s.starts.total_seconds(),
                 "seconds": s.lasts.total_seconds(),
-                "moves": [{"pod": m.pod, "how": m.how} for m in s.moves],
+                "moves": [
+                    {"anyOf": list(m.of), "how": m.how} if m.of else {"pod": m.pod, "how": m.how}
+                    for m in s.moves
+                ],
             }
             for s in p.steps
         ],

@@ -7,6 +7,7 @@ live objects when a cluster is given, on the base commit's objects brought to re
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -19,10 +20,13 @@ from gitkruise.kube.rawobject import thaw
 from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Change, Desired
 from gitkruise.model.labels import CLONESET, SIDECARSET
+from gitkruise.model.pod import PodFacts
 from gitkruise.model.revision import REVISION
 from gitkruise.model.settings import Gates
 from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
+from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.marks import MANAGER
+from gitkruise.planner.ties import loosened
 from gitkruise.wire.catalog import Catalog, Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest
@@ -30,7 +34,7 @@ from gitkruise.world.cluster import World
 from gitkruise.world.preview import Forecast, predict, settle
 from gitkruise.world.scheduler import add_nodes
 
-__all__ = ["Forecast", "live_world", "offline_world", "play"]
+__all__ = ["Forecast", "live_world", "loosened_by", "offline_world", "play"]
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 # What a rollout can depend on; everything else of the cluster plays no part in it.
@@ -165,6 +169,28 @@ def play(
     if not writes:
         return None, tuple(unplayed)
     return predict(world, writes, now, gates=gates), tuple(unplayed)
+
+
+def loosened_by(
+    forecast: Forecast | None, world: World, target: Sequence[Desired], keys: Collection[ObjectKey]
+) -> Forecast | None:
+    """`forecast` with no more promised of `keys` than an engine keeps whose order is not total.
+
+    `world` is the cluster before.
+    """
+    if forecast is None or not keys:
+        return forecast
+    wanted = {d.key: d.obj for d in target if d.key in keys}
+    told = tuple(
+        loosened(p, wanted[p.key], _pods_of(world, p.key)) if p.key in wanted else p
+        for p in forecast.predictions
+    )
+    return replace(forecast, predictions=told)
+
+
+def _pods_of(world: World, key: ObjectKey) -> Sequence[PodFacts]:
+    before = world.get(key)
+    return ROLLOUTS[key.group_kind].pods(world, before) if before is not None else ()
 
 
 def _refused(

@@ -96,7 +96,8 @@ async def _live_preview(
     tried_on: str,
 ) -> Preview:
     from gitkruise.gitops.against_live import DryRun, read_live  # noqa: PLC0415  not offline
-    from gitkruise.gitops.preview import live_world, play  # noqa: PLC0415  the model cluster
+    from gitkruise.gitops.engine import delegated_by  # noqa: PLC0415  not offline
+    from gitkruise.gitops.preview import live_world, loosened_by, play  # noqa: PLC0415  the model
     from gitkruise.kube.discovery import served_catalog  # noqa: PLC0415  not offline
 
     (transport, now), (base, target) = cluster, sides
@@ -115,5 +116,7 @@ async def _live_preview(
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
     world = await live_world(transport, catalog, spaces, gates)
     forecast, unplayed = play(world, changes, target.objects, catalog, now, gates)
+    delegated = await delegated_by(transport, target.units, now)
+    forecast = loosened_by(forecast, world, target.objects, delegated)
     told = (*seen.findings, *refused, *unplayed)
     return Preview(changes=changes, forecast=forecast, live=True, unplayed=told)

@@ -17,11 +17,13 @@ class PodMove:
     """One pod that will be restarted in place, replaced, created or removed.
 
     `how` is in-place | hot | recreate | create | delete; a recreated pod goes by its old name, a
-    pod whose sidecars change as `namespace/name`.
+    pod whose sidecars change as `namespace/name`. `of` are pods any of which it may be, where
+    the engine's order leaves that open.
     """
 
     pod: str
     how: str
+    of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,6 +157,25 @@ def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
     return ordered
 
 
+def update_rank(pod: PodFacts, strategy: Strategy) -> _Key:
+    """What `update_order` goes by, the name aside. Pods to scatter all rank alike: whom scatter
+    takes hangs on the order they come in."""
+    if strategy.scatter:
+        return ()
+    first = pod.state == State.PREPARING_UPDATE
+    return first, _weight(pod, strategy), _level(pod, strategy.order_priority), *_base_rank(pod)
+
+
+def deletion_rank(pod: PodFacts) -> _Key:
+    """The same of `deletion_order`; what neighbours say about a pod's rank is left out."""
+    return pod.deletion_cost, *_base_rank(pod)
+
+
+def _base_rank(pod: PodFacts) -> _Key:
+    ready_since = pod.ready and pod.ready_since
+    return (*_health(pod), pod.ready, ready_since, pod.restarts, pod.sidecar_restarts, pod.created)
+
+
 def _weight(pod: PodFacts, strategy: Strategy) -> int:
     return sum(w.weight for w in strategy.weight_priority if w.selector.matches(pod.labels))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gitkruise.model.change import Change, ChangeKind
-from gitkruise.model.forecast import CREATE, DELETE, HOT, RECREATE, Prediction
+from gitkruise.model.forecast import CREATE, DELETE, HOT, RECREATE, PredictedStep, Prediction
 from gitkruise.model.labels import CLONESET
 from gitkruise.model.report import Pods, Sentence, Span, Tone
 from gitkruise.model.trace import IN_PLACE
 from gitkruise.planner.sync.marks import kept
+from gitkruise.planner.ties import split
 from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.paths import get
 
@@ -41,6 +43,21 @@ def moved(p: Prediction, *, created: bool) -> Pods:
         added=p.replicas if created else moves[CREATE],
         removed=moves[DELETE],
     )
+
+
+def pods_named(step: PredictedStep, short: Callable[[str], str], *, most: int) -> str:
+    """The pods of a step, the first by name; where its engine leaves open which, all it may be."""
+    certain, left_open = split(step)
+    parts = [some([short(move.pod) for move in certain], most=most)] if certain else []
+    for number, pods in left_open:
+        parts.append(f"any {number} of {{{some([short(pod) for pod in pods], most=most)}}}")
+    return " ".join(parts)
+
+
+def some(names: Sequence[str], *, most: int) -> str:
+    """The first of them, and how many more."""
+    more = len(names) - most
+    return " ".join(names[:most]) + (f" +{more}" if more > 0 else "")
 
 
 def footprint(change: Change) -> Pods:

@@ -9,7 +9,7 @@ from typing import Final
 from gitkruise.model.change import Change, ChangeKind
 from gitkruise.model.forecast import DELETE, PredictedStep, Prediction
 from gitkruise.model.report import RolloutView, Row, Sentence, Span, StepView, Tone
-from gitkruise.planner.sync.footprint import many, moved
+from gitkruise.planner.sync.footprint import many, moved, pods_named
 from gitkruise.planner.sync.foretell_sidecars import sidecars_view
 from gitkruise.planner.sync.summary import keeps
 from gitkruise.wire.names import named
@@ -105,9 +105,7 @@ def _names(step: PredictedStep, p: Prediction, *, live: bool) -> str:
         counts = Counter(move.how for move in step.moves)
         return ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
     prefix = f"{p.key.name}-"
-    names = [f"-{m.pod.removeprefix(prefix)}" for m in step.moves[:_NAMES_SHOWN]]
-    more = len(step.moves) - _NAMES_SHOWN
-    return " ".join(names) + (f" +{more}" if more > 0 else "")
+    return pods_named(step, lambda pod: f"-{pod.removeprefix(prefix)}", most=_NAMES_SHOWN)
 
 
 def _hold(p: Prediction) -> Sentence:
@@ -124,6 +122,8 @@ def _notes(change: Change, p: Prediction, *, assumed: bool) -> Iterator[str]:
         if p.partition:
             yield f"partition is ignored on creation: all {p.replicas} pods start on this revision"
         return
+    if any(move.of for step in p.steps for move in step.moves):
+        yield "OpenKruise drives these pods: of those that rank alike it may take any"
     over = p.updated_before - (p.replicas - p.partition)
     if p.partition and over > 0 and p.updated_before and p.previous == p.revision:
         yield f"the partition stops further updates; {many(p.updated_before)} stay on"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from gitkruise.model.forecast import HOT, Prediction, Sidecars
 from gitkruise.model.report import RolloutView, Sentence, Span, StepView, Tone
 from gitkruise.model.trace import IN_PLACE
-from gitkruise.planner.sync.footprint import many
+from gitkruise.planner.sync.footprint import many, pods_named, some
 from gitkruise.wire.names import named
 
 _NAMES_SHOWN: Final = 3
@@ -52,7 +52,7 @@ def _effect(p: Prediction, told: Sidecars, *, live: bool) -> Iterator[Sentence]:
     for why, names in _reasons(told).items():
         yield Span(f"{len(names)} cannot while they run", Tone.ALARM), Span(f": {why}")
         if live:
-            yield (Span(f"  {_some(names)}"),)
+            yield (Span(f"  {some(names, most=_NAMES_SHOWN)}"),)
     if told.left_out:
         yield (Span(f"{told.left_out} left out by updateStrategy.selector"),)
     if p.partition:
@@ -75,14 +75,8 @@ def _steps(p: Prediction, *, live: bool) -> Iterator[StepView]:
         done += len(step.moves)
         counts = Counter(move.how for move in step.moves)
         words = ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
-        names = _some([move.pod for move in step.moves]) if live else words
+        names = pods_named(step, str, most=_NAMES_SHOWN) if live else words
         yield StepView(done=min(done, p.replicas), total=total, moves=names, lasts=step.lasts)
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first of them, and how many more."""
-    more = len(names) - _NAMES_SHOWN
-    return " ".join(names[:_NAMES_SHOWN]) + (f" +{more}" if more > 0 else "")
 
 
 def _hold(p: Prediction) -> Sentence:
