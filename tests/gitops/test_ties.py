@@ -28,6 +28,7 @@ from gitkruise.model.revision import REVISION
 from gitkruise.model.settings import Gates
 from gitkruise.planner.sync.footprint import pods_named
 from gitkruise.planner.ties import split
+from gitkruise.sandbox.bootstrap import bootstrap
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.inprocess import WorldTransport
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -143,6 +144,7 @@ def test_a_plan_against_a_cluster_promises_what_its_engine_keeps(
     engine: Literal["own", "kruise"], open_moves: int
 ) -> None:
     lab = Lab()
+    bootstrap(lab.world, lab.now, nodes=0)
     before = placed(cloneset("web", 4, podUpdatePolicy="InPlaceIfPossible"))
     after = placed(cloneset("web", 4, "app:v2", podUpdatePolicy="InPlaceIfPossible", partition=2))
     lab.apply(before)
