@@ -144,27 +144,31 @@ class Simulation:
         """
         records = self.world.records_since(self._seen)
         self._seen = self.world.version
+        changed: dict[ObjectKey, Record] = {}
+        owners: dict[ObjectKey, None] = {}
         for record in records:
             kind = record.key[:2]
-            quiet = kind not in self._workloads or (record.key == acted and _only_counts(record))
-            if not quiet and self._wanted(record):
-                self._dirty[record.key] = None
+            if kind in self._workloads and not (record.key == acted and _only_counts(record)):
+                first = changed.get(record.key)
+                changed[record.key] = _together(first, record) if first else record
             if kind == _PODS:
                 self._lines += _pod_lines(record, self.now)
                 if acted is not None and acted.group_kind == SIDECARSET:
                     self._lines += _sidecar_lines(record, self.now, acted)
                 self._dirty.update(dict.fromkeys(self._named(record)))
-            for owner in _owners(record):
-                if owner[:2] in self._workloads:
-                    wide = owner[:2] in self._cluster_wide
-                    key = owner._replace(namespace="") if wide else owner
-                    if self._concerns(key):
-                        self._dirty[key] = None
+            owners.update(dict.fromkeys(_owners(record)))
+        self._dirty.update(dict.fromkeys(k for k, record in changed.items() if self._wanted(record)))
+        for owner in owners:
+            if owner[:2] in self._workloads:
+                wide = owner[:2] in self._cluster_wide
+                key = owner._replace(namespace="") if wide else owner
+                if self._concerns(key):
+                    self._dirty[key] = None
 
     def _wanted(self, record: Record) -> bool:
         """Whether somebody looks after what changed; asked again only when its spec is another."""
         before, after = record.before, record.after
-        kept = before and after and before.get("spec") is after.get("spec")
+        kept = before and (after is None or before.get("spec") is after.get("spec"))
         if kept and record.key in self._idle:
             return False
         wanted = self._concerns(record.key)
@@ -178,10 +182,10 @@ class Simulation:
 
     def _named(self, record: Record) -> Iterable[ObjectKey]:
         """Those that a pod names in its annotations, or did before the change."""
-        for obj in (record.before, record.after) if self._naming else ():
-            if obj and (notes := obj["metadata"].get("annotations")):
-                for named_by in self._naming:
-                    yield from named_by(notes)
+        before, after = _notes(record.before), _notes(record.after)
+        for notes in (before,) if before is after else (before, after):
+            for named_by in self._naming if notes else ():
+                yield from named_by(notes)
 
     def _round(self, key: ObjectKey) -> None:
         """Observe, decide and act once for one object."""
@@ -286,29 +290,39 @@ def _trouble(outcome: Outcome) -> str:
 
 def _pod_lines(record: Record, now: datetime) -> list[Line]:
     """Pods that are gone, moved to another revision in place, or whose Ready condition moved."""
-
-    def line(what: str, why: str = "") -> Line:
-        owner = _owner_text(record)
-        return Line(at=now, what=what, object=record.key.name, why=why, workload=owner)
-
-    if record.after is None:
-        return [line("gone")]
-    lines = []
     before, after = record.before or {}, record.after
-    if before and before["metadata"].get("labels") is not after["metadata"].get("labels"):
-        old, new = _revision(before), _revision(after)
-        if old != new:
-            lines.append(line(IN_PLACE, new))
-    if before.get("status") is not after.get("status"):
-        was, is_now = _is_ready(before), _is_ready(after)
-        if was != is_now:
-            lines.append(line("ready" if is_now else "unready"))
-    return lines
+    found: list[tuple[str, str]] = []
+    if after is None:
+        found = [("gone", "")]
+    else:
+        old, new = (o["metadata"].get("labels") if o else None for o in (before, after))
+        if before and old is not new and _revision(before) != _revision(after):
+            found.append((IN_PLACE, _revision(after)))
+        if before.get("status") is not after.get("status"):
+            is_now = _is_ready(after)
+            if _is_ready(before) != is_now:
+                found.append(("ready" if is_now else "unready", ""))
+    if not found:
+        return []
+    name, owner = record.key.name, _owner_text(record)
+    return [Line(at=now, what=what, object=name, why=why, workload=owner) for what, why in found]
+
+
+def _together(first: Record, last: Record) -> Record:
+    """Two changes of one object as one."""
+    return last._replace(before=first.before)
+
+
+def _notes(obj: Obj | None) -> Obj:
+    return (obj["metadata"].get("annotations") if obj else None) or {}
 
 
 def _owners(record: Record) -> Iterable[ObjectKey]:
     before, after = _references(record.before), _references(record.after)
     listed = before if before is after else (*before, *after)
+    if len(listed) == 1:
+        only = listed[0]
+        return (_owner((only["apiVersion"], only["kind"], only["name"]), record.key.namespace),)
     refs = {(ref["apiVersion"], ref["kind"], ref["name"]) for ref in listed}
     return [_owner(reference, record.key.namespace) for reference in sorted(refs)]
 
