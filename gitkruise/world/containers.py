@@ -155,6 +155,40 @@ def runtime_of(pod: Obj) -> PodRuntime:
     return replace(runtime, waiting={k: v for k, v in runtime.waiting.items() if v[0] in _FAILED})
 
 
+def runs_as_asked(pod: Obj) -> bool:
+    """Whether a pod's status says that all of it runs and is ready as its spec has it.
+
+    A kubelet that meets such a pod has nothing to do and nothing to tell. Pods with init
+    containers are not judged here.
+    """
+    meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    if meta.get("deletionTimestamp") or initial(pod) or not status.get("podIP"):
+        return False
+    if status.get("phase") != "Running" or status.get("observedGeneration") != meta.get(
+        "generation"
+    ):
+        return False
+    stands = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+    gates = [gate["conditionType"] for gate in spec.get("readinessGates") or ()]
+    if any(stands.get(type_) != "True" for type_ in ("Ready", "ContainersReady", *gates)):
+        return False
+    told = {entry["name"]: entry for entry in status.get("containerStatuses") or ()}
+    return all(_as_asked(one, told.get(one["name"], {})) for one in regular(pod))
+
+
+def _as_asked(spec: Obj, told: Obj) -> bool:
+    if not (told.get("ready") and told.get("started") and "running" in (told.get("state") or {})):
+        return False
+    asked, given = spec.get("resources") or {}, told.get("resources") or {}
+    return _is_image(told.get("image") or "", spec["image"]) and (not given or given == asked)
+
+
+def _is_image(reported: str, asked: str) -> bool:
+    """Whether a runtime reports `asked` so: in full, or only by its digest."""
+    by_digest = reported.startswith("sha256:")
+    return by_digest or reported == asked or canonical_image(reported) == canonical_image(asked)
+
+
 _FAILED: Final = {
     "CrashLoopBackOff", "ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError",
     "InvalidImageName", "ErrImageNeverPull", "RunContainerError", "CreateContainerError",
@@ -164,10 +198,9 @@ _FAILED: Final = {
 def _seen(status: Obj, spec: Obj) -> Container | None:
     state, last = status.get("state") or {}, get(status, "lastState", "terminated")
     image = status.get("image") or ""
-    alike = image.startswith("sha256:") or canonical_image(image) == canonical_image(spec["image"])
     facts: dict[str, Any] = {
         "name": status["name"],
-        "image": spec["image"] if alike else image,
+        "image": spec["image"] if _is_image(image, spec["image"]) else image,
         "id": status.get("containerID") or "",
         "image_id": status.get("imageID") or "",
         "restarts": status.get("restartCount") or 0,

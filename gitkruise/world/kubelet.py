@@ -22,7 +22,14 @@ from gitkruise.model.view import View
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiRequest
 from gitkruise.world import events as event_log
-from gitkruise.world.containers import Sandbox, every, initial, is_sidecar, runtime_of
+from gitkruise.world.containers import (
+    Sandbox,
+    every,
+    initial,
+    is_sidecar,
+    runs_as_asked,
+    runtime_of,
+)
 from gitkruise.world.environment import missing_volume
 from gitkruise.world.kubelet_status import ENDED, in_transit, only_seen, pod_status
 from gitkruise.world.pod_actions import PodActions, pod_actions
@@ -88,25 +95,29 @@ class Kubelet:
                 assert pod is not None
                 uid = pod["metadata"]["uid"]
                 run = self._runs.get(uid)
+                if run is None and record.before is not None:
+                    self._meet([record.before], at_rest=True)
                 if record.after is None:
                     self._forget(uid)
                 elif run is None or run.written != pod["metadata"]["resourceVersion"]:
-                    dirty |= self._meet([pod])
+                    dirty |= self._meet([pod], at_rest=True)
             elif record.key.kind in {"ConfigMap", "Secret"} and record.key.group == "":
                 self._retry_config(record.key.namespace, now)
         return dirty
 
-    def _meet(self, pods: Iterable[Obj]) -> dict[str, None]:
+    def _meet(self, pods: Iterable[Obj], *, at_rest: bool = False) -> dict[str, None]:
+        """Uids of those to look at. One that runs as asked is met when it changes (`at_rest`)."""
         dirty: dict[str, None] = {}
         for pod in pods:
             uid = pod["metadata"]["uid"]
             if not pod["spec"].get("nodeName"):
                 continue
             if uid not in self._runs:
-                runtime = runtime_of(pod)
-                if runtime.sandbox:
-                    self._ips.add(runtime.sandbox.ip)
-                self._runs[uid] = PodRun(key=key_of(pod), uid=uid, runtime=runtime)
+                if address := (pod.get("status") or {}).get("podIP"):
+                    self._ips.add(address)
+                if not at_rest and runs_as_asked(pod):
+                    continue
+                self._runs[uid] = PodRun(key=key_of(pod), uid=uid, runtime=runtime_of(pod))
             dirty[uid] = None
         return dirty
 

@@ -157,7 +157,9 @@ class Simulation:
                     self._lines += _sidecar_lines(record, self.now, acted)
                 self._dirty.update(dict.fromkeys(self._named(record)))
             owners.update(dict.fromkeys(_owners(record)))
-        self._dirty.update(dict.fromkeys(k for k, record in changed.items() if self._wanted(record)))
+        self._dirty.update(
+            dict.fromkeys(k for k, record in changed.items() if self._wanted(record))
+        )
         for owner in owners:
             if owner[:2] in self._workloads:
                 wide = owner[:2] in self._cluster_wide
