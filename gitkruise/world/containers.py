@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from hashlib import sha256
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
@@ -25,8 +26,7 @@ class Run(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(NamedTuple):
     """The newest container of a name. `startup` None: its startup probe has not answered yet."""
 
     name: str
@@ -41,7 +41,7 @@ class Container:
     ready: bool = False
     startup: bool | None = True
     live: bool = True
-    resources: Obj = field(default_factory=dict)
+    resources: Obj = MappingProxyType({})
     last: Obj | None = None  # the terminated state before this one
     killed: bool = False  # by a sync of ours: its restart meets no back-off
 

@@ -31,7 +31,13 @@ from gitkruise.world.containers import (
     runtime_of,
 )
 from gitkruise.world.environment import missing_volume
-from gitkruise.world.kubelet_status import ENDED, in_transit, only_seen, pod_status
+from gitkruise.world.kubelet_status import (
+    ENDED,
+    OWNED_CONDITIONS,
+    in_transit,
+    only_seen,
+    pod_status,
+)
 from gitkruise.world.pod_actions import PodActions, pod_actions
 from gitkruise.world.profiles import GENERAL, Profile
 from gitkruise.world.stages import WARNING, PodRun, Turn, begin, kill, ring
@@ -115,9 +121,12 @@ class Kubelet:
             if uid not in self._runs:
                 if address := (pod.get("status") or {}).get("podIP"):
                     self._ips.add(address)
-                if not at_rest and runs_as_asked(pod):
+                as_asked = runs_as_asked(pod)
+                if as_asked and not at_rest:
                     continue
-                self._runs[uid] = PodRun(key=key_of(pod), uid=uid, runtime=runtime_of(pod))
+                run = PodRun(key=key_of(pod), uid=uid, runtime=runtime_of(pod))
+                self._runs[uid] = run
+                run.judged = _made_from(pod, run) if as_asked else None
             dirty[uid] = None
         return dirty
 
@@ -240,14 +249,15 @@ class Kubelet:
     def _report(self, world: World, run: PodRun, turn: Turn) -> None:
         pod = turn.pod
         gone = run.ending and not any(c.up for c in run.runtime.containers.values())
-        if not gone and _is_judged(pod, run):
+        if not gone and _is_told(pod, run):
+            run.judged = _made_from(pod, run)
             self._tell(world, pod, turn)  # nothing changed that a status is made from
             return
-        if not gone or (pod.get("status") or {}).get("phase") not in ENDED:
+        if not gone or _has_last_words(world, pod):
             known = _as_known(pod, run)
             status = pod_status(known, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
             if run.timers and world.state.lean and in_transit(pod, status):
-                run.untold = {c["type"]: c for c in status["conditions"]}.get("ContainersReady")
+                run.untold = status
             elif status != pod.get("status") and not (run.timers and only_seen(pod, status)):
                 pod = self._write(world, pod, status, turn.now)
                 run.written, run.untold = pod["metadata"]["resourceVersion"], None
@@ -298,20 +308,40 @@ class Kubelet:
 
 
 def _made_from(pod: Obj, run: PodRun) -> tuple[object, ...]:
-    """What a status is made from, to be compared by identity."""
+    """What a decision and a status are made from, to be compared by identity."""
     meta = pod["metadata"]
     going, generation = meta.get("deletionTimestamp"), meta.get("generation")
-    return pod["spec"], pod.get("status"), going, generation, run.runtime, bool(run.timers)
+    return pod["spec"], pod.get("status"), generation, run.runtime, going, bool(run.timers)
 
 
 def _is_judged(pod: Obj, run: PodRun) -> bool:
     return run.judged is not None and all(map(is_, run.judged, _made_from(pod, run)))
 
 
+def _is_told(pod: Obj, run: PodRun) -> bool:
+    """Whether the last status says all there is to say.
+
+    A timer only puts news off, and that a pod is to go shows once one of its containers is down.
+    """
+    if run.judged is None:
+        return False
+    *same, going, waiting = map(is_, run.judged, _made_from(pod, run))
+    up = going or all(c.up for c in run.runtime.containers.values())
+    return all(same) and up and (waiting or bool(run.timers))
+
+
+def _has_last_words(world: World, pod: Obj) -> bool:
+    """Whether the status of a pod that is about to go is still written, for those who watch."""
+    if world.state.lean and not pod["metadata"].get("finalizers"):
+        return False
+    return (pod.get("status") or {}).get("phase") not in ENDED
+
+
 def _as_known(pod: Obj, run: PodRun) -> Obj:
-    """`pod` with the condition we know of and have not written."""
+    """`pod` with the status we know of and have not written; what others say of it stands."""
     if run.untold is None:
         return pod
-    status, type_ = pod["status"], run.untold["type"]
-    listed = [run.untold if c["type"] == type_ else c for c in status.get("conditions") or ()]
-    return {**pod, "status": {**status, "conditions": listed}}
+    ours = [c for c in run.untold["conditions"] if c["type"] in OWNED_CONDITIONS]
+    listed = pod["status"].get("conditions") or ()
+    others = [c for c in listed if c["type"] not in OWNED_CONDITIONS]
+    return {**pod, "status": {**run.untold, "conditions": [*ours, *others]}}

@@ -65,11 +65,13 @@ def only_seen(pod: Obj, status: Obj) -> bool:
 
 
 def in_transit(pod: Obj, status: Obj) -> bool:
-    """Whether `status` only tells that containers of a pod out of service went down meanwhile.
+    """Whether `status` only tells that containers of a pod out of service are down meanwhile.
 
-    No controller acts on that: what counts is that they are up again, with which image.
+    No controller acts on that: what counts is that they are up (again), with which image.
     """
     old: Obj = pod.get("status") or {}
+    if "containerStatuses" not in old:
+        return old.get("phase") == "Pending" and _is_starting(status)
     if _stands(old, "Ready") != "False" or _stands(status, "Ready") != "False":
         return False
     if any(old.get(n) != status.get(n) for n in (old.keys() | status.keys()) - _PASSING):
@@ -79,6 +81,13 @@ def in_transit(pod: Obj, status: Obj) -> bool:
     pairs = zip(old.get("containerStatuses") or (), status["containerStatuses"], strict=False)
     alike = all(was == now or _went_down(was, now) for was, now in pairs)
     return alike and len(old.get("containerStatuses") or ()) == len(status["containerStatuses"])
+
+
+def _is_starting(status: Obj) -> bool:
+    """Whether all containers of a new pod wait for their turn, and none for more."""
+    listed = [*(status.get("initContainerStatuses") or ()), *status["containerStatuses"]]
+    idle = all(entry["state"].get("waiting") in _IDLE for entry in listed)
+    return idle and status["phase"] == "Pending"
 
 
 def _stands(status: Obj, type_: str) -> str | None:
@@ -110,6 +119,7 @@ def _without(obj: Obj, name: str) -> dict[str, Any]:
     return {key: value for key, value in obj.items() if key != name}
 
 
+_IDLE: Final = ({"reason": "ContainerCreating"}, {"reason": "PodInitializing"})
 _PASSING: Final = frozenset({"containerStatuses", "conditions", "observedGeneration"})
 _DOWN: Final = frozenset({"state", "lastState", "ready", "started"})
 _REBUILT: Final = frozenset({"phase", "containerStatuses", "initContainerStatuses", "conditions"})

@@ -295,7 +295,7 @@ def _pod_lines(record: Record, now: datetime) -> list[Line]:
     before, after = record.before or {}, record.after
     found: list[tuple[str, str]] = []
     if after is None:
-        found = [("gone", "")]
+        found = [*([("unready", "")] if _is_ready(before) else []), ("gone", "")]
     else:
         old, new = (o["metadata"].get("labels") if o else None for o in (before, after))
         if before and old is not new and _revision(before) != _revision(after):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final
@@ -49,7 +49,7 @@ class PodRun:
     crashes: dict[str, tuple[str, float, datetime]] = field(default_factory=dict)
     lacks: bool = False
     written: str = ""  # resourceVersion of our last write
-    untold: Obj | None = None  # its condition ContainersReady, when only we know it so far
+    untold: Obj | None = None  # its status, when only we know it so far
     judged: tuple[object, ...] | None = None  # what the last status was made from
     ending: bool = False
 
@@ -272,8 +272,7 @@ def _become(
 ) -> None:
     seen = run.runtime.containers[name]
     run.runtime = run.runtime.having(
-        replace(
-            seen,
+        seen._replace(
             ready=seen.ready if ready is None else ready,
             startup=seen.startup if startup is None else startup,
         )
@@ -284,8 +283,7 @@ def _ended(run: PodRun, turn: Turn, name: str, *, code: int, killed: bool) -> No
     seen = run.runtime.containers[name]
     run.cancel(name, "ready", "startup", "exit", "crash", "stop", "sigkill")
     run.runtime = run.runtime.having(
-        replace(
-            seen,
+        seen._replace(
             run=Run.EXITED,
             finished=turn.now,
             exit_code=code,

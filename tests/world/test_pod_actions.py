@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,8 +40,8 @@ def seen(name: str, mark: str) -> Container:
         "w": {"startup": None},
     }
     if mark.isdigit():
-        return replace(made, run=Run.EXITED, exit_code=int(mark))
-    return replace(made, **changes[mark])
+        return made._replace(run=Run.EXITED, exit_code=int(mark))
+    return made._replace(**changes[mark])
 
 
 def runtime(marks: str, *, attempt: int | None = 0, ready: bool = True, ip: str = "1.1.1.1") -> Any:
