@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.git import process
 from gitkruise.git.process import Credentials, Launch, Result, git_command, private_environment
@@ -19,8 +19,11 @@ HEAD: Final = "HEAD"
 _REFS_MAX: Final = 10_000
 _OBJECTS_AT_ONCE: Final = 20_000
 _SYMREF: Final = re.compile(r"ref: (\S+)\tHEAD")
-# Files stay at the server until a unit asks for them; git may meet objects that are not here.
-_FILTERED: Final = ("remote.source.promisor=true", "remote.source.partialCloneFilter=blob:none")
+# Files stay at the server until a unit asks for them: all of them at first, and later, when little
+# is new, those that are too large for a manifest. What a server does not know is tried no more.
+_FILTERS: Final = ("blob:limit=64k", "blob:none", "")
+_UNKNOWN_FILTER: Final = re.compile(r"filter '[^']*' not supported")
+Judge: TypeAlias = Callable[[Result], Exception | None]  # knows a failure better, if not None
 _FETCH: Final = (
     "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
     "--no-recurse-submodules",
@@ -57,8 +60,22 @@ class _Gone(Exception):
     """A ref is not at the remote any more."""
 
 
+class _NoFilter(Exception):
+    """The server does not leave out files by this measure."""
+
+
 def _gone(result: Result) -> Exception | None:
     return _Gone() if "couldn't find remote ref" in result.errors else None
+
+
+def _or(judge: Judge, kept_back: str) -> Judge:
+    """`judge`, unless it is the filter that the server does not take."""
+
+    def judged(result: Result) -> Exception | None:
+        refused = kept_back and _UNKNOWN_FILTER.search(result.errors)
+        return _NoFilter() if refused else judge(result)
+
+    return judged
 
 
 class RemoteEnd:
@@ -72,6 +89,8 @@ class RemoteEnd:
         self._remote, self._git_dir, self._launch = remote, git_dir, launch
         self._keyring, self._timeout_s = keyring, timeout_s
         self._failures = 0  # in a row
+        self._filters = [*_FILTERS]
+        self._met = False  # whether commits came from there already
         self._lock = threading.Lock()
 
     def announce(self, names: Collection[str]) -> Announced:
@@ -86,14 +105,14 @@ class RemoteEnd:
 
         Commits and folders come, files do not where the server can leave them out.
         """
-        self.talk(_fetching(refs), settings=self._partial())
+        self._bring(_fetching(refs), judge=lambda _: None)
 
     def fetch_known(self, refs: Mapping[str, str]) -> bool:
         """`fetch` of refs that may be gone by now; whether there are any, and all of them there."""
         if not refs:
             return False
         try:
-            self.talk(_fetching(refs), settings=self._partial(), judge=_gone)
+            self._bring(_fetching(refs), judge=_gone)
         except _Gone:
             return False
         return True
@@ -104,7 +123,7 @@ class RemoteEnd:
         words = ["-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin", "source"]
         for at in range(0, len(wanted), _OBJECTS_AT_ONCE):
             data = "".join(f"{name}\n" for name in wanted[at : at + _OBJECTS_AT_ONCE])
-            self.talk(words, settings=self._partial(), data=data.encode())
+            self.talk(words, settings=self._partial(self._kept_back(met=False)), data=data.encode())
 
     def push(self, new: str, ref: str) -> None:
         """Move `ref` to `new` as a fast-forward. Raises RefMoved, or SourceFailed GK3106."""
@@ -116,14 +135,32 @@ class RemoteEnd:
         refused = next((line for line in lines if line.startswith("!\t")), None)
         return None if refused is None else push_refused(self.url, refused + result.errors, result)
 
-    def _partial(self) -> tuple[str, ...]:
-        return (f"remote.source.url={self._remote.url}", *_FILTERED)
+    def _bring(self, words: Sequence[str], *, judge: Judge) -> None:
+        """Run a fetch of commits without the files that may stay at the server."""
+        for _ in _FILTERS:
+            kept_back = self._kept_back(met=self._met)
+            try:
+                self.talk(words, settings=self._partial(kept_back), judge=_or(judge, kept_back))
+            except _NoFilter:
+                self._filters.remove(kept_back)
+                continue
+            self._met = True
+            return
+
+    def _kept_back(self, *, met: bool) -> str:
+        """The filter for a fetch; `met` when little can be new."""
+        return self._filters[0] if met or len(self._filters) == 1 else self._filters[-2]
+
+    def _partial(self, kept_back: str) -> tuple[str, ...]:
+        """Settings for a remote that keeps files back; git may meet objects that are not here."""
+        where = (f"remote.source.url={self._remote.url}", "remote.source.promisor=true")
+        return (*where, f"remote.source.partialCloneFilter={kept_back}") if kept_back else where
 
     def talk(
         self,
         words: Sequence[str],
         *,
-        judge: Callable[[Result], Exception | None] | None = None,
+        judge: Judge = lambda _: None,
         settings: Sequence[str] = (),
         data: bytes = b"",
     ) -> Result:
@@ -146,7 +183,7 @@ class RemoteEnd:
             if result.status == 0 and not result.stopped:
                 self._failures = 0
                 return result
-            known = judge(result) if judge else None
+            known = judge(result)
             if known is not None:
                 raise known
             self._failures += 1

@@ -79,6 +79,9 @@ def make_origin(folder: Path, *options: str) -> Origin:
 class _Handler(http.server.BaseHTTPRequestHandler):
     """git http-backend as CGI, with one user."""
 
+    protocol_version = "HTTP/1.1"  # connections last, as those of real servers do
+    disable_nagle_algorithm = True
+
     root = ""
     token = ""
     asked: list[str]

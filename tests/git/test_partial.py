@@ -61,6 +61,31 @@ def test_a_unit_fetches_its_own_files_in_one_go(far: Far, origin: Origin, filter
     assert far.conversations() == 0
 
 
+def test_what_is_new_comes_with_the_news(far: Far, origin: Origin, filtering: bool) -> None:
+    """A push is applied after one conversation, but for files too large to be manifests."""
+    far.repository.fetch("main")
+    far.asked.clear()
+    new = {"a/new.yaml": FILE.format(name="new"), "a/large.bin": "x" * 100_000}
+    origin.commit(new)
+    announced = far.repository.follow({"refs/heads/main"})
+    assert announced is not None
+    assert far.conversations() == 1
+    tip = announced.refs["refs/heads/main"].commit
+    found = {path: entry for path in new if (entry := far.repository.find(tip, path))}
+    assert far.here([found["a/new.yaml"].id, found["a/large.bin"].id]) == [True, not filtering]
+
+
+@pytest.mark.parametrize("refused", [["blob:limit"], ["blob:none"], ["blob:limit", "blob:none"]])
+def test_a_server_may_know_few_filters(far: Far, origin: Origin, refused: list[str]) -> None:
+    for name in refused:
+        run_git(origin.bare, "config", f"uploadpackfilter.{name}.allow", "false")
+    for name in ("old", "new"):
+        origin.commit({"a/1.yaml": FILE.format(name=name)})
+        tip = far.repository.fetch("main")
+        found = read_desired(far.repository, tip, "a", cache=ParseCache())
+        assert name in {d.obj["metadata"]["name"] for d in found.documents}
+
+
 def test_history_is_whole(far: Far, origin: Origin) -> None:
     first = far.repository.fetch("main")
     second = origin.commit({"a/1.yaml": FILE.format(name="one")})
