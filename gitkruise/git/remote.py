@@ -22,6 +22,7 @@ _SYMREF: Final = re.compile(r"ref: (\S+)\tHEAD")
 # Files stay at the server until a unit asks for them: all of them at first, and later, when little
 # is new, those that are too large for a manifest. What a server does not know is tried no more.
 _FILTERS: Final = ("blob:limit=64k", "blob:none", "")
+_WHOLE: Final = "--depth=2147483647"  # as --unshallow, and no error where nothing is cut
 _UNKNOWN_FILTER: Final = re.compile(r"filter '[^']*' not supported")
 Judge: TypeAlias = Callable[[Result], Exception | None]  # knows a failure better, if not None
 _FETCH: Final = (
@@ -100,19 +101,35 @@ class RemoteEnd:
         result = self.talk([*words, "--end-of-options", self._remote.url, *patterns])
         return _announced(result.output.decode("utf-8", "replace"), names)
 
-    def fetch(self, refs: Mapping[str, str]) -> None:
+    def fetch(self, refs: Mapping[str, str], *, latest: int = 0) -> None:
         """Bring the history of refs (or commit ids), kept here under the names they map to.
 
-        Commits and folders come, files do not where the server can leave them out.
+        Commits and folders come, files do not where the server can leave them out. With `latest`
+        only so many commits of each come.
         """
-        self._bring(_fetching(refs), judge=lambda _: None)
+        depth = [f"--depth={latest}"] if latest else []
+        self._bring([*_FETCH, *depth, *_kept_as(refs)], judge=lambda _: None)
+
+    def deepen(self, kept: Collection[str], further: int) -> None:
+        """Bring `further` commits (0: all) where the history of kept refs is cut short.
+
+        `kept` are names without refs/, or commits/ and an id; what is gone by now stays cut.
+        """
+        ids = [name.removeprefix("commits/") for name in kept if name.startswith("commits/")]
+        names = {f"refs/{name}" for name in kept} - {f"refs/commits/{name}" for name in ids}
+        asked = {TAGS if name.startswith("refs/tags/") else name for name in names}
+        there = names & self.announce(asked).refs.keys() if asked else set()
+        words = [*_FETCH, f"--deepen={further}" if further else _WHOLE, "--stdin", "source"]
+        data = "".join(f"{name}\n" for name in sorted({*ids, *there}))
+        if data:
+            self._bring(words, judge=lambda _: None, data=data.encode())
 
     def fetch_known(self, refs: Mapping[str, str]) -> bool:
         """`fetch` of refs that may be gone by now; whether there are any, and all of them there."""
         if not refs:
             return False
         try:
-            self._bring(_fetching(refs), judge=_gone)
+            self._bring([*_FETCH, *_kept_as(refs)], judge=_gone)
         except _Gone:
             return False
         return True
@@ -135,12 +152,13 @@ class RemoteEnd:
         refused = next((line for line in lines if line.startswith("!\t")), None)
         return None if refused is None else push_refused(self.url, refused + result.errors, result)
 
-    def _bring(self, words: Sequence[str], *, judge: Judge) -> None:
+    def _bring(self, words: Sequence[str], *, judge: Judge, data: bytes = b"") -> None:
         """Run a fetch of commits without the files that may stay at the server."""
         for _ in _FILTERS:
-            kept_back = self._kept_back(met=self._met)
+            kept_back = self._kept_back(met=self._met and not data)
+            settings, judged = self._partial(kept_back), _or(judge, kept_back)
             try:
-                self.talk(words, settings=self._partial(kept_back), judge=_or(judge, kept_back))
+                self.talk(words, settings=settings, judge=judged, data=data)
             except _NoFilter:
                 self._filters.remove(kept_back)
                 continue
@@ -190,9 +208,9 @@ class RemoteEnd:
             raise remote_failure(self.url, result, tries=self._failures, timeout_s=self._timeout_s)
 
 
-def _fetching(refs: Mapping[str, str]) -> list[str]:
+def _kept_as(refs: Mapping[str, str]) -> list[str]:
     kept = [f"+{name}:{here}" for name, here in sorted(refs.items())]
-    return [*_FETCH, "--end-of-options", "source", *kept]
+    return ["--end-of-options", "source", *kept]
 
 
 def _narrowed(names: Collection[str]) -> list[str]:

@@ -12,8 +12,9 @@ from typing import Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git import process, walk
-from gitkruise.git.commits import TOUCHED, parse_commit, parse_touched, tree_of
+from gitkruise.git.commits import tree_of
 from gitkruise.git.launching import launcher
+from gitkruise.git.lineage import FIRST, Lineage
 from gitkruise.git.mirror import (
     check_git_version,
     ensure_mirror,
@@ -35,7 +36,6 @@ from gitkruise.git.refs import (
 from gitkruise.git.remote import HEAD, TAGS, Announced, Keyring, RefState, RemoteEnd, keyring_of
 from gitkruise.git.tree import TreeEntry, clean_path
 from gitkruise.git.trouble import RefMoved, push_refused, ref_missing
-from gitkruise.model.document import Commit
 from gitkruise.wire.visible import shown
 
 __all__ = ["Credentials", "RefMoved", "Repository"]
@@ -62,6 +62,11 @@ class Repository:
             functools.partial(self._launch, git_command(git_dir, ["cat-file", "--batch-command"]))
         )
         self.read_ahead = self._reader.read_ahead  # has files ready that `read_blob` is asked for
+        deepen = None if self.local else self._deepen
+        lineage = self._lineage = Lineage(git_dir, self._run, self._reader, deepen)
+        self.commit, self.message, self.has = lineage.commit, lineage.message, lineage.has
+        self.is_ancestor, self.merge_base = lineage.is_ancestor, lineage.merge_base
+        self.commits_between, self.files_touched = lineage.commits_between, lineage.files_touched
 
     @classmethod
     def open(
@@ -139,25 +144,43 @@ class Repository:
             name: _kept(name) for name, state in wanted.items() if not self._here(name, state)
         }
         if missing:
-            self._far.fetch(missing)
+            self._far.fetch(missing, latest=FIRST if self._unrelated(missing) else 0)
         found = {name: self._reader.peel(_kept(name)) for name in missing}
         for name, commit in found.items():
             if commit is None:
                 raise damaged(wanted[name].commit, "commit")
         return {name: found.get(name) or state.commit for name, state in wanted.items()}
 
+    def _unrelated(self, names: Iterable[str]) -> bool:
+        """Whether refs that are not here yet say little of each other: branches, the first tags.
+
+        Of those the latest commits are brought; the rest of their history when it is asked for.
+        """
+        new = [name for name in names if self._state(_kept(name)) is None]
+        tags = any(name.startswith("refs/tags/") for name in new) and not self.tags()
+        starts = ("refs/heads/", "refs/tags/") if tags else ("refs/heads/",)
+        return len(new) > 0 and all(name.startswith(starts) for name in names)
+
+    def _deepen(self, further: int) -> None:
+        """Bring so many more commits of everything that is followed; 0 for all."""
+        assert self._far is not None
+        kept = [name.removeprefix("refs/gitkruise/") for name in self.refs("refs/gitkruise")]
+        self._far.deepen(kept, further)
+
     def _here(self, name: str, state: RefState) -> bool:
         """Whether a commit is here; an annotated tag must be here itself, too."""
-        if state.id == state.commit:
-            return self.has(state.commit)
-        (info,) = self._reader.info([_kept(name)])
+        (info,) = self._reader.info([state.id if state.id == state.commit else _kept(name)])
         return info is not None and info.id == state.id
 
     def bring_commit(self, commit: str) -> bool:
         """Ask the server for a commit by its id; whether it is here now."""
-        if self._far is not None and not self.has(commit):
+        if self._far is not None and not self.here(commit):
             self._far.fetch({commit: f"refs/gitkruise/commits/{commit}"})
-        return self.has(commit)
+        return self.here(commit)
+
+    def here(self, commit: str) -> bool:
+        """Whether a commit is here now, without its history; `has` brings that to find it."""
+        return self._reader.peel(commit) == commit
 
     def tip(self, ref: str) -> str:
         """Commit id a branch or full ref has now; asks the remote. Raises GK3201."""
@@ -201,6 +224,8 @@ class Repository:
 
     def raw(self, name: str, kind: str) -> bytes:
         """The bytes of a commit or an annotated tag, as signed."""
+        if kind == "commit":
+            return self._lineage.contents(name)
         return self._reader.contents(name, kind)
 
     def resolve(self, ref: str) -> str:
@@ -217,6 +242,8 @@ class Repository:
             found = self._reader.peel(name)
             if found is not None:
                 return found
+        if is_object_id(ref) and self.has(ref):
+            return ref
         found = self._abbreviated(ref)
         if found is None:
             raise ref_missing(self.url, ref, self._local_refs())
@@ -252,57 +279,11 @@ class Repository:
         words = ["for-each-ref", "--count=10000", "--format=%(refname)", pattern]
         return self._run(words).output.decode("utf-8", "replace").split("\n")[:-1]
 
-    # -- history ------------------------------------------------------------------------------
-
-    def commit(self, commit: str) -> Commit:
-        """What a commit says of itself, cut and escaped for showing."""
-        return parse_commit(commit, self._reader.contents(commit, "commit"))
-
-    def message(self, commit: str) -> str:
-        """A commit's whole message, as written."""
-        data = self._reader.contents(commit, "commit")
-        return data.partition(b"\n\n")[2].decode("utf-8", "replace")
-
-    def is_ancestor(self, ancestor: str, descendant: str) -> bool:
-        """Whether `descendant` has `ancestor` in its history (a commit has itself)."""
-        words = ["merge-base", "--is-ancestor", "--end-of-options", ancestor, descendant]
-        result = self._run(words)
-        if result.status not in {0, 1}:
-            raise damaged(f"{ancestor} or {descendant}", "commit")
-        return result.status == 0
-
-    def merge_base(self, one: str, other: str) -> str:
-        """The best commit both have in their history; "" when they share none."""
-        result = self._run(["merge-base", "--end-of-options", one, other])
-        if result.status not in {0, 1}:
-            raise damaged(f"{one} or {other}", "commit")
-        return result.output.decode().strip()
-
-    def commits_between(
-        self, old: str, new: str, *, paths: Sequence[str] = (), limit: int = 1_000
-    ) -> list[Commit]:
-        """Commits in `new` and not in `old` ("" for all) that touch `paths`, newest first."""
-        limits = [clean_path(path) for path in paths]
-        words = ["rev-list", "--topo-order", f"--max-count={limit}", "--end-of-options", new]
-        words += [f"^{old}"] if old else []
-        result = self._run([*words, "--", *(path for path in limits if path)])
-        if result.status != 0:
-            raise damaged(f"{old} or {new}", "commit")
-        return [self.commit(line) for line in result.output.decode().split()]
-
-    def files_touched(self, old: str, new: str, *, limit: int) -> list[tuple[str, list[str]]]:
-        """Commits in `new` and not in `old` ("" for all), newest first, each with its files."""
-        words = [*TOUCHED, f"--max-count={limit}", "--end-of-options", new]
-        result = self._run([*words, *([f"^{old}"] if old else []), "--"])
-        if result.status != 0:
-            raise damaged(f"{old} or {new}", "commit")
-        return parse_touched(result.output)
-
     # -- content ------------------------------------------------------------------------------
 
     def find(self, commit: str, path: str = "") -> TreeEntry | None:
         """The entry at `path` ("" is the commit's tree); None when there is none."""
-        root = tree_of(self._reader.contents(commit, "commit"))
+        root = tree_of(self._lineage.contents(commit))
         return walk.find(self._reader, root, clean_path(path))
 
     def tree_id(self, commit: str, path: str = "") -> str:
@@ -383,11 +364,6 @@ class Repository:
         shutil.rmtree(self.git_dir)
         make_mirror(self._launch, self.git_dir, algorithm)
         self.__dict__.pop("_algorithm", None)
-
-    def has(self, commit: str) -> bool:
-        """Whether a commit is here."""
-        (info,) = self._reader.info([commit])
-        return info is not None and info.kind == "commit"
 
     def _run(self, words: Sequence[str]) -> Result:
         command = git_command(self.git_dir, words)

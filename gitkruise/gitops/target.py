@@ -116,7 +116,7 @@ def _target(
     tagged: frozenset[str],
 ) -> Target:
     if ref.commit:
-        if not repository.has(ref.commit):
+        if not repository.here(ref.commit):
             repository.bring_commit(ref.commit)
         return Target("", repository.resolve(ref.commit))
     return Target(name, commits[name], tagged if ref.semver else frozenset())

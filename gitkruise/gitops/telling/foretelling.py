@@ -95,7 +95,7 @@ class Foreteller:
     def _base(self, pull: Pull, ref: str) -> str:
         """Where the pull request left the branch; both ends are here after it."""
         tip = self.repository.fetch(f"refs/heads/{self.branch}")
-        if not self.repository.has(pull.head):
+        if not self.repository.here(pull.head):
             self.repository.fetch(ref)
         return self.repository.merge_base(tip, pull.head)
 

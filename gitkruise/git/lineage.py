@@ -1,0 +1,229 @@
+"""Which commits come before which. A history that is cut short is lengthened before it misleads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git.commits import TOUCHED, parse_commit, parse_touched
+from gitkruise.git.objects import ObjectReader, damaged
+from gitkruise.git.process import Result
+from gitkruise.git.tree import clean_path
+from gitkruise.model.document import Commit
+
+FIRST: Final = 100  # commits of a branch that come with its first fetch
+FURTHER: Final = (1_000, 0)  # how many more are brought when an answer needs them; 0 for all
+_ENDS_MAX: Final = 8  # more cuts than this are not reasoned about
+_ATTEMPTS: Final = 20
+_T = TypeVar("_T")
+
+
+class _CutOff(Exception):
+    """What is here does not decide the question; it may once more of the history is here."""
+
+
+class Lineage:
+    """Answers about the history of one repository. Blocking. Raises SourceFailed GK3104, GK3108.
+
+    Git takes a commit whose parents were left out for a first commit, and answers accordingly.
+    Here an answer counts only where commits that are not here cannot change it; otherwise `deepen`
+    brings more, and where nobody can (None), the question has no answer (GK3108).
+    """
+
+    def __init__(
+        self,
+        git_dir: Path,
+        run: Callable[[Sequence[str]], Result],
+        reader: ObjectReader,
+        deepen: Callable[[int], None] | None,
+    ) -> None:
+        self._file, self._run, self._reader = git_dir / "shallow", run, reader
+        self._deepen = deepen
+
+    def contents(self, commit: str) -> bytes:
+        """A commit as it is stored."""
+
+        def ask(ends: frozenset[str]) -> bytes:
+            try:
+                return self._reader.contents(commit, "commit")
+            except SourceFailed:
+                if ends and self._deepen:
+                    raise _CutOff from None
+                raise
+
+        return self._sure(ask)
+
+    def commit(self, commit: str) -> Commit:
+        """What a commit says of itself, cut and escaped for showing."""
+        return parse_commit(commit, self.contents(commit))
+
+    def message(self, commit: str) -> str:
+        """A commit's whole message, as written."""
+        return self.contents(commit).partition(b"\n\n")[2].decode("utf-8", "replace")
+
+    def has(self, commit: str) -> bool:
+        """Whether a commit is here, or comes with the history of what is."""
+
+        def ask(ends: frozenset[str]) -> bool:
+            (info,) = self._reader.info([commit])
+            if info is None and ends and self._deepen:
+                raise _CutOff
+            return info is not None and info.kind == "commit"
+
+        return self._sure(ask, missing=False)
+
+    def is_ancestor(self, ancestor: str, descendant: str) -> bool:
+        """Whether `descendant` has `ancestor` in its history (a commit has itself)."""
+
+        def ask(ends: frozenset[str]) -> bool:
+            words = ["merge-base", "--is-ancestor", "--end-of-options", ancestor, descendant]
+            status = self._run(words).status
+            if status not in {0, 1}:
+                raise _lacking(ends, f"{ancestor} or {descendant}")
+            if status == 1 and ends & self._reach([descendant], ends):
+                raise _CutOff
+            return status == 0
+
+        return self._sure(ask)
+
+    def merge_base(self, one: str, other: str) -> str:
+        """The best commit both have in their history; "" when they share none."""
+
+        def ask(ends: frozenset[str]) -> str:
+            result = self._run(["merge-base", "--end-of-options", one, other])
+            if result.status not in {0, 1}:
+                raise _lacking(ends, f"{one} or {other}")
+            best = result.output.decode().strip()
+            if ends & self._reach([one, other, *([f"^{best}"] if best else [])], ends):
+                raise _CutOff
+            return best
+
+        return self._sure(ask)
+
+    def commits_between(
+        self, old: str, new: str, *, paths: Sequence[str] = (), limit: int = 1_000
+    ) -> list[Commit]:
+        """Commits in `new` and not in `old` ("" for all) that touch `paths`, newest first."""
+        limits = [path for path in map(clean_path, paths) if path]
+
+        def ask(ends: frozenset[str]) -> list[str]:
+            words = ["rev-list", "--topo-order", f"--max-count={limit}", "--end-of-options", new]
+            result = self._run([*words, *_without(old), "--", *limits])
+            if result.status != 0:
+                raise _lacking(ends, f"{old} or {new}")
+            found = result.output.decode().split()
+            self._decided(old, new, found, limit, ends)
+            return found
+
+        return [self.commit(line) for line in self._sure(ask)]
+
+    def files_touched(self, old: str, new: str, *, limit: int) -> list[tuple[str, list[str]]]:
+        """Commits in `new` and not in `old` ("" for all), newest first, each with its files."""
+
+        def ask(ends: frozenset[str]) -> list[tuple[str, list[str]]]:
+            words = [*TOUCHED, f"--max-count={limit}", "--end-of-options", new]
+            result = self._run([*words, *_without(old), "--"])
+            if result.status != 0:
+                raise _lacking(ends, f"{old} or {new}")
+            found = parse_touched(result.output)
+            self._decided(old, new, [commit for commit, _ in found], limit, ends)
+            return found
+
+        return self._sure(ask)
+
+    # -- what cuts decide ---------------------------------------------------------------------
+
+    def _sure(self, ask: Callable[[frozenset[str]], _T], *, missing: _T | None = None) -> _T:
+        """What `ask` answers, given the commits at which the history here is cut, once those do
+        not matter; `missing` when all that can be brought does not decide it."""
+        steps = iter(FURTHER)
+        for _ in range(_ATTEMPTS):
+            ends = self._ends()
+            try:
+                answer = ask(ends)
+            except _CutOff:
+                if ends != self._ends():
+                    continue  # somebody brought more meanwhile
+                further = next(steps, None)
+                if self._deepen is None or further is None:
+                    break
+                self._deepen(further)
+                continue
+            if ends == self._ends():
+                return answer
+        if missing is not None:
+            return missing
+        raise _short(local=self._deepen is None)
+
+    def _ends(self) -> frozenset[str]:
+        """Commits whose parents are not here."""
+        try:
+            return frozenset(self._file.read_text("ascii").split())
+        except FileNotFoundError:
+            return frozenset()
+
+    def _decided(
+        self, old: str, new: str, found: Sequence[str], limit: int, ends: frozenset[str]
+    ) -> None:
+        """Raise _CutOff unless `found` is what the whole history would give.
+
+        A commit of `found` that is above every cut is nobody's ancestor that is not here: nothing
+        that is not here can come before it, or make it part of `old`.
+        """
+        if not ends or (self._deepen is None and not old):
+            return  # a clone that somebody made short begins where it begins
+        if old:
+            above = self._listed(["rev-list", "--end-of-options", new, f"^{old}"])
+            below = self._reach([old], ends)
+        else:
+            above, below = list(found), self._reach([new], ends)
+            if below and len(found) < limit:
+                raise _CutOff
+            if limit == 1:  # git went from commit to commit, and met it first
+                below = frozenset()
+        if not ends.isdisjoint(above) or len(below) > _ENDS_MAX:
+            raise _CutOff
+        for end in below:
+            words = ["rev-list", "--ancestry-path", "--end-of-options", new, f"^{end}"]
+            if not set(above) <= set(self._listed(words)):
+                raise _CutOff
+
+    def _reach(self, words: Sequence[str], ends: frozenset[str]) -> frozenset[str]:
+        """Those of `ends` that a range of commits holds."""
+        return ends & set(self._listed(["rev-list", "--end-of-options", *words])) if ends else ends
+
+    def _listed(self, words: Sequence[str]) -> list[str]:
+        result = self._run(words)
+        if result.status != 0:
+            raise damaged(words[-1], "commit")
+        return result.output.decode().split()
+
+
+def _without(old: str) -> list[str]:
+    return [f"^{old}"] if old else []
+
+
+def _lacking(ends: frozenset[str], what: str) -> Exception:
+    return _CutOff() if ends else damaged(what, "commit")
+
+
+def _short(*, local: bool) -> SourceFailed:
+    next_step = (
+        "bring the rest of it: git fetch --unshallow"
+        if local
+        else "let the repository that is followed have its whole history: git fetch --unshallow"
+    )
+    return SourceFailed(
+        Finding(
+            code="GK3108",
+            message="the history is cut short, and what is left of it does not tell how commits "
+            "follow each other",
+            notes=(
+                ("why", "a shallow clone ends at commits whose parents it does not have"),
+                ("unchanged", "what runs stays as it is"),
+                ("next", next_step),
+            ),
+        )
+    )
