@@ -36,6 +36,10 @@ class Opener:
 
         What cannot be opened is a finding (GK1503, GK1504, GK1505) that quotes nothing decrypted.
         """
+        with self._sops.ready():
+            return self._all(manifests)
+
+    def _all(self, manifests: Manifests) -> Manifests:
         findings: list[Finding] = []
         documents = []
         failed: set[str] = set()  # files; one that cannot be opened is told once

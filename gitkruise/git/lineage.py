@@ -44,16 +44,12 @@ class Lineage:
 
     def contents(self, commit: str) -> bytes:
         """A commit as it is stored."""
-
-        def ask(ends: frozenset[str]) -> bytes:
-            try:
-                return self._reader.contents(commit, "commit")
-            except SourceFailed:
-                if ends and self._deepen:
-                    raise _CutOff from None
+        try:
+            return self._reader.contents(commit, "commit")
+        except SourceFailed:
+            if self._deepen is None or not self.has(commit):
                 raise
-
-        return self._sure(ask)
+        return self._reader.contents(commit, "commit")
 
     def commit(self, commit: str) -> Commit:
         """What a commit says of itself, cut and escaped for showing."""

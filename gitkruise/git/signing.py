@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from gitkruise.errors import Finding, SourceFailed
-from gitkruise.git import process
+from gitkruise.git.keyring import agent, private_folder, run, write_private
 
 Format: TypeAlias = Literal["ssh", "gpg"]
 KEYS: Final[Mapping[Format, str]] = {"ssh": "identity", "gpg": "git.asc"}  # of a Secret
-_TIME_S: Final = 30.0
-_OUTPUT_MAX: Final = 1 << 16
 _BEGIN: Final[Mapping[Format, bytes]] = {
     "ssh": b"-----BEGIN SSH SIGNATURE-----", "gpg": b"-----BEGIN PGP SIGNATURE-----",
 }  # fmt: skip
@@ -24,8 +19,8 @@ _BEGIN: Final[Mapping[Format, bytes]] = {
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A private key; `passphrase` is of OpenPGP keys alone. The key is on disk only while it signs,
-    in files that nobody else may read."""
+    """A private key; `passphrase` is of OpenPGP keys alone. It is in a file, for our eyes alone,
+    only while it signs."""
 
     format: Format
     key: str = field(repr=False)
@@ -33,8 +28,7 @@ class Signer:
 
     def sign(self, payload: bytes) -> bytes:
         """The armoured signature of `payload`. Blocking. Raises SourceFailed GK3307."""
-        with tempfile.TemporaryDirectory(prefix="gitkruise-") as name:
-            folder = Path(name)
+        with private_folder() as folder:
             made = (_by_ssh if self.format == "ssh" else _by_gpg)(self, folder, payload)
         if not made.startswith(_BEGIN[self.format]):
             raise _failed("the program made no signature")
@@ -51,44 +45,25 @@ class Signer:
 
 def _by_ssh(signer: Signer, folder: Path, payload: bytes) -> bytes:
     key = folder / "key"
-    _private(key, signer.key.strip() + "\n")
+    write_private(key, signer.key.strip() + "\n")
     words = ["ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", str(key)]
     return _run(words, folder, payload)
 
 
 def _by_gpg(signer: Signer, folder: Path, payload: bytes) -> bytes:
-    _private(folder / "key.asc", signer.key)
-    _private(folder / "passphrase", signer.passphrase)
+    write_private(folder / "key.asc", signer.key)
+    write_private(folder / "passphrase", signer.passphrase)
     gpg = [
         "gpg", "--batch", "--no-tty", "--quiet", "--pinentry-mode", "loopback",
         "--passphrase-file", str(folder / "passphrase"),
     ]  # fmt: skip
-    with _agent(folder):
+    with agent(folder):
         _run([*gpg, "--import", str(folder / "key.asc")], folder)
         return _run([*gpg, "--armor", "--detach-sign", "--output", "-"], folder, payload)
 
 
-@contextmanager
-def _agent(folder: Path) -> Iterator[None]:
-    """gpg starts an agent by itself; it ends with the block."""
-    try:
-        yield
-    finally:
-        _run(["gpgconf", "--kill", "all"], folder)
-
-
-def _private(path: Path, text: str) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-
-
 def _run(words: list[str], home: Path, data: bytes = b"") -> bytes:
-    environment = ["PATH=" + process.SEARCH_PATH, "LC_ALL=C", f"HOME={home}", f"GNUPGHOME={home}"]
-    try:
-        child = process.launch(["env", "-i", *environment, *words])
-    except FileNotFoundError as error:
-        raise _failed(str(error)) from error
-    result = process.collect(child, data, timeout_s=_TIME_S, output_max=_OUTPUT_MAX)
+    result = run(words, home, data)
     if result.status != 0:
         raise _failed(result.stopped or result.errors.strip().split("\n")[-1])
     return result.output

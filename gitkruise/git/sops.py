@@ -8,11 +8,14 @@ import shutil
 import subprocess
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed
 from gitkruise.git import process
+from gitkruise.git.keyring import agent, private_folder, run
 from gitkruise.model.document import Document
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import drop, get, put
@@ -22,7 +25,7 @@ METADATA: Final = "sops"
 CIPHERTEXT: Final = "ENC[AES256_GCM,"
 DECRYPT_S: Final = 20.0
 OUTPUT_MAX: Final = 4 << 20
-_KEY_SUFFIX: Final = ".agekey"
+_AGE_SUFFIX, _OPENPGP_SUFFIX = ".agekey", ".asc"
 _DEAD_PROXY: Final = "http://127.0.0.1:9"  # nothing listens there
 _RECIPIENTS_SHOWN: Final = 3
 # What sops prints may hold what it decrypted, so none of it is shown: only what it means.
@@ -39,16 +42,22 @@ _MEANINGS: Final[tuple[tuple[str, str, str], ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgeKeys:
-    """Private age keys, one `AGE-SECRET-KEY-1…` a line; never shown."""
+class PrivateKeys:
+    """What opens encrypted files; never shown. `age` has one `AGE-SECRET-KEY-1…` a line, `openpgp`
+    armoured keys that need no passphrase."""
 
-    text: str = field(default="", repr=False)
+    age: str = field(default="", repr=False)
+    openpgp: str = field(default="", repr=False)
 
     @classmethod
-    def from_secret(cls, data: Mapping[str, str]) -> AgeKeys:
-        """From the keys of a Secret that end in `.agekey`, as Flux names them."""
-        texts = [data[name].strip() for name in sorted(data) if name.endswith(_KEY_SUFFIX)]
-        return cls(text="\n".join(filter(None, texts)))
+    def from_secret(cls, data: Mapping[str, str]) -> PrivateKeys:
+        """From the keys of a Secret that end in `.agekey` and `.asc`, as Flux names them."""
+        texts = {
+            suffix: [data[name].strip() for name in sorted(data) if name.endswith(suffix)]
+            for suffix in (_AGE_SUFFIX, _OPENPGP_SUFFIX)
+        }
+        age, openpgp = ("\n".join(filter(None, found)) for found in texts.values())
+        return cls(age=age, openpgp=openpgp)
 
 
 def is_encrypted(obj: Any) -> bool:
@@ -73,21 +82,37 @@ def sealed(document: Document) -> Document:
 class Sops:
     """The sops program with one set of keys. Plaintext is in this process' memory alone."""
 
-    def __init__(self, keys: AgeKeys, *, search: str = process.SEARCH_PATH) -> None:
+    def __init__(self, keys: PrivateKeys, *, search: str = process.SEARCH_PATH) -> None:
         self._keys, self._search = keys, search
+        self._home: Path | None = None  # where gpg finds the keys of OpenPGP
+        self._stack = ExitStack()
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """While this lasts, keys of OpenPGP are imported once, for the first file that needs them.
+
+        Not for two threads at once.
+        """
+        with ExitStack() as stack:
+            self._stack = stack
+            try:
+                yield
+            finally:
+                self._home = None
 
     def decrypt(self, data: bytes, document: Document, *, form: Form, whole: bool) -> bytes:
         """`data` in plain text. `document` is named in errors; `whole` files prove their MAC.
 
         Raises SourceFailed GK1502 without the program, InvalidManifests GK1503 when it refuses.
+        Keys of OpenPGP are of use only while `ready` lasts.
         """
         found = shutil.which("sops", path=self._search)
         if found is None:
-            raise SourceFailed(_missing(document))
+            raise SourceFailed(_missing(document, "sops"))
         words = [found, "--decrypt", "--input-type", form, "--output-type", form]
         words += [] if whole else ["--ignore-mac"]
         child = subprocess.Popen(  # noqa: S603  a full path and our own words
-            [*process.limited(), *words, "/dev/stdin"], env=self._environment(), cwd="/",
+            [*process.limited(), *words, "/dev/stdin"], env=self._environment(document), cwd="/",
             start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )  # fmt: skip
@@ -96,23 +121,50 @@ class Sops:
             raise InvalidManifests(_refused(document, result))
         return result.output
 
-    def _environment(self) -> dict[str, str]:
-        """No home, no other program, no network: only the age keys given can open anything."""
+    def _environment(self, document: Document) -> dict[str, str]:
+        """No home, no other program but gpg, no network: only the keys given can open anything."""
         return {
             "PATH": "/nonexistent", "HOME": "/nonexistent", "LC_ALL": "C", "TMPDIR": "/nonexistent",
             "XDG_CONFIG_HOME": "/nonexistent", "GOMEMLIMIT": "256MiB", "HTTP_PROXY": _DEAD_PROXY,
-            "HTTPS_PROXY": _DEAD_PROXY, "SOPS_AGE_KEY": self._keys.text,
+            "HTTPS_PROXY": _DEAD_PROXY, "SOPS_AGE_KEY": self._keys.age,
+            **(self._openpgp(document) if self._keys.openpgp else {}),
         }  # fmt: skip
 
+    def _openpgp(self, document: Document) -> dict[str, str]:
+        """Variables that lead sops to gpg and gpg to the keys; none for a file that needs none."""
+        if not get(document.obj, METADATA, "pgp"):
+            return {}
+        gpg = shutil.which("gpg", path=process.SEARCH_PATH)
+        if gpg is None:
+            raise SourceFailed(_missing(document, "gpg"))
+        if self._home is None:
+            home = self._stack.enter_context(private_folder())
+            self._stack.enter_context(agent(home))
+            words = ["gpg", "--batch", "--no-tty", "--quiet", "--pinentry-mode", "error"]
+            result = run([*words, "--import"], home, self._keys.openpgp.encode())
+            if result.status != 0:
+                raise InvalidManifests(_bad_keys(document))
+            self._home = home
+        return {"GNUPGHOME": str(self._home), "SOPS_GPG_EXEC": gpg}
 
-def _missing(document: Document) -> Finding:
+
+def _bad_keys(document: Document) -> Finding:
+    return Finding(
+        code="GK1503",
+        message="an encrypted file cannot be opened: gpg does not take the keys (*.asc) given",
+        places=(document.place((METADATA,), key=True),),
+        notes=(("next", "export them anew: gpg --export-secret-keys --armor FINGERPRINT"),),
+    )
+
+
+def _missing(document: Document, program: str) -> Finding:
     return Finding(
         code="GK1502",
-        message="an encrypted file needs the program sops, and it is not installed",
+        message=f"an encrypted file needs the program {program}, and it is not installed",
         places=(document.place((METADATA,), key=True),),
         notes=(
             ("unchanged", "what runs stays as it is; the commit is tried again"),
-            ("next", "install sops beside gitkruise"),
+            ("next", f"install {program} beside gitkruise"),
         ),
     )
 
@@ -137,11 +189,12 @@ def _refused(document: Document, result: process.Result) -> Finding:
 
 
 def _recipients(obj: Obj) -> Iterator[str]:
-    listed = get(obj, METADATA, "age")
-    for entry in (listed if isinstance(listed, list) else [])[:_RECIPIENTS_SHOWN]:
-        recipient = entry.get("recipient") if isinstance(entry, dict) else None
-        if isinstance(recipient, str) and recipient.startswith("age1") and recipient.isalnum():
-            yield recipient[:80]
+    for tool, field_, start in (("age", "recipient", "age1"), ("pgp", "fp", "")):
+        listed = get(obj, METADATA, tool)
+        for entry in (listed if isinstance(listed, list) else [])[:_RECIPIENTS_SHOWN]:
+            recipient = entry.get(field_) if isinstance(entry, dict) else None
+            if isinstance(recipient, str) and recipient.startswith(start) and recipient.isalnum():
+                yield recipient[:80]
 
 
 def as_json(obj: Obj) -> bytes:

@@ -17,7 +17,7 @@ from gitkruise.git import process
 from gitkruise.git.decryption import Opener, check_kind, locked
 from gitkruise.git.manifests import Manifests
 from gitkruise.git.repo import Repository
-from gitkruise.git.sops import AgeKeys, Sops, is_encrypted, sealed
+from gitkruise.git.sops import PrivateKeys, Sops, is_encrypted, sealed
 from gitkruise.git.substitute import Value, Values, substitute
 from gitkruise.kube.transport import Transport
 from gitkruise.model.config import Substitute, Unit, ValuesFrom
@@ -42,7 +42,7 @@ class Ingredients:
     """
 
     values: Values | None = None
-    keys: AgeKeys | None = None
+    keys: PrivateKeys | None = None
     digest: str = ""
 
 
@@ -89,7 +89,7 @@ async def gather(unit: Unit, transport: Transport) -> Ingredients:
         if ref is not None:
             where = ref.namespace or unit.namespace
             told = await _data("Secret", where, ref.name, transport, "decryption")
-        keys = AgeKeys.from_secret(told)
+        keys = PrivateKeys.from_secret(told)
     return Ingredients(values=values, keys=keys, digest=_digest(known, keys))
 
 
@@ -102,12 +102,13 @@ def _one_of(source: ValuesFrom) -> tuple[str, str]:
     return ("ConfigMap", source.config_map) if source.config_map else ("Secret", source.secret)
 
 
-def _digest(known: Mapping[str, Value], keys: AgeKeys | None) -> str:
+def _digest(known: Mapping[str, Value], keys: PrivateKeys | None) -> str:
     if not known and keys is None:
         return ""
     told = [[name, value.text, value.secret] for name, value in sorted(known.items())]
-    whole = json.dumps([told, keys.text if keys else ""]).encode("utf-8", "surrogatepass")
-    return hmac.new(_SALT, whole, hashlib.sha256).hexdigest()
+    whole = json.dumps([told, [keys.age, keys.openpgp] if keys else []])
+    data = whole.encode("utf-8", "surrogatepass")
+    return hmac.new(_SALT, data, hashlib.sha256).hexdigest()
 
 
 async def _data(
@@ -150,7 +151,7 @@ class Finisher:
         self, repository: Repository, unit: Unit, *, search: str = process.SEARCH_PATH
     ) -> None:
         self._repository, self._unit, self._search = repository, unit, search
-        self._opener: tuple[AgeKeys, Opener] | None = None
+        self._opener: tuple[PrivateKeys, Opener] | None = None
 
     def finish(self, manifests: Manifests, ingredients: Ingredients) -> Manifests:
         """Raises SourceFailed GK1502; all that is wrong with the files is findings."""
@@ -164,7 +165,7 @@ class Finisher:
             manifests, spots = self._opened(manifests, ingredients.keys)
         return _with_values(manifests, ingredients.values, spots)
 
-    def _opened(self, manifests: Manifests, keys: AgeKeys) -> tuple[Manifests, list[bool]]:
+    def _opened(self, manifests: Manifests, keys: PrivateKeys) -> tuple[Manifests, list[bool]]:
         if self._opener is None or self._opener[0] != keys:
             self._opener = (keys, Opener(self._repository, Sops(keys, search=self._search)))
         before = {id(d) for d in manifests.documents}

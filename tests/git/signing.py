@@ -40,6 +40,12 @@ class Gpg:
         self.run(*words, f"{name}@example.com", "ed25519", "sign", expires)
         return self.run("--armor", "--export", f"{name}@example.com")
 
+    def make_for_files(self, name: str) -> str:
+        """A new key that files can be encrypted for; its private half, armoured."""
+        words = ["--passphrase", "", "--quick-generate-key", f"{name}@example.com"]
+        self.run(*words, "rsa2048", "sign,encrypt", "never")
+        return self.run("--armor", "--export-secret-keys", f"{name}@example.com")
+
     def close(self) -> None:
         env = {"PATH": os.defpath, "GNUPGHOME": str(self.home)}
         subprocess.run(["gpgconf", "--kill", "all"], env=env, capture_output=True, check=False)

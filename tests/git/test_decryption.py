@@ -12,12 +12,12 @@ from gitkruise.git.decryption import Opener, locked
 from gitkruise.git.documents import parse_file
 from gitkruise.git.manifests import Manifests, read_desired
 from gitkruise.git.repo import Repository
-from gitkruise.git.sops import AgeKeys, Sops, is_encrypted, sealed
+from gitkruise.git.sops import PrivateKeys, Sops, is_encrypted, sealed
 from tests.conftest import need
 from tests.git.repos import Origin
 from tests.git.sops import CANARY, ENCRYPTED, KEY, OTHER, PLAIN, program, real, stand_in
 
-KEYS = AgeKeys.from_secret({"main.agekey": f"# made for tests\n{KEY}\n", "note": "no key"})
+KEYS = PrivateKeys.from_secret({"main.agekey": f"# made for tests\n{KEY}\n", "note": "no key"})
 
 
 @pytest.fixture(params=["sops", "stand-in"])
@@ -30,7 +30,7 @@ def search(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def opened(
-    repository: Repository, commit: str, search: str, keys: AgeKeys = KEYS, path: str = ""
+    repository: Repository, commit: str, search: str, keys: PrivateKeys = KEYS, path: str = ""
 ) -> Manifests:
     opener = Opener(repository, Sops(keys, search=search))
     return opener.opened(read_desired(repository, commit, path))
@@ -91,7 +91,7 @@ def test_what_cannot_be_opened_says_why_and_nothing_more(
 ) -> None:
     _, text, key, code, says = row
     commit = origin.commit({"s.yaml": text})
-    manifests = opened(repository, commit, search, AgeKeys(text=key))
+    manifests = opened(repository, commit, search, PrivateKeys(age=key))
     assert [f.code for f in manifests.findings] == [code]
     assert says in manifests.findings[0].message
     told = repr(manifests.findings)
@@ -101,7 +101,7 @@ def test_what_cannot_be_opened_says_why_and_nothing_more(
 
 def test_the_keys_never_show() -> None:
     assert "SECRET-KEY" not in repr(KEYS) + repr(Sops(KEYS)) + str(KEYS)
-    assert KEYS.text.splitlines()[-1] == KEY
+    assert KEYS.age.splitlines()[-1] == KEY
 
 
 MISBEHAVING = [
