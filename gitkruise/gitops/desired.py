@@ -15,7 +15,7 @@ from gitkruise.model.document import Document
 from gitkruise.model.veiled import Veiled
 from gitkruise.planner.sync import dependencies
 from gitkruise.planner.sync.differ import all_differences
-from gitkruise.planner.sync.hooks import JOB, hook_of
+from gitkruise.planner.sync.hooks import JOB, LAST, asleep, hook_of
 from gitkruise.planner.sync.marks import (
     HOLD,
     annotation,
@@ -78,8 +78,8 @@ def desired_of(
         findings += [*_bad_health(document, clean), *_bad_hold(document, clean)]
     if findings:
         return None, findings
-    if hook:  # a finished Job is the memory that it ran; it goes when it is to run again
-        clean = drop(clean, ("spec", "ttlSecondsAfterFinished"))
+    if hook:
+        clean, hook = _as_hook(clean, hook)
     key = ObjectKey(group, obj["kind"], where, obj["metadata"]["name"])
     return Desired(
         key=key,
@@ -94,6 +94,13 @@ def desired_of(
         hook=hook,
         depends_on=awaited,
     ), []
+
+
+def _as_hook(job: Obj, hook: str) -> tuple[Obj, str]:
+    """A Job that is a hook as it is sent, and when it runs: a last one is an object as others."""
+    # A finished Job is the memory that it ran; it goes when it is to run again.
+    job = drop(job, ("spec", "ttlSecondsAfterFinished"))
+    return (asleep(job), "") if hook == LAST else (job, hook)
 
 
 def _naming(document: Document) -> Iterator[Finding]:

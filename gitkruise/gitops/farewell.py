@@ -9,6 +9,7 @@ from typing import Final
 
 from gitkruise.errors import ApiError, Finding, Reported
 from gitkruise.gitops.judge import Surroundings
+from gitkruise.gitops.last_jobs import run_last_jobs
 from gitkruise.gitops.pruning import Pruning, delete_all
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.model.change import DesiredSet, Live, PruneRules, SyncSnapshot
@@ -45,7 +46,8 @@ class Farewell:
     an object may have moved to one of them. Orphan leaves all objects; MirrorPrune deletes them up
     to prune.maxDelete; Delete and WaitForTermination are a written wish and know no limit. What
     holds data, and what asks for consent, goes by no such wish. A unit is forgotten when nothing
-    of it is left to delete; with WaitForTermination when all of it is gone.
+    of it is left to delete; with WaitForTermination when all of it is gone. Its pre-delete Jobs run
+    before anything is deleted.
     """
 
     def __init__(
@@ -91,6 +93,10 @@ class Farewell:
         live = await self._objects(label)
         snapshot = self._snapshot(live, label, unit)
         prunes = choose_prunes(snapshot)
+        if prunes.now:
+            awaited = await run_last_jobs(name, live, self._live, self._live.transport)
+            if awaited is not None:
+                return awaited
         findings = await delete_all(prunes.now, live, self._live, removal.propagation)
         deleted = {live[key].obj["metadata"]["uid"] for key in prunes.now}
         self._asked[name] = self._asked.get(name, frozenset()) | deleted

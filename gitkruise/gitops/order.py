@@ -8,7 +8,7 @@ from gitkruise.errors import Finding, Place
 from gitkruise.model.change import Desired
 from gitkruise.model.document import Document
 from gitkruise.planner.sync.dependencies import DEPENDS_ON, FORM, cycle, strangers, too_early
-from gitkruise.planner.sync.hooks import ARGO_HOOK, FAILURE, HOOK, POST, PRE
+from gitkruise.planner.sync.hooks import ARGO_HOOK, FAILURE, HOOK, LAST, POST, PRE
 from gitkruise.planner.sync.marks import APPLY_WORDS, HOLD
 from gitkruise.wire.paths import get
 from gitkruise.wire.visible import shown
@@ -34,7 +34,7 @@ def no_hook(document: Document, what: str) -> Finding:
         places=(document.place(("metadata", "annotations", name)),),
         notes=(
             ("why", "what is meant to run around a change must not be applied as a part of it"),
-            ("next", f"make it a Job with {HOOK}: {PRE}, {POST} or {FAILURE}"),
+            ("next", f"make it a Job with {HOOK}: {PRE}, {POST}, {FAILURE} or {LAST}"),
         ),
     )
 

@@ -122,7 +122,7 @@ def test_a_rollout_that_fails_runs_the_hook_for_failures(staged: MakeStage) -> N
 
 
 ROWS: list[tuple[str, Obj, str]] = [
-    ("no such moment", job("x", "pre-delete"), "gitkruise.io/hook: pre-delete"),
+    ("no such moment", job("x", "at-noon"), "gitkruise.io/hook: at-noon"),
     ("no Job", config_map("x", {"gitkruise.io/hook": "pre-apply"}, a="1"), "a ConfigMap"),
 ]
 

@@ -9,22 +9,25 @@ from enum import StrEnum
 from typing import Final
 
 from gitkruise.model.change import Desired, DesiredSet, Live, SyncSnapshot, Waiting
-from gitkruise.planner.sync.marks import PLAN, UNIT, annotation
+from gitkruise.planner.sync.marks import HEALTH, PLAN, REPLACED, UNIT, annotation
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.paths import get
 
 PRE, POST, FAILURE = "pre-apply", "post-apply", "on-failure"
+LAST: Final = "pre-delete"  # when the unit itself goes
 HOOK, ARGO_HOOK = "gitkruise.io/hook", "argocd.argoproj.io/hook"
 JOB: Final = GroupKind("batch", "Job")
 _WORDS: Final[Mapping[tuple[str, str], str]] = {
     (HOOK, PRE): PRE,
     (HOOK, POST): POST,
     (HOOK, FAILURE): FAILURE,
+    (HOOK, LAST): LAST,
     (ARGO_HOOK, "Skip"): "",  # it is left alone: marks.untouched
     (ARGO_HOOK, "PreSync"): PRE,
     (ARGO_HOOK, "Sync"): "",
     (ARGO_HOOK, "PostSync"): POST,
     (ARGO_HOOK, "SyncFail"): FAILURE,
+    (ARGO_HOOK, "PreDelete"): LAST,
 }
 
 
@@ -77,9 +80,25 @@ def run_of(live: Live | None, mark: str, label: str) -> Run:
         return Run.LEAVING
     if annotation(live.obj, PLAN) != mark or get(live.obj, "metadata", "labels", UNIT) != label:
         return Run.OLD
-    conditions = get(live.obj, "status", "conditions", default=())
-    over = {c.get("type") for c in conditions if c.get("status") == "True"}
-    return Run.DONE if "Complete" in over else Run.FAILED if "Failed" in over else Run.RUNNING
+    ended = over(live.obj)
+    return Run.DONE if "Complete" in ended else Run.FAILED if ended else Run.RUNNING
+
+
+def over(job: Obj) -> frozenset[str]:
+    """How a Job ended: Complete or Failed; empty while it goes on."""
+    conditions = get(job, "status", "conditions", default=())
+    true = {c.get("type") for c in conditions if c.get("status") == "True"}
+    return frozenset(true & {"Complete", "Failed"})
+
+
+def asleep(job: Obj) -> Obj:
+    """A pre-delete Job as the cluster is to have it until the unit goes: it waits to be woken, is
+    made anew when it changes, and nobody waits for it."""
+    notes = get(job, "metadata", "annotations", default={})
+    spec, metadata = get(job, "spec", default={}), job["metadata"]
+    notes = {HEALTH: "Ignore", **REPLACED, **notes}
+    waiting = {"spec": {**spec, "suspend": True}, "metadata": {**metadata, "annotations": notes}}
+    return {**job, **waiting}
 
 
 def hooks_step(when: str, s: SyncSnapshot, mark: str) -> Step:

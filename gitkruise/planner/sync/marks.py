@@ -44,8 +44,9 @@ _UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "configmanagement.gke.io/managed": ("disabled",),
     "argocd.argoproj.io/hook": ("Skip",),
 }
+REPLACED: Final = {"gitkruise.io/replace": "Enabled"}
 _REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
-    "gitkruise.io/replace": ("Enabled",),
+    **{name: (word,) for name, word in REPLACED.items()},
     "kustomize.toolkit.fluxcd.io/force": ("Enabled", "enabled"),
 }
 _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
