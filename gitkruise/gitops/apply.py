@@ -20,6 +20,7 @@ from gitkruise.errors import (
     Retry,
     StatusDetails,
 )
+from gitkruise.gitops.account import account_of, proven
 from gitkruise.gitops.adoption import adopt
 from gitkruise.gitops.check import parse_field
 from gitkruise.gitops.replacing import cannot_change, immutable, replaceable
@@ -100,9 +101,10 @@ class Applier:
 
         Those in `take` by force, for git may take over what differs in their `live` version: the
         request holds for that version only. What has not gone out when `overtaken` becomes true
-        is not sent: its Sent says nothing. Raises ClusterFailed when the cluster does not answer
-        at all.
+        is not sent: its Sent says nothing. Raises ClusterFailed or ApiError when nothing can be
+        sent.
         """
+        await proven(self._transport)
         async with asyncio.TaskGroup() as tasks:
             sent = [
                 tasks.create_task(
@@ -205,7 +207,7 @@ class Applier:
         fixed = immutable(error)
         if fixed and replaceable(d, self._unit):
             return Sent(desired=d, replace=True)
-        told = cannot_change(d, error) if fixed else refusal(d, error)
+        told = cannot_change(d, error) if fixed else refusal(d, error, account_of(self._unit))
         told = veil(told, d.obj) if d.secret else told
         return Sent(desired=d, finding=told, retry=error.retry is not Retry.NEVER)
 
@@ -268,18 +270,24 @@ def _not_served(d: Desired, catalog: Catalog) -> Finding:
     )
 
 
-def refusal(d: Desired, error: ApiError) -> Finding:
-    """The server's refusal of one object, at the line that caused it as far as that is known."""
+def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
+    """The server's refusal of one object, at the line that caused it as far as that is known.
+
+    `account` is the service account it was sent by, where that was not our own.
+    """
     if error.retry is Retry.BACKOFF:
         return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
     if isinstance(error, Forbidden):
+        next_ = "gitkruise doctor rbac --print-fix   prints what is missing"
+        if account:
+            next_ = f"give service account {account} that right, by a Role and a RoleBinding"
         return Finding(
             code="GK4301",
             message=f"not allowed: {error.message}",
             places=(d.document.place(("kind",)),),
             notes=(
                 ("unchanged", f"the live {d.key}"),
-                ("next", "gitkruise doctor rbac --print-fix   prints what is missing"),
+                ("next", next_),
             ),
             object=str(d.key),
         )

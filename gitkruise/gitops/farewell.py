@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.gitops.account import acting_as
 from gitkruise.gitops.judge import Surroundings
 from gitkruise.gitops.last_jobs import run_last_jobs
 from gitkruise.gitops.pruning import Pruning, delete_all
@@ -93,11 +94,12 @@ class Farewell:
         live = await self._objects(label)
         snapshot = self._snapshot(live, label, unit)
         prunes = choose_prunes(snapshot)
+        transport = acting_as(removal.account, self._live.transport)
         if prunes.now:
-            awaited = await run_last_jobs(name, live, self._live, self._live.transport)
+            awaited = await run_last_jobs(name, live, self._live, transport)
             if awaited is not None:
                 return awaited
-        findings = await delete_all(prunes.now, live, self._live, removal.propagation)
+        findings = await delete_all(prunes.now, live, self._live, transport, removal.propagation)
         deleted = {live[key].obj["metadata"]["uid"] for key in prunes.now}
         self._asked[name] = self._asked.get(name, frozenset()) | deleted
         if findings:

@@ -17,6 +17,7 @@ from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.observe import Observation
 from gitkruise.gitops.preflight import brought, check_updates, refusals, testable, unreachable
 from gitkruise.kube.clock import Clock
+from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Desired, DesiredSet
 from gitkruise.model.document import Commit
 from gitkruise.model.settings import Gates
@@ -54,8 +55,12 @@ class Trial(Protocol):
 class Judge:
     """Reads commits of one unit and decides whether they can be taken."""
 
-    def __init__(self, reader: Reader, around: Surroundings, trial: Trial) -> None:
+    def __init__(
+        self, reader: Reader, around: Surroundings, trial: Trial, transport: Transport
+    ) -> None:
+        """`transport` asks with the unit's rights."""
         self._reader, self._around, self._trial = reader, around, trial
+        self._transport = transport
         self._unit = reader.unit
         self.gate = Gate(reader.unit, around.standings)
 
@@ -99,7 +104,7 @@ class Judge:
         """Read a commit with all it names followed; a second time when a kind was new to us."""
         live = self._around.live
         catalog = live.catalog
-        given = await gather(self._unit, live.transport)
+        given = await gather(self._unit, self._transport)
         intake = await asyncio.to_thread(self._reader.read, commit, catalog, before, looked, given)
         if intake.desired is not None and not (before and intake.desired is before.desired):
             await self.follow(intake.desired)
@@ -129,7 +134,7 @@ class Judge:
         target = self._unit.spec.target.namespace or self._unit.namespace
         new = brought(desired, objs)
         if self._unit.spec.target.create_namespace and target not in new:
-            await ensure_namespace(live.transport, target, live.catalog)
+            await ensure_namespace(self._transport, target, live.catalog)
         sent = await self._trial.try_out(testable(changed, new), seen, commit)
         silent = unreachable(sent)
         if silent is not None:

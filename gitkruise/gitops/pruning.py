@@ -18,6 +18,7 @@ from gitkruise.gitops.intake import Intake
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.standing import newest_applied
 from gitkruise.kube.store import Store
+from gitkruise.kube.transport import Transport
 from gitkruise.model.change import DesiredSet, Live, PruneRules
 from gitkruise.model.config import Unit, duration, resolve_reference
 from gitkruise.model.document import Commit
@@ -132,14 +133,19 @@ class Pruning:
         return not self.approved.isdisjoint(asks)
 
     async def delete(
-        self, keys: Sequence[ObjectKey], seen: Mapping[ObjectKey, Live], live: LiveView
+        self,
+        keys: Sequence[ObjectKey],
+        seen: Mapping[ObjectKey, Live],
+        live: LiveView,
+        transport: Transport,
     ) -> tuple[Finding, ...]:
         """Delete `keys` as they are seen; what the cluster refuses for good keeps no other.
 
         Raises ApiError when the cluster does not answer.
         """
         self.agreed |= {get(seen[key].obj, "metadata", "uid", default="") for key in keys}
-        return await delete_all(keys, seen, live, self._unit.spec.prune.propagation)
+        propagation = self._unit.spec.prune.propagation
+        return await delete_all(keys, seen, live, transport, propagation)
 
     def overdue(
         self, seen: Mapping[ObjectKey, Live], now: datetime
@@ -159,9 +165,13 @@ def prune_rules(unit: Unit) -> PruneRules:
 
 
 async def delete_all(
-    keys: Sequence[ObjectKey], seen: Mapping[ObjectKey, Live], live: LiveView, propagation: str
+    keys: Sequence[ObjectKey],
+    seen: Mapping[ObjectKey, Live],
+    live: LiveView,
+    transport: Transport,
+    propagation: str,
 ) -> tuple[Finding, ...]:
-    """Delete `keys` in order as they are seen; what the cluster refuses for good is told.
+    """Delete `keys` in order as they are seen, by `transport`; refusals for good are told.
 
     What holds objects that the unit did not make stays. Raises ApiError when the cluster does not
     answer.
@@ -174,7 +184,7 @@ async def delete_all(
             findings.append(held)
             continue
         try:
-            await delete(live.transport, key, seen[key].obj, live.catalog, propagation)
+            await delete(transport, key, seen[key].obj, live.catalog, propagation)
         except ApiError as error:
             if error.retry is not Retry.NEVER:
                 raise

@@ -191,6 +191,7 @@ def _removal(removal: Removal) -> dict[str, Any]:
         "propagation": removal.propagation,
         "timeout": format_duration(removal.timeout),
         "limit": removal.limit,
+        **({"account": removal.account} if removal.account else {}),
     }
 
 

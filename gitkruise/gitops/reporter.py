@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from gitkruise.errors import Finding
+from gitkruise.gitops.account import account_of
 from gitkruise.gitops.intake import Intake
 from gitkruise.gitops.observe import Observation, drift_records, object_records, unit_state
 from gitkruise.kube.clock import Clock
@@ -261,6 +262,7 @@ def _removal(unit: Unit) -> Removal:
         propagation=prune.propagation,
         timeout=duration(prune.timeout),
         limit=prune.max_delete,
+        account=account_of(unit),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.times import parse_duration, parse_time
 
 POLICIES: Final = frozenset({"MirrorPrune", "Delete", "WaitForTermination", "Orphan"})
+ACCOUNT: Final = re.compile(r"([a-z0-9-]+/[a-z0-9.-]+)?")
 PROPAGATIONS: Final = frozenset({"Foreground", "Background", "Orphan"})
 
 
@@ -80,12 +82,15 @@ def _removal(raw: Any) -> Removal | None:
     try:
         policy, propagation = str(raw["policy"]), str(raw["propagation"])
         limit, timeout = int(raw["limit"]), parse_duration(str(raw["timeout"]))
+        account = str(raw.get("account", ""))
     except (KeyError, TypeError, ValueError):
         return None
     known = policy in POLICIES and propagation in PROPAGATIONS
     return (
-        Removal(policy=policy, propagation=propagation, timeout=timeout, limit=limit)
-        if known
+        Removal(
+            policy=policy, propagation=propagation, timeout=timeout, limit=limit, account=account
+        )
+        if known and ACCOUNT.fullmatch(account)
         else None
     )
 

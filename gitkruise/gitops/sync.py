@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.gitops.account import account_of, acting_as
 from gitkruise.gitops.apply import Applier, Sent, delete, left_by_tools
 from gitkruise.gitops.healing import Healing, Pace
 from gitkruise.gitops.ignoring import ignore_rules
@@ -44,7 +45,8 @@ class UnitSync:
         self, unit: Unit, reader: Reader, around: Surroundings, reporter: Reporter
     ) -> None:
         self.unit, self.reader, self._around, self._reporter = unit, reader, around, reporter
-        self._judge = Judge(reader, around, self)
+        self._writer = acting_as(account_of(unit), around.live.transport)
+        self._judge = Judge(reader, around, self, self._writer)
         self.label = unit_label(around.cluster, unit.id)
         self.intake: Intake | None = None  # the last commit that could be taken
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
@@ -252,7 +254,7 @@ class UnitSync:
         """Carry out a plan; whether it is worth planning again at once."""
         intake, live = self._need_intake(), self._around.live
         for key in plan.replace:
-            await delete(live.transport, key, seen.live[key].obj, live.catalog, "Foreground")
+            await delete(self._writer, key, seen.live[key].obj, live.catalog, "Foreground")
         if plan.apply:
             assert intake.desired is not None
             await self._learn_kinds(intake.desired, plan.apply)
@@ -260,7 +262,7 @@ class UnitSync:
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self._send(plan.apply, seen, intake.causal.id, take=theirs)
             return self._absorb(sent, seen)
-        findings = await self.pruning.delete(plan.prune, seen.live, live)
+        findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer)
         if findings:
             self._times.append(self._setbacks.back_off())
             self._reporter.problem(findings)
@@ -287,7 +289,7 @@ class UnitSync:
         dry_run: bool = False,
     ) -> list[Sent]:
         around = self._around
-        where = (around.live.transport, self.unit, self.label, commit)
+        where = (self._writer, self.unit, self.label, commit)
         sized = around.live.autoscaled.targets()
         applier = Applier(*where, gates=around.gates, autoscaled=sized)
         live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}

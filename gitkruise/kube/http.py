@@ -90,7 +90,7 @@ class HttpTransport:
         assert request.verb == "watch"
         url = self._url(request, {"watch": "true"})
         progress = SimpleNamespace(written=False, renewed=False)
-        headers = await self._headers()
+        headers = await self._headers(request)
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(self._deadline_s):
@@ -170,7 +170,7 @@ class HttpTransport:
 
     async def _once(self, request: ApiRequest, progress: SimpleNamespace) -> ApiReply:
         body = None if request.body is None else encode(request.body)
-        headers = await self._headers()
+        headers = await self._headers(request)
         if body is not None:
             headers["Content-Type"] = request.content_type
         url = self._url(request, {})
@@ -207,8 +207,10 @@ class HttpTransport:
             data = b""
         return reading.refusal(response.status, response.headers, data)
 
-    async def _headers(self) -> dict[str, str]:
-        return {**_BASE_HEADERS, **await self.connection.credentials.headers()}
+    async def _headers(self, request: ApiRequest) -> dict[str, str]:
+        assert not request.groups, "a user's groups are the server's to know"
+        acting = {"Impersonate-User": request.user} if request.user else {}
+        return {**_BASE_HEADERS, **await self.connection.credentials.headers(), **acting}
 
     def _url(self, request: ApiRequest, extra: Mapping[str, str]) -> URL:
         if {request.name, request.namespace} & {".", ".."} or "/" in request.name:

@@ -334,7 +334,6 @@ DURATIONS: Final = {
 LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
     "GitSource": {},
     "Unit": {
-        ("serviceAccountName",): "",
         ("workloads", "onPlanChange"): "warn",
         ("approval",): "never",
         ("onFailure",): "hold",

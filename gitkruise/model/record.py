@@ -104,13 +104,15 @@ class Removal:
     """What is to become of a unit's objects when the unit itself leaves the configuration.
 
     `policy` is MirrorPrune, Delete, WaitForTermination or Orphan; MirrorPrune of a unit that
-    prunes nothing is Orphan. `limit` is prune.maxDelete.
+    prunes nothing is Orphan. `limit` is prune.maxDelete; `account` the service account that
+    deletes, as namespace/name, "" for gitkruise's own rights.
     """
 
     policy: str
     propagation: str = "Foreground"
     timeout: timedelta = timedelta(minutes=5)
     limit: int = 10
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,15 +58,16 @@ class Cluster:
         return self._journal.refusal if self._journal else ""
 
     async def handle(self, request: ApiRequest, *, user: str = ADMIN) -> ApiReply:
-        """Carry out one request (all verbs but watch); raises ApiError.
+        """Carry out one request (all verbs but watch) of `user`, or of whom it acts for.
 
-        A reply waits until what it tells of is durable; reads go on while writes are refused.
+        Raises ApiError. A reply waits until what it tells of is durable; reads go on while writes
+        are refused.
         """
         reading = request.verb in READS
         if self.refusal and not reading:
             raise Unavailable(self.refusal)
         try:
-            reply = self.world.handle(request, self.now(), user=user)
+            reply = self.world.handle(request, self.now(), user=request.user or user)
             if request.verb in DELETES and (mark := self._mark()):
                 await self._pause(mark)
         finally:

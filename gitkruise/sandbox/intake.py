@@ -39,6 +39,7 @@ _OBJECTS: Final = frozenset({JSON, YAML, PROTOBUF, ""})
 _BODIED: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _NAMED_MANAGER: Final = frozenset({"create", "update", "patch"})
 _STRICT: Final = frozenset({"Strict", "Warn"})
+_USER, _GROUP = "impersonate-user", "impersonate-group"
 _CHARSETS: Final = frozenset({"", "utf-8", "utf8"})
 
 
@@ -70,11 +71,26 @@ def authenticate(request: web.BaseRequest, token: str) -> None:
     right = hmac.compare_digest(given.encode(errors="replace")[:TOKEN_MAX], token.encode())
     if scheme.lower() != "bearer" or not right:
         raise Unauthorized("Unauthorized")
-    for name, value in request.headers.items():
-        if name.lower().startswith("impersonate-"):
-            if not value:
-                raise BadRequest(f"{name} must not be empty")
-            raise Forbidden("impersonation is not available here: this server has one user")
+
+
+def acting_for(request: web.BaseRequest) -> tuple[str, tuple[str, ...]]:
+    """(user, groups) that the caller wants to be taken for; ("", ()) for itself.
+
+    The one user there is may impersonate anybody. Raises BadRequest for what is empty, for an
+    empty name must never mean the caller, and Forbidden for what cannot be honoured.
+    """
+    asked = {n.lower() for n in request.headers if n.lower().startswith("impersonate-")}
+    for name in asked:
+        if not all(value.strip() for value in request.headers.getall(name)):
+            raise BadRequest(f"{name} must not be empty")
+    if asked - {_USER, _GROUP}:
+        raise Forbidden(f"{min(asked - {_USER, _GROUP})} is not available here")
+    users, groups = (request.headers.getall(name, []) for name in (_USER, _GROUP))
+    if len(users) > 1:
+        raise BadRequest("Impersonate-User was given twice")
+    if groups and not users:
+        raise Forbidden("groups cannot be impersonated without a user")
+    return (users[0] if users else "", tuple(groups))
 
 
 async def read_request(request: web.BaseRequest, target: Resource) -> ApiRequest:
@@ -93,6 +109,7 @@ async def read_request(request: web.BaseRequest, target: Resource) -> ApiRequest
     if verb in _NAMED_MANAGER and content_type != APPLY_PATCH:
         agent = request.headers.get("User-Agent", "").partition("/")[0]
         params.setdefault("fieldManager", agent[:128] or "unknown")
+    user, groups = acting_for(request)
     return ApiRequest(
         verb=verb,
         resource=target.ref,
@@ -102,6 +119,8 @@ async def read_request(request: web.BaseRequest, target: Resource) -> ApiRequest
         body=body,
         content_type=content_type or JSON,
         params=params,
+        user=user,
+        groups=groups,
     )
 
 

@@ -39,6 +39,8 @@ class ApiRequest:
     continue, resourceVersion, resourceVersionMatch, dryRun, fieldManager, force,
     fieldValidation, propagationPolicy, gracePeriodSeconds, timeoutSeconds, allowWatchBookmarks,
     sendInitialEvents). `body` is decoded JSON: an object, or a list of JSON-patch operations.
+    `user` is whom the caller acts for, with `groups` where they are named (impersonation); "" is
+    the caller itself.
     """
 
     verb: str
@@ -49,6 +51,8 @@ class ApiRequest:
     body: Any = None
     content_type: str = JSON
     params: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.verb in VERBS, self.verb

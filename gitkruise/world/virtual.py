@@ -13,10 +13,18 @@ from gitkruise.world.metadata import check_type
 
 AUTHENTICATION: Final = "authentication.k8s.io"
 AUTHORIZATION: Final = "authorization.k8s.io"
+ACCOUNT: Final = "system:serviceaccount:"
 
 
 def _user(call: Call) -> dict[str, Any]:
-    return {"username": call.user, "groups": ["system:masters", "system:authenticated"]}
+    """Who asks; groups of an impersonated user as kube-apiserver fills them in."""
+    groups = call.request.groups
+    if not call.request.user:
+        groups = ("system:masters",)
+    elif not groups and call.user.startswith(ACCOUNT):
+        namespace = call.user.removeprefix(ACCOUNT).partition(":")[0]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return {"username": call.user, "groups": [*dict.fromkeys((*groups, "system:authenticated"))]}
 
 
 def _who_am_i(call: Call, review: Obj) -> Obj:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -70,6 +71,7 @@ class Wire(WorldTransport):
         super().__init__(cluster)
         self.requests: list[ApiRequest] = []
         self.cut = False
+        self.honours = True  # whom a request is made for
         self.refuse: Callable[[ApiRequest], ApiError | None] = lambda _: None
 
     async def send(self, request: ApiRequest) -> ApiReply:
@@ -77,7 +79,7 @@ class Wire(WorldTransport):
         error = Unavailable("connection refused") if self.cut else self.refuse(request)
         if error is not None:
             raise error
-        return await super().send(request)
+        return await super().send(request if self.honours else replace(request, user=""))
 
     def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         return self._checked(super().watch(request))

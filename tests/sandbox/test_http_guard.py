@@ -32,8 +32,13 @@ PODS = "/api/v1/namespaces/default/pods"
         (PODS, {"Host": "localhost."}, 421),
         (PODS, {"Origin": "https://evil.example"}, 403),  # B-A02
         (PODS, {"Origin": "null"}, 403),
-        (PODS, {"Impersonate-User": "root"}, 403),  # B-A04
+        (PODS, {"Impersonate-User": "root"}, 200),
+        (PODS, {"Impersonate-User": "root", "Impersonate-Group": "system:masters"}, 200),
+        (PODS, {"Impersonate-User": "root", "Authorization": "Bearer wrong"}, 401),  # B-A04
+        (PODS, {"Impersonate-User": " "}, 400),
+        (PODS, {"Impersonate-User": "root", "Impersonate-Group": " "}, 400),
         (PODS, {"Impersonate-Group": "system:masters"}, 403),
+        (PODS, {"Impersonate-User": "root", "Impersonate-Extra-Scopes": "all"}, 403),
         (PODS, {"Accept": "application/vnd.kubernetes.protobuf"}, 406),  # B-A11
         (PODS + "?limit=1&limit=2", {}, 400),
         (PODS, {}, 200),
@@ -117,3 +122,29 @@ def test_broken_framing_is_a_400(client: Client, raw: bytes) -> None:  # B-A05
     ):
         tls.sendall(raw.replace(b"{host}", parts.netloc.encode()))
         assert tls.recv(64).split()[1] == b"400"
+
+
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+ACCOUNT = "system:serviceaccount:shop:deployer"
+
+
+@pytest.mark.parametrize(
+    ("headers", "groups"),
+    [
+        ({}, ["system:masters", "system:authenticated"]),
+        ({"Impersonate-User": "dana"}, ["system:authenticated"]),
+        ({"Impersonate-User": "dana", "Impersonate-Group": "ops"}, ["ops", "system:authenticated"]),
+        (
+            {"Impersonate-User": ACCOUNT},
+            ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"],
+        ),
+    ],
+)
+def test_whom_a_request_is_made_for(
+    client: Client, headers: dict[str, str], groups: list[str]
+) -> None:
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = client.ask(WHO, method="POST", body=review, headers=headers)
+    assert answer.status == 201, answer.data
+    user = answer.body["status"]["userInfo"]
+    assert user == {"username": headers.get("Impersonate-User", "system:admin"), "groups": groups}
