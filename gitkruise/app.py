@@ -4,47 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gitkruise.controller.controllers import Controllers
 from gitkruise.controller.controllers import Options as ControllerOptions
-from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound, SourceFailed
-from gitkruise.git.history import History
+from gitkruise.errors import ApiError, ClusterFailed, NotFound, Reported, SourceFailed
 from gitkruise.git.manifests import ParseCache
 from gitkruise.git.parsed_store import ParsedStore
-from gitkruise.git.repo import Repository
 from gitkruise.gitops.annotate import Annotator
 from gitkruise.gitops.engine import OWN, choose_engine
 from gitkruise.gitops.farewell import Departed, Farewell
+from gitkruise.gitops.fleet import Fleet, Home
 from gitkruise.gitops.gate import Standings
-from gitkruise.gitops.intake import Reader
 from gitkruise.gitops.live import LiveView
-from gitkruise.gitops.memory import Memory
 from gitkruise.gitops.polling import Polling
-from gitkruise.gitops.receiver import open_receivers
 from gitkruise.gitops.reporter import Reporter
-from gitkruise.gitops.resume import by_unit, departed, resumed
-from gitkruise.gitops.source import SourceFollower, Terms
-from gitkruise.gitops.sources import Renewal, open_sources, trust_sources
-from gitkruise.gitops.spreading import Spread
-from gitkruise.gitops.status_sinks import open_status_sinks
+from gitkruise.gitops.resume import departed
+from gitkruise.gitops.source import SourceFollower
 from gitkruise.gitops.sync import Surroundings, UnitSync
-from gitkruise.gitops.target import ref_of
-from gitkruise.gitops.telling.assembly import Telling, open_telling
-from gitkruise.gitops.trust import Trusted
+from gitkruise.gitops.telling.assembly import Telling
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.lease import LEASES, Lease, LeaseName
 from gitkruise.kube.listening import Listen
 from gitkruise.kube.transport import Transport
-from gitkruise.model.config import Config, GitSource, Unit
-from gitkruise.model.config import resolve_reference as resolve
+from gitkruise.model.config import Config
 from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
 from gitkruise.model.workload import Workload
@@ -80,16 +69,41 @@ class Running:
     """A controller that is up: what drives each unit and writes each branch."""
 
     live: LiveView
-    units: Mapping[str, UnitSync]
-    pollings: Mapping[str, Polling]  # by source; sources of one repository share theirs
-    outboxes: Mapping[str, Outbox]
-    reporters: Mapping[str, Reporter]
+    fleet: Fleet
     engine: str
-    farewell: Farewell
-    followers: Mapping[str, SourceFollower]  # by source
     standings: Standings
-    telling: Telling
-    hooks: Mapping[str, str] = field(default_factory=dict)  # where each Receiver listens
+
+    @property
+    def units(self) -> Mapping[str, UnitSync]:
+        return self.fleet.units
+
+    @property
+    def reporters(self) -> Mapping[str, Reporter]:
+        return self.fleet.reporters
+
+    @property
+    def pollings(self) -> Mapping[str, Polling]:
+        """By source; sources of one repository share theirs."""
+        return self.fleet.pollings
+
+    @property
+    def followers(self) -> Mapping[str, SourceFollower]:
+        """By source."""
+        return self.fleet.followers
+
+    @property
+    def outboxes(self) -> Mapping[str, Outbox]:
+        """By sink."""
+        return self.fleet.outboxes
+
+    @property
+    def telling(self) -> Telling:
+        return self.fleet.telling
+
+    @property
+    def hooks(self) -> Mapping[str, str]:
+        """Where each Receiver listens."""
+        return self.fleet.hooks
 
 
 @asynccontextmanager
@@ -102,102 +116,85 @@ async def controller(
     not written yet are written once more.
     """
     async with AsyncExitStack() as stack:
-        running = await _assemble(options, transport, clock, stack)
+        live = LiveView(transport, clock)
+        await live.discover()
+        store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
+        stack.callback(store.close)
         if options.webhook is not None:
             serving = serve_webhooks(options.webhook, transport, load_catalog(), clock)
             await stack.enter_async_context(serving)
-        heard = await open_receivers(
-            options.config,
-            running.pollings,
-            options.listen,
-            (transport, clock),
-            stack,
-            running.telling.calls(),
-        )
-        annotator = Annotator(running.live)
-        for reporter in running.reporters.values():
-            reporter.listen(annotator.offer)
+        failed: Reported | ApiError | None = None
         async with asyncio.TaskGroup() as tasks:
-            jobs = [tasks.create_task(running.live.run()), tasks.create_task(annotator.run())]
-            if running.engine == OWN:
-                jobs.append(tasks.create_task(_drive(options, running.live, transport, clock)))
-            jobs += [tasks.create_task(unit.run()) for unit in running.units.values()]
-            jobs += [tasks.create_task(polling.run()) for polling in set(running.pollings.values())]
-            jobs += [tasks.create_task(outbox.run()) for outbox in running.outboxes.values()]
-            jobs += [tasks.create_task(bell.run()) for bell in heard.bells]
-            jobs.append(tasks.create_task(running.farewell.run()))
-            jobs += [tasks.create_task(job()) for job in running.telling.jobs]
+            program = _Program(options, live, clock, tasks)
+            stack.push_async_callback(program.close)
             try:
-                yield replace(running, hooks=heard.urls)
+                running = await program.start(transport, ParseCache(store=store))
+            except (Reported, ApiError) as error:
+                failed = error  # told as it is, not as that of one task among others
+            else:
+                yield running
             finally:
-                for job in jobs:
-                    job.cancel()
-        for outbox in running.outboxes.values():
+                await program.rest()
+        if failed is not None:
+            raise failed
+        for outbox in program.outboxes.values():
             try:
                 await outbox.flush()
             except SourceFailed as error:
                 log.warning("the last records are not in git: %s", error)
 
 
-async def _assemble(
-    options: RunOptions, transport: Transport, clock: Clock, stack: AsyncExitStack
-) -> Running:
-    config = options.config
-    live = LiveView(transport, clock)
-    await live.discover()
-    engine = await choose_engine(transport, _engines(config), clock.now())
-    renewal = Renewal(transport)
-    repositories = await open_sources(config.sources, options.state_dir, transport, stack, renewal)
-    trusts = await trust_sources(
-        config.sources, repositories, options.state_dir, transport, clock, renewal
-    )
-    sinks = await open_status_sinks(
-        config, options.cluster, repositories, (options.state_dir, transport), clock, stack
-    )
-    outboxes = sinks.outboxes
-    around = Surroundings(
-        live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
-    )
-    store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
-    stack.callback(store.close)
-    cache = ParseCache(store=store)
-    histories: dict[Repository, History] = {}
-    told = {s: await asyncio.to_thread(branch.files) for s, branch in sinks.branches.items()}
-    before = ({sink: by_unit(files) for sink, files in told.items()}, outboxes)
-    reporters = {n: _reporter(options, unit, before, clock) for n, unit in config.units.items()}
-    units: dict[str, UnitSync] = {}
-    for name, unit in config.units.items():
-        source_name = resolve(unit.spec.source_ref, unit.namespace)
-        repository = repositories[source_name]
-        reader = Reader(
-            repository=repository,
-            unit=unit,
-            gates=options.gates,
-            cache=cache,
-            trusted=trusts[source_name],
-            ignore=tuple(config.sources[source_name].spec.ignore.splitlines()),
-            shared=histories.setdefault(repository, History(repository)),
+class _Program:
+    """One controller from its start to its end. What it does runs in `tasks`."""
+
+    def __init__(
+        self, options: RunOptions, live: LiveView, clock: Clock, tasks: asyncio.TaskGroup
+    ) -> None:
+        self._options, self._live, self._clock, self._tasks = options, live, clock, tasks
+        self._jobs: list[asyncio.Task[None]] = []
+        self._fleet: Fleet | None = None
+
+    @property
+    def outboxes(self) -> Mapping[str, Outbox]:
+        return self._fleet.outboxes if self._fleet is not None else {}
+
+    async def start(self, transport: Transport, cache: ParseCache) -> Running:
+        """Everything up and running. Raises Reported or ApiError when it cannot start."""
+        options, live, clock = self._options, self._live, self._clock
+        config = options.config
+        engine = await choose_engine(live.transport, _engines(config), clock.now())
+        around = Surroundings(
+            live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
         )
-        units[name] = UnitSync(unit, reader, around, reporters[name])
-    followers = _followers(options, repositories, units, (trusts, renewal))
-    return Running(
-        live=live,
-        units=units,
-        pollings=_pollings(followers, clock, renewal),
-        outboxes=outboxes,
-        reporters=reporters,
-        engine=engine,
-        farewell=_farewell(told, outboxes, options, units, around),
-        followers=followers,
-        standings=around.standings,
-        telling=await open_telling(
-            (config, options.cluster, options.state_dir),
-            around,
-            repositories,
-            {name: (unit, reporters[name]) for name, unit in units.items()},
-            stack,
-        ),
-    )
+        annotator = Annotator(live)
+        home = Home(
+            state_dir=options.state_dir,
+            listen=options.listen,
+            cache=cache,
+            listeners=(*options.listeners, annotator.offer),
+        )
+        fleet = self._fleet = Fleet(home, around, self._tasks)
+        self._run(live.run(), annotator.run())
+        await fleet.become(config, sure=config)
+        if engine == OWN:
+            self._run(_drive(options, live, transport, clock))
+        self._run(_farewell(options, fleet, around).run())
+        return Running(live=live, fleet=fleet, engine=engine, standings=around.standings)
+
+    def _run(self, *jobs: Coroutine[Any, Any, None]) -> None:
+        self._jobs += [self._tasks.create_task(job) for job in jobs]
+
+    async def rest(self) -> None:
+        """Stop whatever runs."""
+        for job in self._jobs:
+            job.cancel()
+        if self._fleet is not None:
+            await self._fleet.rest()
+
+    async def close(self) -> None:
+        """Let go of what is open."""
+        if self._fleet is not None:
+            await self._fleet.close()
 
 
 def _engines(config: Config) -> set[str]:
@@ -206,91 +203,16 @@ def _engines(config: Config) -> set[str]:
     return wishes or {OWN}
 
 
-def _farewell(
-    told: Mapping[str, Mapping[str, bytes]],
-    outboxes: Mapping[str, Outbox],
-    options: RunOptions,
-    units: Mapping[str, UnitSync],
-    around: Surroundings,
-) -> Farewell:
+def _farewell(options: RunOptions, fleet: Fleet, around: Surroundings) -> Farewell:
     """The end of units that the branches know and the configuration does not."""
     left = [
-        Departed(record=record, outbox=outboxes[sink])
-        for sink, files in told.items()
-        for record in departed(files, options.config.units, options.cluster)
+        Departed(record=record, offer=outbox.offer, forget=outbox.forget)
+        for sink, outbox in fleet.outboxes.items()
+        for record in departed(fleet.told[sink], fleet.config.units, options.cluster)
     ]
-    remaining = [unit.pruning for unit in units.values()]
-    return Farewell(left, remaining, around, options.listeners)
-
-
-def _reporter(
-    options: RunOptions,
-    unit: Unit,
-    before: tuple[Mapping[str, Mapping[str, Mapping[str, bytes]]], Mapping[str, Outbox]],
-    clock: Clock,
-) -> Reporter:
-    """Goes on from what the unit's status branch tells, where it has one."""
-    told, outboxes = before
-    source = ref_of(options.config.source_of(unit))
-    reporter = Reporter(unit, options.cluster, source, clock, sinks=list(options.listeners))
-    sink = resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
-    if sink in outboxes:
-        reporter.listen(outboxes[sink].offer)
-        files = told[sink].get(unit.id, {})
-        reporter.resume(*resumed(files, unit.id, options.cluster))
-    return reporter
-
-
-def _followers(
-    options: RunOptions,
-    repositories: Mapping[str, Repository],
-    units: Mapping[str, UnitSync],
-    trust: tuple[Mapping[str, Trusted], Renewal],
-) -> dict[str, SourceFollower]:
-    trusts, renewal = trust
-    followers = {}
-    for name, source in options.config.sources.items():
-        memory = Memory(options.state_dir, source, options.cluster)
-        renew = partial(renewal.signers, name, source)
-        terms = Terms(trusts[name], memory=memory, renew=renew)
-        followers[name] = _follower(source, repositories[name], units, terms)
-    return followers
-
-
-def _follower(
-    source: GitSource, repository: Repository, units: Mapping[str, UnitSync], terms: Terms
-) -> SourceFollower:
-    name = f"{source.namespace}/{source.name}"
-    mine = [u for u in units.values() if resolve(u.unit.spec.source_ref, u.unit.namespace) == name]
-    spread = Spread(mine)
-
-    def on_problem(problem: Finding | None) -> None:
-        for unit in mine:
-            unit.source_problem(problem)
-
-    return SourceFollower(
-        source,
-        repository,
-        on_commit=spread.offer,
-        on_problem=on_problem,
-        live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
-        terms=replace(terms, paths=tuple(unit.unit.spec.path for unit in mine), sift=spread.sift),
+    return Farewell(
+        left, lambda: [unit.pruning for unit in fleet.units.values()], around, options.listeners
     )
-
-
-def _pollings(
-    followers: Mapping[str, SourceFollower], clock: Clock, renewal: Renewal
-) -> dict[str, Polling]:
-    """One for each repository, under the name of each of its sources."""
-    shared: dict[Repository, dict[str, SourceFollower]] = {}
-    for name, follower in followers.items():
-        shared.setdefault(follower.repository, {})[name] = follower
-    made: dict[Repository, Polling] = {}
-    for repository, mine in shared.items():
-        first, follower = next(iter(mine.items()))
-        renew = partial(renewal.credentials, first, follower.source)
-        made[repository] = Polling(repository, list(mine.values()), clock, renew)
-    return {name: made[follower.repository] for name, follower in followers.items()}
 
 
 def driven(catalog: Catalog) -> tuple[Workload[Any], ...]:

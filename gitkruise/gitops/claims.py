@@ -28,8 +28,12 @@ class Claims:
         self._wakes: dict[str, Wake] = {}
 
     def join(self, unit: str, source: str, wake: Wake) -> None:
-        """`unit` reads from `source`. `wake` is called when others want, or want no more, what
-        `unit` asked about, and when one that it waited for has read a commit."""
+        """`unit`, which may have been here before, reads from `source`. `wake` is called when
+        others want, or want no more, what `unit` asked about, and when one that it waited for has
+        read a commit."""
+        if unit in self._sources:
+            self._uncount(unit)
+            del self._read[self._sources[unit]][unit]
         self._wakes[unit], self._sources[unit] = wake, source
         self._read.setdefault(source, {})[unit] = ""
         self._counts.setdefault(source, Counter())[""] += 1
@@ -49,14 +53,31 @@ class Claims:
     def read(self, unit: str, commit: str) -> None:
         """All that `unit` wants by `commit` is set."""
         source = self._sources[unit]
+        self._uncount(unit)
+        self._counts[source][commit] += 1
+        self._read[source][unit] = commit
+        self._let_go(unit)
+
+    def leave(self, unit: str) -> None:
+        """`unit` wants nothing any more, and nobody waits for it."""
+        self.set(unit, ())
+        self._asked.set(unit, frozenset())
+        if unit in self._sources:
+            self._uncount(unit)
+            del self._read[self._sources[unit]][unit], self._sources[unit], self._wakes[unit]
+        self._let_go(unit)
+
+    def _uncount(self, unit: str) -> None:
+        source = self._sources[unit]
         counts, before = self._counts[source], self._read[source][unit]
         counts[before] -= 1
         if not counts[before]:
             del counts[before]
-        counts[commit] += 1
-        self._read[source][unit] = commit
+
+    def _let_go(self, unit: str) -> None:
         for waiting in self._waiting.pop(unit, ()):
-            self._wakes[waiting]()
+            if waiting in self._wakes:
+                self._wakes[waiting]()
 
     def behind(self, unit: str, commit: str) -> str:
         """A unit of the same source that has not read `commit` as its newest; "" for none.

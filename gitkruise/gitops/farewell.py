@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 from gitkruise.errors import ApiError, Finding, Reported
@@ -12,7 +14,7 @@ from gitkruise.gitops.account import acting_as
 from gitkruise.gitops.judge import Surroundings
 from gitkruise.gitops.last_jobs import run_last_jobs
 from gitkruise.gitops.pruning import Pruning, delete_all
-from gitkruise.gitops.writeback import Outbox
+from gitkruise.kube.clock import wait_for
 from gitkruise.model.change import DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.document import Commit
 from gitkruise.model.record import Removal, UnitRecord
@@ -29,10 +31,16 @@ _EVERYTHING: Final = 10**9  # a written policy asks for no limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departed:
-    """A unit that is in no configuration any more, as its last record tells, and where that is."""
+    """A unit that is in no configuration any more, as its last record tells.
+
+    `offer` hears what keeps it from its end, and `forget` that it ended. Units that read from
+    `source` have the first word about its objects; from "" all units have.
+    """
 
     record: UnitRecord
-    outbox: Outbox
+    offer: Callable[[UnitRecord], None]
+    forget: Callable[[UnitRecord, str], Awaitable[None]]
+    source: str = ""
 
     @property
     def removal(self) -> Removal:
@@ -43,9 +51,9 @@ class Departed:
 class Farewell:
     """Ends departed units by their `prune.deletionPolicy`, once the remaining ones are sure.
 
-    Nothing is deleted before every unit there still is has taken its source's newest commit, for
-    an object may have moved to one of them. Orphan leaves all objects; MirrorPrune deletes them up
-    to prune.maxDelete; Delete and WaitForTermination are a written wish and know no limit. What
+    Nothing is deleted before the units there still are have taken their source's newest commit,
+    for an object may have moved to one of them. Orphan leaves all objects; MirrorPrune deletes them
+    up to prune.maxDelete; Delete and WaitForTermination are a written wish and know no limit. What
     holds data, and what asks for consent, goes by no such wish. A unit is forgotten when nothing
     of it is left to delete; with WaitForTermination when all of it is gone. Its pre-delete Jobs run
     before anything is deleted.
@@ -54,23 +62,34 @@ class Farewell:
     def __init__(
         self,
         left: Iterable[Departed],
-        remaining: Iterable[Pruning],
+        remaining: Callable[[], Iterable[Pruning]],
         around: Surroundings,
         listeners: Sequence[Callable[[UnitRecord], None]],
     ) -> None:
-        self._left, self._remaining = list(left), list(remaining)
+        self._left, self._remaining = list(left), remaining
+        self._added = asyncio.Event()
         self._claims, self._live, self._clock = around.claims, around.live, around.clock
         self._cluster, self._listeners = around.cluster, listeners
         self._told: dict[str, Finding] = {}
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
 
+    def add(self, unit: Departed) -> None:
+        """One more unit to end; a process that goes on may still learn of some."""
+        self._left.append(unit)
+        self._added.set()
+
     async def run(self) -> None:
-        """Until nothing is left to end."""
-        while self._left:
-            if all(pruning.sure for pruning in self._remaining):
-                for unit in list(self._left):
+        """End whatever is left, until cancelled."""
+        while True:
+            self._added.clear()
+            for unit in list(self._left):
+                others = [p for p in self._remaining() if unit.source in {"", p.source}]
+                if all(pruning.sure for pruning in others):
                     await self._guarded(unit)
-            await self._clock.sleep(_PAUSE_S)
+            if self._left:
+                await wait_for(self._added, self._clock, timedelta(seconds=_PAUSE_S))
+            else:
+                await self._added.wait()
 
     async def _guarded(self, unit: Departed) -> None:
         try:
@@ -80,6 +99,7 @@ class Farewell:
             return
         if finding is None:
             self._left.remove(unit)
+            self._claims.leave(unit.record.unit)
         elif self._told.get(unit.record.unit) != finding:
             self._told[unit.record.unit] = finding
             self._stuck(unit, finding)
@@ -88,7 +108,7 @@ class Farewell:
         """Do what is due; what keeps the unit from its end, None when it is forgotten."""
         name, removal = unit.record.unit, unit.removal
         if removal.policy == "Orphan":
-            await unit.outbox.forget(unit.record, "its objects stay")
+            await unit.forget(unit.record, "its objects stay")
             return None
         label = unit_label(self._cluster, name)
         live = await self._objects(label)
@@ -114,7 +134,7 @@ class Farewell:
         words = (
             f"{count} object{'' if count == 1 else 's'} deleted" if count else "nothing was left"
         )
-        await unit.outbox.forget(unit.record, words)
+        await unit.forget(unit.record, words)
         return None
 
     async def _objects(self, label: str) -> dict[ObjectKey, Live]:
@@ -160,7 +180,7 @@ class Farewell:
             steps=(),
             drift=(),
         )
-        unit.outbox.offer(record)
+        unit.offer(record)
         for listener in self._listeners:
             listener(record)
 

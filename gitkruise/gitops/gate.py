@@ -33,11 +33,19 @@ class Standings:
     def __init__(self) -> None:
         self._records: dict[str, UnitRecord] = {}
         self._busy: set[str] = set()
-        self._listeners: dict[str, list[Callable[[], None]]] = {}
+        self._listeners: dict[str, dict[str, Callable[[], None]]] = {}
 
-    def listen(self, unit: str, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever `unit` stands otherwise than before."""
-        self._listeners.setdefault(unit, []).append(wake)
+    def listen(self, unit: str, by: str, wake: Callable[[], None]) -> None:
+        """Call `wake` for the unit `by` whenever `unit` stands otherwise than before."""
+        self._listeners.setdefault(unit, {})[by] = wake
+
+    def leave(self, unit: str) -> None:
+        """`unit` is no more; whoever depends on it waits."""
+        self._records.pop(unit, None)
+        self._busy.discard(unit)
+        for listeners in self._listeners.values():
+            listeners.pop(unit, None)
+        self._tell(unit)
 
     def hear(self, record: UnitRecord) -> None:
         """A unit has a new record."""
@@ -72,7 +80,7 @@ class Standings:
         return "" if good else f"{record.state}, {record.message}"
 
     def _tell(self, unit: str) -> None:
-        for wake in self._listeners.get(unit, ()):
+        for wake in list(self._listeners.get(unit, {}).values()):
             wake()
 
 
@@ -95,7 +103,7 @@ class Gate:
     """Tells one unit whom it waits for before it takes a commit that changes something."""
 
     def __init__(self, unit: Unit, standings: Standings) -> None:
-        self._standings = standings
+        self._standings, self._unit = standings, unit.id
         self._awaited = tuple(
             (resolve_reference(Reference(other.name, other.namespace), unit.namespace), other.ready)
             for other in unit.spec.depends_on
@@ -104,7 +112,7 @@ class Gate:
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake` when somebody this unit depends on stands otherwise than before."""
         for name, _ in self._awaited:
-            self._standings.listen(name, wake)
+            self._standings.listen(name, self._unit, wake)
 
     def waits_for(self) -> str:
         """`shop/db (Rolling, 1/3 updated)`, several joined by commas; "" when nobody."""

@@ -40,7 +40,8 @@ class Pruning:
     ) -> None:
         self._unit, self._repository, self._claims, self._wake = unit, repository, claims, wake
         self.rules = prune_rules(unit)
-        claims.join(unit.id, resolve_reference(unit.spec.source_ref, unit.namespace), wake)
+        self.source = resolve_reference(unit.spec.source_ref, unit.namespace)
+        claims.join(unit.id, self.source, wake)
         self._source_problem: Finding | None = None
         self._searched, self._taken = "", False
         self._wanted: frozenset[ObjectKey] = frozenset()

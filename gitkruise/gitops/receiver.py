@@ -210,7 +210,7 @@ async def open_receivers(
             for one in wanted
             for call in pulls.get(one, ())
         ]
-        keys = await _keys(receiver, transport)
+        keys = await receiver_keys(receiver, transport)
         kind = receiver.spec.type
         door = Door(name, kind, keys, followed, clock, named=bool(refs), pulls=asking)
         doors |= {path_of(name, key): door for key in keys}
@@ -221,8 +221,11 @@ async def open_receivers(
     )
 
 
-async def _keys(receiver: Receiver, transport: Transport) -> tuple[str, ...]:
-    """The keys that count now. A newline at the end is the editor's, not the key's."""
+async def receiver_keys(receiver: Receiver, transport: Transport) -> tuple[str, ...]:
+    """The keys that count now. A newline at the end is the editor's, not the key's.
+
+    Raises UsageProblem GK7026 for a Secret without one, and ApiError for a missing Secret.
+    """
     data, where = await read_secret(receiver.spec.secret_ref, receiver.namespace, transport)
     keys = [data[name].rstrip("\r\n") for name in KEYS if name in data]
     if "token" not in data or not all(_usable(receiver.spec.type, key) for key in keys):

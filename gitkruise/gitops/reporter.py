@@ -60,7 +60,7 @@ class Reporter:
             state=State.UNKNOWN,
             message="not looked at yet",
             since=clock.now(),
-            removal=_removal(unit),
+            removal=None if unit.custom else removal_of(unit),
         )
 
     def listen(self, sink: Sink) -> None:
@@ -253,7 +253,7 @@ class Reporter:
             sink(record)
 
 
-def _removal(unit: Unit) -> Removal:
+def removal_of(unit: Unit) -> Removal:
     """What the unit says about its own end, for whoever finds it gone."""
     prune = unit.spec.prune
     mirrored = prune.deletion_policy == "MirrorPrune" and not prune.enabled

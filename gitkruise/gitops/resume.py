@@ -50,10 +50,11 @@ def resumed(
     return record, steps
 
 
-def departed(files: Mapping[str, bytes], units: Collection[str], cluster: str) -> list[UnitRecord]:
-    """Records of units of `cluster` that are on the branch and not among `units`."""
-    gone = {unit: mine for unit, mine in by_unit(files).items() if unit not in units}
-    found = [resumed(mine, unit, cluster)[0] for unit, mine in gone.items()]
+def departed(
+    told: Mapping[str, Mapping[str, bytes]], units: Collection[str], cluster: str
+) -> list[UnitRecord]:
+    """Records of units of `cluster` that a branch tells of (files by unit), not among `units`."""
+    found = [resumed(mine, unit, cluster)[0] for unit, mine in told.items() if unit not in units]
     return [r for r in found if r is not None and r.removal is not None]
 
 

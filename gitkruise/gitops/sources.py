@@ -7,6 +7,7 @@ import base64
 import binascii
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -90,26 +91,53 @@ async def open_sources(
     `renewal` holds what may be renewed. `stack` closes them. Raises UsageProblem, SourceFailed, or
     ApiError for a missing Secret.
     """
-    opened: dict[tuple[str, Credentials], Repository] = {}
-    found: dict[str, Repository] = {}
-    keyrings: dict[tuple[str, Credentials], Keyring] = {}
-    for name, source in sources.items():
-        credentials = await _credentials(source, transport)
+    pool = Pool(state_dir, transport, renewal)
+    return {
+        name: await pool.open(name, source, patience_of(sources, source.spec.url), stack)
+        for name, source in sources.items()
+    }
+
+
+class Pool:
+    """Open repositories: sources with the same URL and credentials have one together."""
+
+    def __init__(
+        self, state_dir: Path, transport: Transport, renewal: Renewal | None = None
+    ) -> None:
+        self._state_dir, self._transport, self._renewal = state_dir, transport, renewal
+        self._open: dict[tuple[str, Credentials], tuple[Repository, Keyring]] = {}
+        self._users: Counter[tuple[str, Credentials]] = Counter()
+
+    async def open(
+        self, name: str, source: GitSource, patience: float, stack: AsyncExitStack
+    ) -> Repository:
+        """The source's repository until `stack` closes; `patience` is in seconds.
+
+        Raises UsageProblem, SourceFailed, or ApiError for a missing Secret.
+        """
+        credentials = await _credentials(source, self._transport)
         key = (source.spec.url, credentials)
-        if key not in opened:
-            keyrings[key] = Keyring(credentials)
-            opened[key] = await asyncio.to_thread(
+        if key not in self._open:
+            keyring = Keyring(credentials)
+            repository = await asyncio.to_thread(
                 Repository.open,
                 source.spec.url,
-                mirrors=_mirrors(state_dir, source),
-                credentials=keyrings[key],
-                timeout_s=_patience(sources, source.spec.url),
+                mirrors=_mirrors(self._state_dir, source),
+                credentials=keyring,
+                timeout_s=patience,
             )
-            stack.callback(opened[key].close)
-        found[name] = opened[key]
-        if renewal is not None:
-            renewal.hold(name, keyrings[key])
-    return found
+            self._open[key] = repository, keyring
+        self._users[key] += 1
+        stack.callback(self._leave, key)
+        repository, keyring = self._open[key]
+        if self._renewal is not None:
+            self._renewal.hold(name, keyring)
+        return repository
+
+    def _leave(self, key: tuple[str, Credentials]) -> None:
+        self._users[key] -= 1
+        if not self._users[key]:
+            self._open.pop(key)[0].close()
 
 
 def _mirrors(state_dir: Path, source: GitSource) -> Path:
@@ -121,7 +149,8 @@ def _mirrors(state_dir: Path, source: GitSource) -> Path:
     return state_dir / "mirrors" / name
 
 
-def _patience(sources: Mapping[str, GitSource], url: str) -> float:
+def patience_of(sources: Mapping[str, GitSource], url: str) -> float:
+    """How long an operation on the repository may take, in seconds: as the most patient says."""
     mine = [source.spec.timeout for source in sources.values() if source.spec.url == url]
     return max(duration(timeout).total_seconds() for timeout in mine)
 

@@ -264,13 +264,15 @@ class GitSource(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """`approved` is the hash of a deletion that the document's annotation agrees to."""
+    """`approved` is the hash of a deletion that the document's annotation agrees to; `custom`
+    says that the unit is an object of the cluster, which stays until its end is seen to."""
 
     namespace: str
     name: str
     spec: UnitSpec
     origin: Document | None = None  # where it is written
     approved: str = ""
+    custom: bool = False
 
     @property
     def id(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 from gitkruise.app import RunOptions, controller
 from gitkruise.errors import UsageProblem
 from gitkruise.gitops.config import load_config
-from gitkruise.gitops.resume import departed
+from gitkruise.gitops.resume import by_unit, departed
 from gitkruise.model.record import UnitRecord
 from gitkruise.wire.names import Obj
 from tests.git.repos import run_git
@@ -212,9 +212,9 @@ def test_records_of_other_clusters_are_nobody(house: House) -> None:
         told = house.stage.told("units/shop/leaves/status.yaml")
         assert "policy: Delete" in told
         files = house.stage.branch.files()
-        assert [r.unit for r in departed(files, {"shop/stays"}, "test")] == ["shop/leaves"]
-        assert departed(files, {"shop/stays"}, "other") == []
-        assert departed(files, {"shop/stays", "shop/leaves"}, "test") == []
+        assert [r.unit for r in departed(by_unit(files), {"shop/stays"}, "test")] == ["shop/leaves"]
+        assert departed(by_unit(files), {"shop/stays"}, "other") == []
+        assert departed(by_unit(files), {"shop/stays", "shop/leaves"}, "test") == []
 
     house.stage.play(script)
 

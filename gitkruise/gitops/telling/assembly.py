@@ -77,7 +77,7 @@ async def open_telling(
     units: Mapping[str, tuple[UnitSync, Reporter]],
     stack: AsyncExitStack,
 ) -> Telling:
-    """All that the Sinks want; it hears every record of `units`, and first what is known already.
+    """All that the Sinks want; it has heard what is known of `units` and is to hear the rest.
 
     `told` are the configuration, the cluster's name and the state directory. Raises UsageProblem
     GK7028, and ApiError for a missing Secret.
@@ -99,7 +99,6 @@ async def open_telling(
         mine = [r for unit, r in units.values() if _sink_of(unit.unit) == sink]
         postman.trouble = partial(_untold, channel, mine)
     for _, reporter in units.values():
-        reporter.listen(telling.offer)
         telling.offer(reporter.record)
     return telling
 

@@ -1,0 +1,85 @@
+"""Running pieces of a process by name: kept while what they are made of is the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+_NOTHING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part(Generic[T]):
+    value: T
+    made_of: object
+    stack: AsyncExitStack
+    jobs: tuple[asyncio.Task[None], ...]
+
+
+class Parts(Mapping[str, T]):
+    """Values by name, each with what it is made of, what closes it, and what it runs.
+
+    Its jobs run in `tasks`: one that fails takes the process down.
+    """
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+        self._parts: dict[str, _Part[T]] = {}
+
+    def __getitem__(self, name: str) -> T:
+        return self._parts[name].value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def fits(self, name: str, made_of: object) -> bool:
+        """Whether there is a part of this name, made of exactly that."""
+        part = self._parts.get(name)
+        return part is not None and part.made_of == made_of
+
+    def add(
+        self,
+        name: str,
+        value: T,
+        made_of: object,
+        stack: AsyncExitStack,
+        jobs: Collection[Coroutine[Any, Any, None]] = (),
+    ) -> None:
+        """A new part; `stack` closes it when it goes, after its jobs have ended."""
+        assert name not in self._parts, name
+        running = tuple(self._tasks.create_task(job) for job in jobs)
+        self._parts[name] = _Part(value, made_of, stack, running)
+
+    async def keep(self, wanted: Mapping[str, object]) -> None:
+        """End every part that is not wanted, or is made of something else than it should be."""
+        going = [n for n, p in self._parts.items() if wanted.get(n, _NOTHING) != p.made_of]
+        for name in going:
+            for job in self._parts[name].jobs:
+                job.cancel()
+        for name in going:
+            await self._end(name)
+
+    async def rest(self) -> None:
+        """Stop the jobs of all parts, which stay as they are."""
+        jobs = [job for part in self._parts.values() for job in part.jobs]
+        for job in jobs:
+            job.cancel()
+        if jobs:
+            await asyncio.wait(jobs)
+
+    async def close(self) -> None:
+        """End them all."""
+        await self.keep({})
+
+    async def _end(self, name: str) -> None:
+        part = self._parts.pop(name)
+        if part.jobs:
+            await asyncio.wait(part.jobs)
+        await part.stack.aclose()
