@@ -8,15 +8,27 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gitkruise.controller.controllers import Controllers
 from gitkruise.controller.controllers import Options as ControllerOptions
-from gitkruise.errors import ApiError, ClusterFailed, NotFound, Reported, SourceFailed
+from gitkruise.errors import (
+    ApiError,
+    ClusterFailed,
+    Finding,
+    NotFound,
+    Reported,
+    SourceFailed,
+    UsageProblem,
+)
 from gitkruise.git.manifests import ParseCache
 from gitkruise.git.parsed_store import ParsedStore
 from gitkruise.gitops.annotate import Annotator
-from gitkruise.gitops.engine import OWN, choose_engine
+from gitkruise.gitops.custom.declared import Reading, Rules
+from gitkruise.gitops.custom.keeper import Keeper
+from gitkruise.gitops.custom.steward import Steward
+from gitkruise.gitops.custom.watching import CustomResources
+from gitkruise.gitops.engine import AUTO, KRUISE, OWN, choose_engine
 from gitkruise.gitops.farewell import Departed, Farewell
 from gitkruise.gitops.fleet import Fleet, Home
 from gitkruise.gitops.gate import Standings
@@ -62,6 +74,7 @@ class RunOptions:
     listeners: tuple[Callable[[UnitRecord], None], ...] = ()
     listen: Listen = field(default_factory=Listen)  # for web hooks, where a Receiver wants them
     webhook: WebhookOptions | None = None  # admission, served beside everything else
+    custom: Rules | None = None  # also what objects of the cluster declare, by these rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +174,15 @@ class _Program:
     async def start(self, transport: Transport, cache: ParseCache) -> Running:
         """Everything up and running. Raises Reported or ApiError when it cannot start."""
         options, live, clock = self._options, self._live, self._clock
-        config = options.config
-        engine = await choose_engine(live.transport, _engines(config), clock.now())
+        resources = CustomResources(live, clock)
+        keeper = Keeper(resources, clock)
+        steward = None
+        if options.custom is not None:
+            reading = Reading(options.config, options.custom)
+            steward = Steward(options.config, resources, reading, keeper, clock)
+            await self._listed(resources)
+        config = options.config if steward is None else steward.begin()
+        engine = await choose_engine(live.transport, _engines(config, options), clock.now())
         around = Surroundings(
             live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
         )
@@ -171,15 +191,26 @@ class _Program:
             state_dir=options.state_dir,
             listen=options.listen,
             cache=cache,
-            listeners=(*options.listeners, annotator.offer),
+            listeners=(*options.listeners, annotator.offer, keeper.hear),
+            moved=keeper.moved,
         )
         fleet = self._fleet = Fleet(home, around, self._tasks)
         self._run(live.run(), annotator.run())
-        await fleet.become(config, sure=config)
+        await fleet.become(config, sure=options.config)
         if engine == OWN:
             self._run(_drive(options, live, transport, clock))
-        self._run(_farewell(options, fleet, around).run())
+        farewell = _farewell(options, fleet, around)
+        self._run(farewell.run())
+        if steward is not None:
+            self._run(keeper.run(), steward.run(fleet, farewell, engine))
         return Running(live=live, fleet=fleet, engine=engine, standings=around.standings)
+
+    async def _listed(self, resources: CustomResources) -> None:
+        """Follow the objects of the cluster, and know them all where it serves them."""
+        if not resources.look_for() and not self._options.config.units:
+            raise UsageProblem(_NOTHING_TO_FOLLOW)
+        self._run(resources.run())
+        await resources.listed()
 
     def _run(self, *jobs: Coroutine[Any, Any, None]) -> None:
         self._jobs += [self._tasks.create_task(job) for job in jobs]
@@ -197,10 +228,24 @@ class _Program:
             await self._fleet.close()
 
 
-def _engines(config: Config) -> set[str]:
-    """Those that units ask for."""
-    wishes: set[str] = {unit.spec.workloads.engine for unit in config.units.values()}
-    return wishes or {OWN}
+def _engines(config: Config, options: RunOptions) -> set[str]:
+    """Those that units ask for. Objects do not keep a process from starting: theirs counts when
+    it can be had, and the others are told that it cannot."""
+    units = options.config.units or config.units
+    wishes: set[str] = {unit.spec.workloads.engine for unit in units.values()}
+    if options.custom is None or options.config.units:
+        return wishes or {OWN}
+    return {KRUISE} if wishes - {AUTO} == {KRUISE} else {AUTO}
+
+
+_NOTHING_TO_FOLLOW: Final = Finding(
+    code="GK7001",
+    message="there is no configuration, and this cluster does not serve gitkruise's kinds",
+    notes=(
+        ("next", "name a file: --config gitkruise.yaml"),
+        ("or", "gitkruise install --crds, and kubectl apply your GitSource and Unit"),
+    ),
+)
 
 
 def _farewell(options: RunOptions, fleet: Fleet, around: Surroundings) -> Farewell:

@@ -35,6 +35,7 @@ from gitkruise.model.config import (
 )
 from gitkruise.model.document import Document
 from gitkruise.planner.sync.marks import APPROVE
+from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import parse_duration, parse_time
 
@@ -85,18 +86,23 @@ def make_config(documents: list[Document], directory: Path) -> Config:
         namespace = get(document.obj, "metadata", "namespace", default="default")
         if f"{namespace}/{name}" in found[kind]:
             raise UsageProblem(_twice(document, f"{kind} {namespace}/{name}"))
-        spec = decode_spec(_absolute(document, directory))
-        made = _CLASSES[kind](namespace, name, spec)
-        if isinstance(made, Unit):
-            mark = get(document.obj, "metadata", "annotations", APPROVE, default="")
-            made = msgspec.structs.replace(made, origin=document, approved=mark)
-        found[kind][f"{namespace}/{name}"] = made
+        found[kind][f"{namespace}/{name}"] = declared(document, _absolute(document, directory))
     config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
     unresolved = list(_unresolved(config))
     unresolved = unresolved or list(impossible_waits(config))
     if unresolved:
         raise UsageProblem(*unresolved)
     return config
+
+
+def declared(document: Document, obj: Obj) -> GitSource | Unit | Sink | Receiver:
+    """What a document without findings declares; `obj` is its object with absolute paths."""
+    namespace = get(obj, "metadata", "namespace", default="default")
+    made: Any = _CLASSES[obj["kind"]](namespace, obj["metadata"]["name"], decode_spec(obj))
+    if isinstance(made, Unit):
+        mark = get(obj, "metadata", "annotations", APPROVE, default="")
+        return msgspec.structs.replace(made, origin=document, approved=mark)
+    return made  # type: ignore[no-any-return]  # one of the classes
 
 
 def _twice(document: Document, what: str) -> Finding:
@@ -322,20 +328,33 @@ def _unremembered(unit: Unit) -> Finding:
 
 def _unresolved(config: Config) -> Iterator[Finding]:
     for unit in config.units.values():
-        yield from _missing(unit, "sourceRef", unit.spec.source_ref, config.sources)
+        yield from missing_for(unit, config)
         for index, other in enumerate(unit.spec.depends_on):
             ref = Reference(other.name, other.namespace)
             yield from _missing(unit, f"dependsOn[{index}]", ref, config.units)
-        if unit.spec.sink_ref:
-            yield from _missing(unit, "sinkRef", unit.spec.sink_ref, config.sinks)
-        elif unit.spec.prune.deletion_policy != Prune().deletion_policy:
+        forgettable = unit.spec.prune.deletion_policy != Prune().deletion_policy
+        if forgettable and not unit.spec.sink_ref:
             yield _unremembered(unit)
     for sink in config.sinks.values():
-        if sink.spec.git:
-            yield from _missing(sink, "git.sourceRef", sink.spec.git.source_ref, config.sources)
+        yield from missing_for(sink, config)
     for receiver in config.receivers.values():
-        for index, ref in enumerate(receiver.spec.sources):
-            yield from _missing(receiver, f"sources[{index}]", ref, config.sources)
+        yield from missing_for(receiver, config)
+
+
+def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Finding]:
+    """GK7007 for each source or sink that `owner` cannot do without and `config` has not."""
+    match owner:
+        case Unit():
+            yield from _missing(owner, "sourceRef", owner.spec.source_ref, config.sources)
+            if owner.spec.sink_ref:
+                yield from _missing(owner, "sinkRef", owner.spec.sink_ref, config.sinks)
+        case Sink():
+            if owner.spec.git:
+                ref = owner.spec.git.source_ref
+                yield from _missing(owner, "git.sourceRef", ref, config.sources)
+        case Receiver():
+            for index, ref in enumerate(owner.spec.sources):
+                yield from _missing(owner, f"sources[{index}]", ref, config.sources)
 
 
 def _missing(

@@ -6,7 +6,7 @@ What a change does not concern goes on undisturbed; what cannot be made is told,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,6 +100,7 @@ class Fleet:
         self._doors: Parts[Hearing] = Parts(tasks)
         self.reporters: dict[str, Reporter] = {}
         self.config = NOBODY
+        self.cluster = around.cluster
         self.troubles: dict[tuple[str, str], Finding] = {}  # (kind, name): why it does not run
 
     # What runs ------------------------------------------------------------------------------
@@ -143,11 +144,14 @@ class Fleet:
 
     # Changing it ----------------------------------------------------------------------------
 
-    async def become(self, config: Config, *, sure: Config = NOBODY) -> None:
+    async def become(
+        self, config: Config, *, sure: Config = NOBODY, lame: Collection[str] = ()
+    ) -> None:
         """Run exactly what `config` says. What cannot be made is in `troubles` afterwards.
 
-        Of what is in `sure`, whatever cannot be made is raised: UsageProblem, SourceFailed or
-        ApiError.
+        Units that are `lame` still are there, though they do not run: what they wanted stays
+        theirs. Of what is in `sure`, whatever cannot be made is raised: UsageProblem,
+        SourceFailed or ApiError.
         """
         marks = Marks(config)
         self.config = config
@@ -156,7 +160,7 @@ class Fleet:
         await self._tellings.keep(outer.tellings)
         await self._follows.keep(outer.follows)
         for name in [n for n in self.units if not self.units.fits(n, marks.units.get(n))]:
-            self._remember(name, stays=name in config.units)
+            self._remember(name, stays=name in config.units or name in lame)
         await self.units.keep(marks.units)
         await self._branches.keep(marks.sinks)
         await self._sources.keep(marks.sources)
@@ -166,6 +170,14 @@ class Fleet:
         for name in config.units:
             self._start_unit(name, marks)
         await self._open_outer(marks, sure)
+
+    def look_again(self, unit: str, source: str) -> None:
+        """Look at a source before its time, and at its newest commit once more for `unit`."""
+        for name, follower in self.followers.items():
+            if name == source and unit in self.units and follower.followed:
+                self.units[unit].offer(follower.followed)
+        if source in self.pollings:
+            self.pollings[source].look_now()
 
     async def rest(self) -> None:
         """Stop everything that runs; records not written yet stay in the outboxes."""

@@ -21,22 +21,8 @@ _BARE: Final[Mapping[str, Any]] = {"metadata": {}, "spec": {}, "status": {}, "da
 def impossible_waits(config: Config) -> Iterator[Finding]:
     """Units that wait for each other, and `ready` expressions that have no answer."""
     for unit in config.units.values():
-        for index, other in enumerate(unit.spec.depends_on):
-            path: tuple[str | int, ...] = ("dependsOn", index, "ready")
-            yield from _unanswerable(unit, path, other.ready, SAMPLE)
-        for index, rule in enumerate(unit.spec.health.exprs):
-            for word in WORDS:
-                text = getattr(rule, word)
-                path = ("health", "exprs", index, WORDS[word])
-                yield from _unanswerable(unit, path, text, _BARE)
-    edges = {
-        name: [
-            resolve_reference(Reference(other.name, other.namespace), unit.namespace)
-            for other in unit.spec.depends_on
-        ]
-        for name, unit in config.units.items()
-    }
-    circle = cycle(edges)
+        yield from bad_expressions(unit)
+    circle = cycle({name: waits_of(unit) for name, unit in config.units.items()})
     if circle:
         yield Finding(
             code="GK7030",
@@ -49,6 +35,25 @@ def impossible_waits(config: Config) -> Iterator[Finding]:
                 ("next", "take one of the dependencies out"),
             ),
         )
+
+
+def waits_of(unit: Unit) -> list[str]:
+    """The units that `unit` depends on, as `namespace/name`."""
+    return [
+        resolve_reference(Reference(other.name, other.namespace), unit.namespace)
+        for other in unit.spec.depends_on
+    ]
+
+
+def bad_expressions(unit: Unit) -> Iterator[Finding]:
+    """GK7031 for each expression of the unit that has no answer."""
+    for index, other in enumerate(unit.spec.depends_on):
+        path: tuple[str | int, ...] = ("dependsOn", index, "ready")
+        yield from _unanswerable(unit, path, other.ready, SAMPLE)
+    for index, rule in enumerate(unit.spec.health.exprs):
+        for word in WORDS:
+            path = ("health", "exprs", index, WORDS[word])
+            yield from _unanswerable(unit, path, getattr(rule, word), _BARE)
 
 
 def _unanswerable(

@@ -21,6 +21,7 @@ DIGEST: Final = "gitkruise.io/digest"
 ROLLOUT: Final = "gitkruise.io/rollout"
 PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
 APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a deletion
+RECONCILE_AT: Final = "gitkruise.io/reconcile-at"  # on a Unit or GitSource: look again, please
 OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN})
 
 HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why

@@ -1,0 +1,1 @@
+"""GitSource, Unit, Sink and Receiver as objects of the cluster: read, answered in their status."""
