@@ -58,15 +58,18 @@ REFERENCE: Final = {
         },
     },
 }
-STATUS: Final = {
+STATUS: Final[Mapping[str, Any]] = {
     "type": "object",
     "description": "What gitkruise last saw; written by gitkruise only.",
     "x-kubernetes-preserve-unknown-fields": True,
     "properties": {
         "observedGeneration": {"type": "integer", "format": "int64"},
-        "state": {"type": "string"},
-        "lastAppliedRevision": {"type": "string"},
+        "lastHandledReconcileAt": {
+            "type": "string",
+            "description": "The annotation gitkruise.io/reconcile-at that was last answered.",
+        },
         "conditions": {
+            "description": "As kstatus and Flux read them: Ready, Reconciling, Stalled, …",
             "type": "array",
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],
@@ -222,14 +225,17 @@ def _expanded(raw: Any) -> Any:
 
 
 def read_own(kind: str) -> dict[str, Any]:
-    """An authored kind: names, columns, and the schema of its spec."""
+    """An authored kind: names, columns, and the schemas of its spec and status."""
     source = yaml.safe_load((HERE / "own" / f"{kind}.yaml").read_text())
     names, columns = source.pop("names"), source.pop("columns")
-    return {"names": names, "columns": columns, "spec": {"type": "object", **_expanded(source)}}
+    status = {**STATUS, "properties": {**STATUS["properties"], **source.pop("status", {})}}
+    spec = {"type": "object", **_expanded(source)}
+    return {"names": names, "columns": columns, "spec": spec, "status": status}
 
 
 def own_root(kind: str) -> dict[str, Any]:
-    spec = read_own(kind)["spec"]
+    own = read_own(kind)
+    spec = own["spec"]
     needed = ["spec"] if spec.get("required") else []
     return {
         "type": "object",
@@ -239,7 +245,7 @@ def own_root(kind: str) -> dict[str, Any]:
             "kind": {"type": "string"},
             "metadata": {"$ref": REF_PREFIX + OBJECT_META},
             "spec": spec,
-            "status": STATUS,
+            "status": own["status"],
         },
         "required": needed,
     }

@@ -86,12 +86,16 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A cluster to talk to: its connection, and the name it goes by in git."""
+    """A cluster to talk to: its connection, and the name it goes by in git.
+
+    `home` is the namespace of the pod we run in, "" outside of the cluster.
+    """
 
     transport: HttpTransport
     clock: Clock
     name: str
     namespace: str
+    home: str = ""
 
 
 @asynccontextmanager
@@ -115,7 +119,13 @@ async def connected(choice: ClusterChoice, environment: Environment) -> AsyncIte
     transport = HttpTransport(connection, clock)
     name = choice.name or _safe(connection.context) or "in-cluster"
     try:
-        yield Chosen(transport=transport, clock=clock, name=name, namespace=connection.namespace)
+        yield Chosen(
+            transport=transport,
+            clock=clock,
+            name=name,
+            namespace=connection.namespace,
+            home=connection.namespace if connection.inside else "",
+        )
     except Exception as error:
         lost = next((e for e in leaves(error) if isinstance(e, _CLUSTER_AS_A_WHOLE)), None)
         if lost is None:

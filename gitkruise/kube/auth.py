@@ -23,7 +23,8 @@ DEFAULT_KUBECONFIG: Final = Path("~/.kube/config")
 class Connection:
     """A cluster to talk to. PEM texts are contents, not paths; `server` has no trailing slash.
 
-    `context` and `other_contexts` only serve messages.
+    `context` and `other_contexts` only serve messages; `inside` says that we run in one of its
+    pods.
     """
 
     server: str
@@ -37,6 +38,7 @@ class Connection:
     verify: bool = True
     tls_server_name: str = ""
     proxy: str = ""
+    inside: bool = False
 
     @property
     def host(self) -> str:
@@ -90,6 +92,7 @@ def in_cluster(environ: Mapping[str, str], root: Path = SERVICE_ACCOUNT) -> Conn
         credentials=TokenFile(root / "token"),
         namespace=namespace.read_text().strip() if namespace.exists() else "default",
         ca_pem=(root / "ca.crt").read_text(),
+        inside=True,
     )
 
 

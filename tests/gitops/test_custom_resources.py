@@ -168,15 +168,15 @@ def test_a_held_rollout_is_ready_and_a_moving_one_is_not(house: House) -> None:
 
 
 def test_a_broken_object_is_told_and_leaves_the_others_alone(house: House) -> None:
-    house.push(good=[config_map("good", a="1")], bad=[config_map("bad", a="1")])
+    house.push(**{name: [config_map(name, a="1")] for name in ("good", "bad", "lost")})
 
     async def script(house: House) -> None:
         await house.source()
         await house.unit("good")
         await house.unit("bad", approval="always")
-        await house.apply("Unit", "lost", sourceRef={"name": "nowhere"})
+        await house.unit("lost", sourceRef={"name": "nowhere"})
         await house.rest()
-        assert house.has("good", "bad") == [True, False]
+        assert house.has("good", "bad", "lost") == [True, False, False]
         assert house.says("Unit", "bad") == ("False", "InvalidSpec")
         assert house.says("Unit", "bad", "Stalled") == ("True", "InvalidSpec")
         assert "GK7006: spec.approval is not acted on" in house.message("Unit", "bad")
