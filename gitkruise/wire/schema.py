@@ -23,7 +23,7 @@ __all__ = [
 MAX_DEPTH: Final = 200  # levels of nesting; deeper objects are refused before Python's own limit
 MAX_SUGGESTIONS: Final = 20  # unknown fields of one object that get one; looking for it is slow
 UNKNOWN_FIELD: Final = "FieldValueUnknown"
-_LEAVES: Final = frozenset({str, int, float, bool, type(None), RawJSON})
+LEAVES: Final = frozenset({str, int, float, bool, type(None), RawJSON})
 _ALWAYS_KNOWN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 Steps: TypeAlias = tuple[str | int, ...]
@@ -53,7 +53,7 @@ def _prune(node: Node, value: Any, depth: int) -> Any:
         if child is None:
             if not _keeps(node, key):
                 changed[key] = MISSING
-        elif item.__class__ not in _LEAVES:
+        elif item.__class__ not in LEAVES:
             kept = _prune(child, item, depth + 1)
             if kept is not item:
                 changed[key] = kept
@@ -89,7 +89,7 @@ def _unknown(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
         for key, item in value.items():
             child = node.child(key)
             if child is not None:
-                if item.__class__ not in _LEAVES:
+                if item.__class__ not in LEAVES:
                     _unknown(child, item, (*at, key), found)
             elif not _keeps(node, key):
                 near = nearest(key, node.names) if len(found) < MAX_SUGGESTIONS else ""
@@ -145,7 +145,7 @@ def _defaults(node: Node, value: Any, depth: int) -> Any:
 
 def _filled(node: Node, item: Any, depth: int) -> Any:
     """The item with defaults; MISSING for a null that neither may be nor has a default."""
-    if item is not None and item.__class__ in _LEAVES:
+    if item is not None and item.__class__ in LEAVES:
         return item
     anything = node.component and not node.types
     if item is None and not node.nullable and not anything:

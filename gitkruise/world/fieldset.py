@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
 
 FieldSet: TypeAlias = "Mapping[str, FieldSet]"
@@ -29,10 +30,13 @@ def value(item: Any) -> str:
 
 def keyed(keys: Mapping[str, Any]) -> str:
     """Element of an entry of a map list."""
-    return "k:" + _json(keys)
+    pairs = [f"{_json(name)}:{_json(item)}" for name, item in sorted(keys.items())]
+    return "k:{" + ",".join(pairs) + "}"
 
 
 def _json(item: Any) -> str:
+    if item.__class__ is str:
+        return encode_basestring(item)
     return json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
@@ -95,7 +99,7 @@ def without_below(left: FieldSet, right: FieldSet) -> FieldSet:
 
 def members(fields: FieldSet, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """Every member; those of one level come before everything below them, as the server walks."""
-    elements = sorted((e for e in fields if e != SELF), key=_order)
+    elements = [element for element in _in_order(fields) if element != SELF]
     out = [(*at, element) for element in elements if SELF in fields[element]]
     for element in elements:
         out += members(fields[element], (*at, element))
@@ -114,9 +118,10 @@ def from_fields_v1(fields: Mapping[str, Any]) -> FieldSet:
 def to_fields_v1(fields: FieldSet) -> dict[str, Any]:
     """The FieldsV1 document of a set, elements in the server's order."""
     out: dict[str, Any] = {}
-    for element in sorted(fields, key=_order):
+    for element in _in_order(fields):
         below = fields[element]
-        out[element] = {} if element == SELF or below == MEMBER else to_fields_v1(below)
+        plain = below is MEMBER or element == SELF or below == MEMBER
+        out[element] = {} if plain else to_fields_v1(below)
     return out
 
 
@@ -144,6 +149,12 @@ def covers(raw: Mapping[str, Any], fields: FieldSet) -> bool:
         if not covers(other, inner):
             return False
     return True
+
+
+def _in_order(fields: FieldSet) -> list[str]:
+    """Elements as the server sorts them: as texts, but those by index come last."""
+    names = sorted(fields)
+    return sorted(names, key=_order) if any(name[0] == "i" for name in names) else names
 
 
 def _order(element: str) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gitkruise.wire.nodes import MISSING, Node
+from gitkruise.wire.schema import LEAVES
 from gitkruise.world.fieldset import (
     MEMBER,
     SELF,
@@ -107,28 +108,47 @@ _ABSENT = object()
 def _compare(
     before: Any, after: Any, node: Node | None, path: tuple[str, ...], found: Comparison
 ) -> None:
-    if before is after or (before is not _ABSENT and before == after):
+    if before is after:
         return
     if before is _ABSENT:
-        _insert(found.added, path)
+        _hang(found.added, path, whole(after, node))
     elif after is _ABSENT:
-        _insert(found.removed, path)
-    maps = _both(before, after, node, is_map)
-    lists = _both(before, after, node, is_list)
-    if maps:
+        _hang(found.removed, path, whole(before, node))
+    elif before == after:
+        return
+    elif maps := _both(before, after, node, is_map):
         _compare_maps(*maps, node, path, found)
-    elif lists:
+    elif lists := _both(before, after, node, is_list):
         _compare_lists(*lists, node, path, found)
-    elif before is not _ABSENT and after is not _ABSENT:
+    else:
         _compare_kinds(before, after, node, path, found)
 
 
+def whole(value: Any, node: Node | None) -> FieldSet:
+    """The path of `value` itself and every path inside of it."""
+    if value.__class__ in LEAVES:
+        return MEMBER
+    out: dict[str, FieldSet] = {SELF: {}}
+    if is_map(value, node):
+        for name, item in value.items():
+            out["f:" + name] = (
+                MEMBER
+                if item.__class__ in LEAVES
+                else whole(item, node.child(name) if node is not None else None)
+            )
+    elif is_list(value, node):
+        items = node.items if node is not None else None
+        for element, item in elements(value, node):
+            out[element] = whole(item, items)
+    return out
+
+
 def _both(before: Any, after: Any, node: Node | None, test: Any) -> tuple[Any, Any] | None:
-    """Both sides as collections of one kind; an absent, null or empty side is an empty one."""
+    """Both sides as collections of one kind; a null or empty side is an empty one."""
     if not (test(before, node) or test(after, node)):
         return None
     empty: Any = {} if test is is_map else []
-    sides = [empty if side is _ABSENT or side is None else side for side in (before, after)]
+    sides = [empty if side is None else side for side in (before, after)]
     if not all(test(side, node) for side in sides) or not any(sides):
         return None
     return sides[0], sides[1]
@@ -168,6 +188,14 @@ def _compare_lists(
     for element in old | new:
         left, right = old.get(element, _ABSENT), new.get(element, _ABSENT)
         _compare(left, right, node.items, (*path, element), found)
+
+
+def _hang(tree: dict[str, Any], path: tuple[str, ...], fields: FieldSet) -> None:
+    """Put `fields` at a path nothing of which is in the tree yet."""
+    *way, last = path
+    for element in way:
+        tree = tree.setdefault(element, {})
+    tree[last] = fields
 
 
 def _insert(tree: dict[str, Any], path: tuple[str, ...]) -> None:
