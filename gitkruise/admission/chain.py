@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from gitkruise.admission.cloneset import cloneset_problems, default_cloneset
@@ -43,7 +44,7 @@ Examine: TypeAlias = Callable[[AdmissionRequest, Gates], Iterable[Problem]]
 WRITES: Final = frozenset({CREATE, UPDATE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stage:
     """One link: first every `mutate` runs in order, then every `examine`.
 
@@ -60,11 +61,11 @@ class Stage:
     mutate: Mutate | None = None
     examine: Examine | None = None
 
-    def concerns(self, request: AdmissionRequest) -> bool:
+    def concerns(self, group_kind: GroupKind, operation: str, subresource: str) -> bool:
         return (
-            (not self.kinds or request.key.group_kind in self.kinds)
-            and request.operation in self.operations
-            and request.subresource in self.subresources
+            (not self.kinds or group_kind in self.kinds)
+            and operation in self.operations
+            and subresource in self.subresources
         )
 
 
@@ -171,8 +172,8 @@ def admit(
 def mutate(request: AdmissionRequest, gates: Gates, stages: tuple[Stage, ...]) -> Obj | None:
     """The first half of `admit`, as a mutating webhook answers it."""
     try:
-        for stage in stages:
-            if stage.mutate and stage.concerns(request):
+        for stage in _concerned(stages, request):
+            if stage.mutate:
                 request = replace(request, obj=stage.mutate(request, gates))
     except Malformed as error:
         raise _malformed(request, error) from error
@@ -181,7 +182,7 @@ def mutate(request: AdmissionRequest, gates: Gates, stages: tuple[Stage, ...]) -
 
 def examine(request: AdmissionRequest, gates: Gates, stages: tuple[Stage, ...]) -> None:
     """The second half of `admit`, as a validating webhook answers it."""
-    chosen = [stage for stage in stages if stage.concerns(request)]
+    chosen = _concerned(stages, request)
     try:
         problems = [p for stage in chosen if stage.examine for p in stage.examine(request, gates)]
     except Malformed as error:
@@ -189,6 +190,17 @@ def examine(request: AdmissionRequest, gates: Gates, stages: tuple[Stage, ...]) 
     if problems:
         key = request.key
         raise invalid_object(key.kind, key.group, key.name, problems)
+
+
+def _concerned(stages: tuple[Stage, ...], request: AdmissionRequest) -> tuple[Stage, ...]:
+    return _chosen(stages, request.key.group_kind, request.operation, request.subresource)
+
+
+@lru_cache(maxsize=1024)
+def _chosen(
+    stages: tuple[Stage, ...], group_kind: GroupKind, operation: str, subresource: str
+) -> tuple[Stage, ...]:
+    return tuple(s for s in stages if s.concerns(group_kind, operation, subresource))
 
 
 def _malformed(request: AdmissionRequest, error: Malformed) -> BadRequest:

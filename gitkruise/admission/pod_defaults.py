@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gitkruise.wire.images import default_pull_policy
 from gitkruise.wire.template_defaults import (
-    Default,
+    Defaults,
     Node,
     fill,
     fill_pod_spec,
@@ -28,7 +28,7 @@ _DIVISORS: Final = (
 )
 
 # beyond what OpenKruise fills in: Kubernetes' generated defaults and the server's way of printing
-_SERVER: Final[tuple[Default, ...]] = (
+_SERVER: Final = Defaults((
     (("ephemeralContainers", "*"), "terminationMessagePath", "/dev/termination-log"),
     (("ephemeralContainers", "*"), "terminationMessagePolicy", "File"),
     ((_ALL, "*", _PROBES, "grpc"), "service", ""),
@@ -44,7 +44,7 @@ _SERVER: Final[tuple[Default, ...]] = (
     (("volumes", "*", "azureDisk"), "readOnly", False),
     (("volumes", "*", "scaleIO"), "fsType", "xfs"),
     (("volumes", "*", "scaleIO"), "storageMode", "ThinProvisioned"),
-)  # fmt: skip
+))  # fmt: skip
 _AMOUNTS: Final = (
     (("volumes", "*", "emptyDir"), "sizeLimit"),
     *((path, "divisor") for path in _DIVISORS),

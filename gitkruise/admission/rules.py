@@ -25,9 +25,10 @@ EACH: Final = "*"  # every element of a list
 class Table:
     """Rules by the path they share, so that what is not there is passed over once."""
 
-    __slots__ = ("_checks", "_children")
+    __slots__ = ("_asks", "_checks", "_children")
 
     def __init__(self, *rules: Rule) -> None:
+        self._asks: bool | None = None
         self._checks: tuple[Check, ...] = ()
         self._children: dict[str, Table] = {}
         for steps, checks in rules:
@@ -40,6 +41,13 @@ class Table:
         head, rest = steps[0], steps[1:]
         for name in (head,) if isinstance(head, str) else head:
             self._children.setdefault(name, Table()).add(rest, checks)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a rule minds that there is nothing."""
+        if self._asks is None:
+            self._asks = any(list(check(None, ())) for check in self._checks)
+        return self._asks
 
     def problems(self, value: Any, at: Path) -> Iterator[Problem]:
         """Every problem at and under `value`; at one place the first broken check alone speaks."""
@@ -54,8 +62,8 @@ class Table:
             if name == EACH:
                 for index, item in enumerate(value):
                     yield from child.problems(item, (*at, index))
-            else:
-                yield from child.problems(value.get(name), (*at, name))
+            elif (item := value.get(name)) is not None or child.asks:
+                yield from child.problems(item, (*at, name))
 
 
 def present(value: Any, at: Path) -> Iterator[Problem]:

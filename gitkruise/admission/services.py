@@ -25,7 +25,7 @@ from gitkruise.errors import Problem
 from gitkruise.model.settings import Gates
 from gitkruise.wire.hashes import fnv1a_32
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.template_defaults import Default, fill
+from gitkruise.wire.template_defaults import Defaults, fill
 
 SERVICE: Final = GroupKind("", "Service")
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -35,12 +35,14 @@ _RESERVED: Final = "10.96.0.1"  # of service kubernetes
 _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 _AFFINITY_S: Final = 10800
 
-_DEFAULTS: Final[tuple[Default, ...]] = (
-    (("spec",), "type", "ClusterIP"),
-    (("spec",), "sessionAffinity", "None"),
-    (("spec", "ports", "*"), "protocol", "TCP"),
+_DEFAULTS: Final = Defaults(
+    (
+        (("spec",), "type", "ClusterIP"),
+        (("spec",), "sessionAffinity", "None"),
+        (("spec", "ports", "*"), "protocol", "TCP"),
+    )
 )
-_ROUTED: Final[tuple[Default, ...]] = ((("spec",), "internalTrafficPolicy", "Cluster"),)
+_ROUTED: Final = Defaults(((("spec",), "internalTrafficPolicy", "Cluster"),))
 _EXTERNAL: Final = Table((("externalName",), (present, like(formats.dns_subdomain))))
 _RULES: Final = Table(
     (("type",), (one_of(*_TYPES),)),

@@ -24,7 +24,7 @@ from gitkruise.wire import paths
 from gitkruise.wire.intstr import resolve_decimal
 from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.selectors import label_selector
-from gitkruise.wire.template_defaults import Default, fill, round_up
+from gitkruise.wire.template_defaults import Default, Defaults, fill, round_up
 from gitkruise.wire.typed import settle
 
 DEPLOYMENT: Final = GroupKind("apps", "Deployment")
@@ -43,7 +43,7 @@ _CRON_NAME_LIMIT: Final = 52  # the job's name adds 11 characters
 _FOREVER: Final = 2**31 - 1
 
 # apps/v1 and batch/v1 SetDefaults_*
-_DEFAULTS: Final[Mapping[GroupKind, tuple[Default, ...]]] = {
+_ROWS: Final[Mapping[GroupKind, tuple[Default, ...]]] = {
     DEPLOYMENT: (
         (_SPEC, "replicas", 1),
         (_SPEC, "strategy", {}),
@@ -80,6 +80,7 @@ _DEFAULTS: Final[Mapping[GroupKind, tuple[Default, ...]]] = {
         (_SPEC, "failedJobsHistoryLimit", 1),
     ),
 }
+_DEFAULTS: Final = {kind: Defaults(rows) for kind, rows in _ROWS.items()}
 # (field of the strategy, what a RollingUpdate starts with)
 _STRATEGIES: Final[Mapping[GroupKind, tuple[str, Mapping[str, Any]]]] = {
     DEPLOYMENT: ("strategy", {"maxUnavailable": "25%", "maxSurge": "25%"}),

@@ -19,6 +19,8 @@ _OPAQUE_MAP: Final = frozenset({_META + "FieldsV1", _META + "Patch"})
 _RAW_EXTENSION: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _NUMBERS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
+_CAREFREE: Final[Mapping[tuple[str, ...], type]] = {("string",): str, ("boolean",): bool}
+
 
 class Components:
     """The named schemas of a document, and the Nodes already compiled from them.
@@ -60,12 +62,14 @@ class Node:
     merge_key, merge_strategy   strategic merge patch (x-kubernetes-patch-*), "" without one
     default            the schema's default, or MISSING
     component          name of the component this node was compiled from, "" for an inline schema
+    combines           allOf, anyOf, oneOf or not say more about the value
+    carefree           a class whose values keep every rule of this node (str, bool), or None
     """
 
     __slots__ = (
         "_children", "_components", "_defaulted", "_items", "_properties", "_values",
-        "additional_allowed",
-        "all_of", "any_of", "component", "default", "embedded_resource", "enum",
+        "additional_allowed", "all_of", "any_of", "carefree", "combines", "component", "default",
+        "embedded_resource", "enum",
         "exclusive_maximum", "exclusive_minimum", "format", "int_or_string", "limits", "list_keys",
         "list_type", "map_type", "merge_key", "merge_strategy", "nullable", "one_of", "pattern",
         "preserve_unknown", "raw", "required", "type", "types", "unless",
@@ -132,6 +136,9 @@ class Node:
         self.any_of: tuple[Node, ...] = () if plain else self._branches("anyOf")
         self.one_of: tuple[Node, ...] = () if plain else self._branches("oneOf")
         self.unless: Node | None = Node(raw["not"], self._components) if raw.get("not") else None
+        self.combines = bool(self.all_of or self.any_of or self.one_of or self.unless)
+        ruled = self.combines or self.enum or self.limits or self.pattern or self.format
+        self.carefree: type | None = None if ruled else _CAREFREE.get(self.types)
 
     def _branches(self, word: str) -> tuple[Node, ...]:
         return tuple(Node(branch, self._components) for branch in self.raw.get(word) or ())

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gitkruise.wire.images import default_pull_policy
-from gitkruise.wire.template_defaults import POD_SPEC, Default, Step, fill, maps_at, round_up
+from gitkruise.wire.template_defaults import (
+    POD_SPEC,
+    Default,
+    Defaults,
+    Step,
+    fill,
+    maps_at,
+    round_up,
+)
 from gitkruise.wire.typed import normalise
 
 SPEC_TYPES: Final = {"v1alpha1": "SidecarSetSpecV1alpha1", "v1beta1": "SidecarSetSpecV1beta1"}
@@ -22,26 +30,28 @@ _CORE: Final[tuple[Default, ...]] = tuple(
     for path, field, value in POD_SPEC
     if path and ("containers" in path[0] or path[0] == "volumes")
 )
-_SPEC: Final[tuple[Default, ...]] = (
-    ((), "revisionHistoryLimit", 10),
-    (("updateStrategy",), "type", "RollingUpdate"),
-    (("updateStrategy",), "maxUnavailable", 1),
-    (("updateStrategy",), "partition", 0),
-    (("injectionStrategy", "revision"), "policy", "Always"),
-    (("patchPodMetadata", "*"), "patchPolicy", "Retain"),
-    (("containers", "*"), "podInjectPolicy", "BeforeAppContainer"),
-    (("initContainers", "*"), "podInjectPolicy", "AfterAppContainer"),
-    ((_SIDECARS, "*", "upgradeStrategy"), "upgradeType", "ColdUpgrade"),
-    ((_SIDECARS, "*", "shareVolumePolicy"), "type", "disabled"),
+_SPEC: Final = Defaults(
     (
-        (_SIDECARS, "*", "transferEnv", "*", "sourceContainerNameFrom", "fieldRef"),
-        "apiVersion",
-        "v1",
-    ),
-    *_CORE,
-    # the CRD's own defaults, which the API server gives once more behind the webhook
-    (("imagePullSecrets", "*"), "name", ""),
-    ((_SIDECARS, "*", "resourcesPolicy"), "targetContainersNameRegex", ".*"),
+        ((), "revisionHistoryLimit", 10),
+        (("updateStrategy",), "type", "RollingUpdate"),
+        (("updateStrategy",), "maxUnavailable", 1),
+        (("updateStrategy",), "partition", 0),
+        (("injectionStrategy", "revision"), "policy", "Always"),
+        (("patchPodMetadata", "*"), "patchPolicy", "Retain"),
+        (("containers", "*"), "podInjectPolicy", "BeforeAppContainer"),
+        (("initContainers", "*"), "podInjectPolicy", "AfterAppContainer"),
+        ((_SIDECARS, "*", "upgradeStrategy"), "upgradeType", "ColdUpgrade"),
+        ((_SIDECARS, "*", "shareVolumePolicy"), "type", "disabled"),
+        (
+            (_SIDECARS, "*", "transferEnv", "*", "sourceContainerNameFrom", "fieldRef"),
+            "apiVersion",
+            "v1",
+        ),
+        *_CORE,
+        # the CRD's own defaults, which the API server gives once more behind the webhook
+        (("imagePullSecrets", "*"), "name", ""),
+        ((_SIDECARS, "*", "resourcesPolicy"), "targetContainersNameRegex", ".*"),
+    )
 )
 _AMOUNTS: Final = ((_SIDECARS, "*", "resources", ("limits", "requests")),)
 

@@ -26,6 +26,44 @@ _FILES: Final = (
 _MODES: Final = ("secret", "configMap", "downwardAPI", "projected")
 _TOKEN: Final = ("volumes", "*", "projected", "sources", "*", "serviceAccountToken")
 
+
+class Defaults:
+    """A table of defaults by the path its rows share: what is not there is passed over once.
+
+    A map's own fields come before those of maps inside of it, which may be defaults themselves.
+    """
+
+    __slots__ = ("_fields", "_inner")
+
+    def __init__(self, rows: Iterable[Default]) -> None:
+        self._fields: dict[str, Any] = {}
+        self._inner: dict[str, Defaults] = {}
+        for path, field, value in rows:
+            self.add(path, field, value)
+
+    def add(self, path: tuple[Step, ...], field: str, value: Any) -> None:
+        """One more row."""
+        if not path:
+            self._fields[field] = value
+            return
+        head, rest = path[0], path[1:]
+        for name in (head,) if isinstance(head, str) else head:
+            self._inner.setdefault(name, Defaults(())).add(rest, field, value)
+
+    def fill(self, node: Any) -> None:
+        """Set what is missing in `node` and below; "*" leads to each element of a list."""
+        for field, value in self._fields.items():
+            if node.get(field) is None:
+                node[field] = dict(value) if isinstance(value, dict) else value
+        for name, inner in self._inner.items():
+            if name == "*":
+                for item in node:
+                    if item is not None:
+                        inner.fill(item)
+            elif (below := node.get(name)) is not None:
+                inner.fill(below)
+
+
 POD_SPEC: Final[tuple[Default, ...]] = (
     ((), "dnsPolicy", "ClusterFirst"),
     ((), "restartPolicy", "Always"),
@@ -47,6 +85,7 @@ POD_SPEC: Final[tuple[Default, ...]] = (
     *((file, "apiVersion", "v1") for file in _FILES),
     (_TOKEN, "expirationSeconds", 3600),
 )  # fmt: skip
+_POD_SPEC: Final = Defaults(POD_SPEC)
 
 _RESOURCES: Final[tuple[tuple[Step, ...], ...]] = (
     (_ALL, "*", "resources", ("limits", "requests")),
@@ -89,7 +128,7 @@ def fill_pod_spec(spec: Node, container_policy: Callable[[str], str]) -> None:
     for volume in maps_at(spec, ("volumes", "*")):
         if volume.keys() <= {"name"}:
             volume["emptyDir"] = {}
-    fill(spec, POD_SPEC)
+    fill(spec, _POD_SPEC)
     for kind, policy in (("containers", container_policy), ("initContainers", default_pull_policy)):
         for container in maps_at(spec, (kind, "*")):
             if "imagePullPolicy" not in container:
@@ -97,12 +136,9 @@ def fill_pod_spec(spec: Node, container_policy: Callable[[str], str]) -> None:
     round_up(spec, _RESOURCES)
 
 
-def fill(root: Node, defaults: Iterable[Default]) -> None:
-    """Set every missing field the table names, in order and in place. `root` is ours to fill."""
-    for path, field, value in defaults:
-        for node in maps_at(root, path):
-            if node.get(field) is None:
-                node[field] = dict(value) if isinstance(value, dict) else value
+def fill(root: Node, defaults: Defaults) -> None:
+    """Set every missing field the table names, in place. `root` is ours to fill."""
+    defaults.fill(root)
 
 
 def round_up(root: Node, paths: Iterable[tuple[Step, ...]]) -> None:

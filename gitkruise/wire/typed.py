@@ -65,29 +65,31 @@ class _Field(NamedTuple):
 
 @cache
 def _struct(type_name: str, mode: _Mode) -> Codec:
-    fields: list[_Field] = []  # filled on first use, so that types may mention each other
-    known = frozenset(name for name, _, _ in TYPES[type_name])
+    fields: dict[str, _Field] = {}  # filled on first use, so that types may mention each other
+    places = {name: place for place, (name, _, _) in enumerate(TYPES[type_name])}
+    always_written: set[str] = set()
 
     def round_trip(value: Any) -> dict[str, Any]:
         if value is not None and not isinstance(value, Mapping):
             raise Malformed(f"cannot unmarshal {_go_name(value)} into a {type_name}")
         if not fields:
-            fields.extend(_fields(type_name, mode))
+            fields.update((field.name, field) for field in _fields(type_name, mode))
+            always_written.update(field.name for field in fields.values() if field.always)
         given = value or {}
+        there = {name for name, raw in given.items() if raw is not None}
+        strangers = there - places.keys()
         out: dict[str, Any] = {}
-        for name, always, codec, pointer in fields:
-            raw = given.get(name)
-            if raw is None and not always:
-                continue
+        for name in sorted((there - strangers) | always_written, key=places.__getitem__):
+            _, always, codec, pointer = fields[name]
             try:
-                held = codec(raw)
+                held = codec(given.get(name))
             except Malformed as error:
                 error.path = (name, *error.path)
                 raise
             if always or (held is not None if pointer else held):
                 out[name] = held
-        if mode.keep_unknown:
-            out |= {k: v for k, v in given.items() if k not in known and v is not None}
+        if strangers and mode.keep_unknown:
+            out |= {k: v for k, v in given.items() if k in strangers}
         return out
 
     return round_trip

@@ -55,10 +55,13 @@ def validate(node: Node, value: Any, at: Steps = ()) -> list[Problem]:
     Stricter than the server in one place: it lets a custom resource exceed int32, which no Go
     client can then decode. CEL rules (x-kubernetes-validations) are not evaluated.
     """
-    return list(_check(node, value, at))
+    found: list[Problem] = []
+    _check(node, value, at, found)
+    return found
 
 
-def _check(node: Node, value: Any, at: Steps) -> Iterator[Problem]:
+def _check(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
+    """Add every problem of `value`. Runs for every field of every write."""
     if len(at) > MAX_DEPTH:
         raise BadRequest(f"the object nests deeper than {MAX_DEPTH} levels")
     if value is None and (node.nullable or not node.types):
@@ -66,14 +69,19 @@ def _check(node: Node, value: Any, at: Steps) -> Iterator[Problem]:
     kind = json_type(value)
     wrong = _wrong_type(node, value, kind, at)
     if wrong is not None:
-        yield wrong
+        found.append(wrong)
         return
     if node.enum and value not in node.enum:
-        yield _unsupported(node, value, at)
-    rules = _BY_TYPE.get(kind)
-    if rules is not None and not isinstance(value, RawJSON):
-        yield from rules(node, value, at)
-    yield from _combined(node, value, at)
+        found.append(_unsupported(node, value, at))
+    if kind == "object":
+        if not isinstance(value, RawJSON):
+            _object(node, value, at, found)
+    elif kind == "array":
+        _array(node, value, at, found)
+    elif kind in _BY_TYPE:
+        found += _BY_TYPE[kind](node, value, at)
+    if node.combines:
+        _combined(node, value, at, found)
 
 
 def _wrong_type(node: Node, value: Any, kind: str, at: Steps) -> Problem | None:
@@ -92,21 +100,24 @@ def _unsupported(node: Node, value: Any, at: Steps) -> Problem:
     )
 
 
-def _object(node: Node, value: Mapping[str, Any], at: Steps) -> Iterator[Problem]:
-    for key in node.required:
-        if not _is_given(node, key, value):
-            yield Problem((*at, key), REQUIRED, "Required value")
+def _object(node: Node, value: Mapping[str, Any], at: Steps, found: list[Problem]) -> None:
+    found += [
+        Problem((*at, key), REQUIRED, "Required value")
+        for key in node.required
+        if value.get(key) is None and not _is_given(node, key, value)
+    ]
     for key, item in value.items():
         child = node.child(key)
-        if child is not None and (item is not None or child.nullable):
-            yield from _check(child, item, (*at, key))
+        if child is None or item.__class__ is child.carefree:
+            continue
+        if item is not None or child.nullable:
+            _check(child, item, (*at, key), found)
 
 
 def _is_given(node: Node, key: str, value: Mapping[str, Any]) -> bool:
-    """Whether a required field is there. Defaults of custom resources count: the server fills them
-    before it looks; those of built-in kinds are only Go's zero values."""
-    if value.get(key) is not None:
-        return True
+    """Whether a required field that is null or missing counts as there. Defaults of custom
+    resources do: the server fills them before it looks; those of built-in kinds are only Go's zero
+    values."""
     child = node.child(key)
     if child is None:
         return key in value
@@ -114,20 +125,22 @@ def _is_given(node: Node, key: str, value: Mapping[str, Any]) -> bool:
     return defaulted or (child.nullable and key in value)
 
 
-def _array(node: Node, value: list[Any], at: Steps) -> Iterator[Problem]:
+def _array(node: Node, value: list[Any], at: Steps, found: list[Problem]) -> None:
     size, limits = len(value), node.limits
     if size > limits.get("maxItems", size):
         most = int(limits["maxItems"])
-        yield Problem(at, TOO_MANY, f"Too many: {size}: must have at most {most} items")
+        found.append(Problem(at, TOO_MANY, f"Too many: {size}: must have at most {most} items"))
     if size < limits.get("minItems", 0):
-        yield _invalid(at, size, f"should have at least {int(limits['minItems'])} items")
+        least = int(limits["minItems"])
+        found.append(_invalid(at, size, f"should have at least {least} items"))
     items = node.items
     if items is None:
         return
     for index, item in enumerate(value):
-        yield from _check(items, item, (*at, index))
+        if item.__class__ is not items.carefree:
+            _check(items, item, (*at, index), found)
     if node.list_type in ("set", "map") and not node.merge_strategy:  # built-in lists may repeat
-        yield from _duplicates(node, items, value, at)
+        found += _duplicates(node, items, value, at)
 
 
 def _duplicates(node: Node, items: Node, value: list[Any], at: Steps) -> Iterator[Problem]:
@@ -187,18 +200,18 @@ def _number(node: Node, value: float, at: Steps) -> Iterator[Problem]:
         yield _invalid(at, value, f"must be of type {node.format}: {shown(value)}")
 
 
-def _combined(node: Node, value: Any, at: Steps) -> Iterator[Problem]:
+def _combined(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
     for branch in node.all_of:
-        yield from _check(branch, value, at)
+        _check(branch, value, at, found)
     if node.any_of and not any(not validate(branch, value) for branch in node.any_of):
-        yield Problem(
-            at, INVALID, _combination(at, value, "must validate at least one schema (anyOf)")
-        )
+        sentence = "must validate at least one schema (anyOf)"
+        found.append(Problem(at, INVALID, _combination(at, value, sentence)))
     if node.one_of and sum(not validate(branch, value) for branch in node.one_of) != 1:
         sentence = "must validate one and only one schema (oneOf)"
-        yield Problem(at, INVALID, _combination(at, value, sentence))
+        found.append(Problem(at, INVALID, _combination(at, value, sentence)))
     if node.unless is not None and not validate(node.unless, value):
-        yield Problem(at, INVALID, _combination(at, value, "must not validate the schema (not)"))
+        sentence = "must not validate the schema (not)"
+        found.append(Problem(at, INVALID, _combination(at, value, sentence)))
 
 
 def _combination(at: Steps, value: Any, sentence: str) -> str:
@@ -241,5 +254,5 @@ _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "quantity": lambda text: bool(_QUANTITY.fullmatch(text)),
 }
 _BY_TYPE: Final[Mapping[str, Callable[[Node, Any, Steps], Iterator[Problem]]]] = {
-    "object": _object, "array": _array, "string": _string, "integer": _number, "number": _number,
+    "string": _string, "integer": _number, "number": _number,
 }  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from gitkruise.admission.pods import only_images
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.patches import merge_patch
@@ -17,7 +18,6 @@ from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH, ApiReply, ApiRe
 from gitkruise.wire.strategic import strategic_patch
 from gitkruise.world import metadata
 from gitkruise.world.isolation import POD
-from gitkruise.world.lean import only_images
 from gitkruise.world.state import State
 
 _PINS: Final = frozenset({"uid", "resourceVersion"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gitkruise.admission.pods import only_images
 from gitkruise.admission.request import UPDATE
 from gitkruise.wire.names import Obj, controller_of
 from gitkruise.world import metadata, refusals
@@ -72,17 +73,3 @@ def lean_change(call: Call, old: Obj, new: Obj) -> Obj:
     if problems := metadata.check_update(old["metadata"], new["metadata"]):
         raise refusals.invalid(call.kind, call.name, problems)
     return new
-
-
-def only_images(old: Obj, new: Obj) -> bool:
-    """Whether two specs share everything but images of containers (and each has one)."""
-    if not _shares(old, new, "containers"):
-        return False
-    pairs = zip(old["containers"], new["containers"], strict=False)
-    alike = all(_shares(a, b, "image") and b["image"].strip() == b["image"] != "" for a, b in pairs)
-    return alike and len(old["containers"]) == len(new["containers"])
-
-
-def _shares(old: Obj, new: Obj, name: str) -> bool:
-    """Whether the two are one but for the value of `name`."""
-    return old.keys() == new.keys() and all(new[k] is old[k] for k in old if k != name)
