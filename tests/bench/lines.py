@@ -163,7 +163,7 @@ def lines(door: Door, count: int) -> Iterator[Lines]:
         plain = socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE_S)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         tls = trust.wrap_socket(plain, server_hostname=parts.hostname)
-        tls.setblocking(False)
+        tls.settimeout(0)
         made.append(Line(tls))
     found = Lines(made)
     try:
