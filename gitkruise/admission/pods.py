@@ -38,7 +38,7 @@ def default_pod(request: AdmissionRequest, _gates: Gates) -> Obj:
     """
     assert request.obj is not None
     before, after = (request.old or {}).get("spec"), request.obj.get("spec")
-    if before is not None and (only_images(before, after) or before == after):
+    if before is not None and after is not None and (only_images(before, after) or before == after):
         return request.obj
     spec = settle("PodSpec", request.obj.get("spec"))
     if request.old is None:
