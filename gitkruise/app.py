@@ -85,6 +85,7 @@ class Running:
     fleet: Fleet
     engine: str
     standings: Standings
+    custom: bool  # whether objects of the cluster are followed as well
 
     @property
     def units(self) -> Mapping[str, UnitSync]:
@@ -203,7 +204,13 @@ class _Program:
         self._run(farewell.run())
         if steward is not None:
             self._run(keeper.run(), steward.run(fleet, farewell, engine))
-        return Running(live=live, fleet=fleet, engine=engine, standings=around.standings)
+        return Running(
+            live=live,
+            fleet=fleet,
+            engine=engine,
+            standings=around.standings,
+            custom=resources.served,
+        )
 
     async def _listed(self, resources: CustomResources) -> None:
         """Follow the objects of the cluster, and know them all where it serves them."""

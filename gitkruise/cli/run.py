@@ -157,8 +157,9 @@ async def _run(options: RunOptions, choice: ClusterChoice) -> None:
         rules = replace(options.custom, home=chosen.home)
         options = replace(options, cluster=chosen.name, listeners=(report,), custom=rules)
         async with controller(options, chosen.transport, chosen.clock) as running:
+            objects = " and those that are objects there" if running.custom else ""
             tell(
-                f"following {len(running.units)} units for cluster {chosen.name}, "
+                f"following {len(options.config.units)} units for cluster {chosen.name}{objects}, "
                 f"engine {running.engine}"
             )
             for name, url in running.hooks.items():

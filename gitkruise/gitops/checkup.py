@@ -23,7 +23,7 @@ from gitkruise.wire.times import format_duration, parse_time
 _REVIEWS: Final = ResourceRef("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 _WHO: Final = ResourceRef("authentication.k8s.io", "v1", "selfsubjectreviews")
 _NEEDED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
-_ROLES: Final = ("gitkruise-engine", "gitkruise-apply")
+_ROLES: Final = ("gitkruise-engine", "gitkruise-apply", "gitkruise-units")
 _SKEW_MAX: Final = timedelta(seconds=10)
 _AT_ONCE: Final = 8
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from gitkruise.errors import ApiError, Finding, Forbidden, NotFound, Reported
+from gitkruise.errors import ApiError, Reported
 from gitkruise.git.history import History
 from gitkruise.git.manifests import ParseCache
 from gitkruise.git.repo import Repository
@@ -42,6 +42,7 @@ from gitkruise.gitops.status_sinks import open_status_sinks
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.target import ref_of
 from gitkruise.gitops.telling.assembly import Telling, open_telling
+from gitkruise.gitops.troubles import Troubles
 from gitkruise.gitops.trust import Trusted
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.listening import Listen
@@ -101,7 +102,7 @@ class Fleet:
         self.reporters: dict[str, Reporter] = {}
         self.config = NOBODY
         self.cluster = around.cluster
-        self.troubles: dict[tuple[str, str], Finding] = {}  # (kind, name): why it does not run
+        self.troubles = Troubles()
 
     # What runs ------------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class Fleet:
         await self.units.keep(marks.units)
         await self._branches.keep(marks.sinks)
         await self._sources.keep(marks.sources)
-        self.troubles = {}
+        self.troubles.clear()
         await self._open_sources(marks, sure)
         await self._open_sinks(marks, sure)
         for name in config.units:
@@ -225,22 +226,22 @@ class Fleet:
                         self._renewal,
                     )
                 except (Reported, ApiError) as error:
-                    self._failed("GitSource", name, error, raised=name in sure.sources)
+                    self.troubles.failed(("GitSource", name), error, raised=name in sure.sources)
                     continue
                 made = _Source(repository, trusts[name])
                 self._sources.add(name, made, marks.sources[name], stack.pop_all())
 
     async def _open_sinks(self, marks: Marks, sure: Config) -> None:
         for name, sink in marks.config.sinks.items():
-            if name in self._branches or self._blocked(
-                "Sink", name, ("GitSource", written_to(sink))
+            if name in self._branches or self.troubles.blocked(
+                ("Sink", name), ("GitSource", written_to(sink))
             ):
                 continue
             async with AsyncExitStack() as stack:
                 try:
                     made = await self._status_branch(name, sink, marks.config, stack)
                 except (Reported, ApiError) as error:
-                    self._failed("Sink", name, error, raised=name in sure.sinks)
+                    self.troubles.failed(("Sink", name), error, raised=name in sure.sinks)
                     continue
                 jobs = [made.outbox.run()] if made is not None else []
                 self._branches.add(name, made, marks.sinks[name], stack.pop_all(), jobs)
@@ -265,7 +266,9 @@ class Fleet:
     def _start_unit(self, name: str, marks: Marks) -> None:
         unit = marks.config.units[name]
         source, sink = source_of(unit), sink_of(unit)
-        if name in self.units or self._blocked("Unit", name, ("GitSource", source), ("Sink", sink)):
+        if name in self.units or self.troubles.blocked(
+            ("Unit", name), ("GitSource", source), ("Sink", sink)
+        ):
             return
         made = self._sources[source]
         reader = Reader(
@@ -320,7 +323,7 @@ class Fleet:
             if place not in self._follows:
                 self._follow(place, made_of, marks.config)
         for name, told_of in outer.tellings.items():
-            if name not in self._tellings and not self._blocked("Sink", name):
+            if name not in self._tellings and not self.troubles.blocked(("Sink", name)):
                 await self._open_telling(name, told_of, marks.config, sure)
         if outer.doors and DOORS not in self._doors:
             await self._open_doors(outer.doors[DOORS], marks.config, sure)
@@ -342,7 +345,7 @@ class Fleet:
             try:
                 telling = await open_telling(told, self._around, repositories, units, stack)
             except (Reported, ApiError) as error:
-                self._failed("Sink", name, error, raised=name in sure.sinks)
+                self.troubles.failed(("Sink", name), error, raised=name in sure.sinks)
                 return
             jobs = [job() for job in telling.jobs]
             self._tellings.add(name, telling, made_of, stack.pop_all(), jobs)
@@ -351,12 +354,12 @@ class Fleet:
         good = {}
         for name, receiver in config.receivers.items():
             needs = [("GitSource", source) for source in listened_for(receiver)]
-            if self._blocked("Receiver", name, *needs):
+            if self.troubles.blocked(("Receiver", name), *needs):
                 continue
             try:
                 await receiver_keys(receiver, self._transport)
             except (Reported, ApiError) as error:
-                self._failed("Receiver", name, error, raised=name in sure.receivers)
+                self.troubles.failed(("Receiver", name), error, raised=name in sure.receivers)
                 continue
             good[name] = receiver
         here = {n: config.sources[n] for n in self._sources}
@@ -370,33 +373,7 @@ class Fleet:
                 )  # fmt: skip
             except (Reported, ApiError) as error:
                 for name in good:
-                    self._failed("Receiver", name, error, raised=name in sure.receivers)
+                    self.troubles.failed(("Receiver", name), error, raised=name in sure.receivers)
                 return
             jobs = [bell.run() for bell in heard.bells]
             self._doors.add(DOORS, heard, made_of, stack.pop_all(), jobs)
-
-    # Troubles -------------------------------------------------------------------------------
-
-    def _blocked(self, kind: str, name: str, *needs: tuple[str, str]) -> bool:
-        """Whether something that this needs does not run; its trouble is this one's, too."""
-        for needed in needs:
-            why = self.troubles.get(needed)
-            if why is not None:
-                message = f"{' '.join(needed)}: {why.message}"
-                self.troubles.setdefault((kind, name), replace(why, message=message))
-        return (kind, name) in self.troubles
-
-    def _failed(self, kind: str, name: str, error: Reported | ApiError, *, raised: bool) -> None:
-        if raised:
-            raise error
-        self.troubles[kind, name] = finding_of(error)
-
-
-def finding_of(error: Reported | ApiError) -> Finding:
-    """What went wrong while something was made, as a finding."""
-    if isinstance(error, Reported):
-        return error.findings[0]
-    code = "GK4301" if isinstance(error, Forbidden) else "GK4102"
-    if isinstance(error, NotFound):
-        code = "GK4203"
-    return Finding(code=code, message=error.message)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.gitops.objects import House
 from tests.gitops.stage import MakeStage, Stage
 
 
@@ -20,3 +21,8 @@ def staged(tmp_path: Path) -> Iterator[MakeStage]:
             return stack.enter_context(closing(Stage(tmp_path, **spec)))
 
         yield make
+
+
+@pytest.fixture
+def hands(staged: MakeStage, tmp_path: Path) -> House:
+    return House(staged(), tmp_path)

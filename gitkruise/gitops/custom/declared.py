@@ -188,7 +188,8 @@ def _because(missing: Finding, broken: Mapping[Name, Finding]) -> Finding:
         if kind in {"GitSource", "Sink"} and f"names {name}," in missing.message:
             message = f"{missing.message.rpartition(',')[0]}, which is broken: {why.message}"
             return replace(missing, message=message, notes=why.notes)
-    return missing
+    notes = (("next", "create it, or correct the reference"),)
+    return replace(missing, notes=notes)  # whatever else there is may be none of their business
 
 
 def _without_circles(config: Config, broken: dict[Name, Finding]) -> Config:

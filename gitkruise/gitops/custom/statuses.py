@@ -88,6 +88,9 @@ def unit_status(unit: Unit, record: UnitRecord, unpublished: str | None, told: T
         "inventory": _inventory(record),
         **_revisions(record),
     }
+    if not record.objects:  # nothing was looked at yet: what was last seen stays
+        before: Mapping[str, Any] = told.obj.get("status") or {}
+        status |= {key: before[key] for key in ("pods", "rollouts", "inventory") if key in before}
     applied = record.applied
     if applied is not None:
         status["appliedCommit"] = applied.short

@@ -61,16 +61,16 @@ class Steward:
             if self._resources.complete:
                 await self._take(fleet, farewell, engine)
             took = self._clock.monotonic() - began
-            await self._clock.sleep(min(2 * took, SETTLE_MAX_S))
+            await self._clock.sleep(min(took, SETTLE_MAX_S))
 
     async def _take(self, fleet: Fleet, farewell: Farewell, engine: str) -> None:
+        await self._hold(self._resources.objects())
         objects = self._resources.objects()
         declared = self._reading.read(objects, engine)
         records = {name: reporter.record for name, reporter in fleet.reporters.items()}
         lame = [name for kind, name in declared.broken if kind == "Unit"]
         await fleet.become(declared.config, lame=lame)
         self._keeper.changed(declared, fleet)
-        await self._hold(objects)
         for obj, unit in declared.leaving:
             await self._end(obj, unit, records, (fleet, farewell))
         there = {obj["metadata"]["uid"] for obj in objects}

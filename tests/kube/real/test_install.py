@@ -124,7 +124,7 @@ def test_the_rights_of_the_service_account_are_enough(
 
     async def play() -> None:
         async with talking(fresh) as admin, pods_run(admin):
-            token = await _token(admin)
+            token = await token_of(admin)
             async with talking(fresh, token) as account:
                 shop = Shop(tmp_path)
                 commit = shop.push("The shop")
@@ -158,7 +158,7 @@ def test_the_rights_of_the_webhooks_account_are_enough(fresh: Apiserver, tmp_pat
 
     async def play() -> None:
         async with talking(fresh) as admin:
-            token = await _token(admin, "gitkruise-webhook")
+            token = await token_of(admin, "gitkruise-webhook")
             async with talking(fresh, token) as account:
                 address = Address(namespace="gitkruise-system", service="gitkruise-webhook")
                 options = WebhookOptions(address=address, listen=Listen("127.0.0.1", 0))
@@ -174,7 +174,7 @@ def test_the_rights_of_the_webhooks_account_are_enough(fresh: Apiserver, tmp_pat
     assert len(kept) == 2
 
 
-async def _token(admin: HttpTransport, account: str = "gitkruise") -> str:
+async def token_of(admin: HttpTransport, account: str = "gitkruise") -> str:
     request = ApiRequest(
         verb="create",
         resource=ACCOUNTS,

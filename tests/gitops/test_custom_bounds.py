@@ -1,0 +1,72 @@
+"""How far objects of the cluster reach: namespaces, service accounts, folders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gitops.objects import House, play
+from tests.gitops.stage import config_map
+
+REFERENCES: list[tuple[str, dict[str, Any]]] = [
+    ("sourceRef", {"sourceRef": {"name": "src", "namespace": "default"}}),
+    ("decryption", {"render": {"decryption": {
+        "provider": "sops", "secretRef": {"name": "keys", "namespace": "default"}}}}),
+    ("dependsOn", {"dependsOn": [{"name": "other", "namespace": "default"}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", REFERENCES, ids=[row[0] for row in REFERENCES])
+def test_other_namespaces_are_out_of_reach(hands: House, row: tuple[str, dict[str, Any]]) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.source("default/src")
+        await hands.unit("web", **row[1])
+        await hands.rest()
+        assert hands.has("a") == [False]
+        assert hands.says("Unit", "web") == ("False", "InvalidSpec")
+        assert "namespace default; next: refer to the own" in hands.message("Unit", "web")
+
+    play(hands, script)
+
+
+def test_other_namespaces_are_in_reach_when_that_is_allowed(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source("default/src")
+        await hands.unit("web", **REFERENCES[0][1])
+        await hands.rest()
+        assert hands.has("a") == [True]
+
+    play(hands, script, hands.program(cross_namespace=True))
+
+
+def test_inside_a_cluster_units_of_others_name_an_account(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("web")
+        await hands.rest()
+        assert "GK7051" in hands.message("Unit", "web")
+        assert "a folder of gitkruise's own machine" in hands.message("GitSource", "src")
+
+    play(hands, script, hands.program(home="gitkruise-system"))
+
+
+def test_the_default_account_counts_for_units_without_one(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("web")
+        await hands.rest()
+        assert hands.has("a") == [True]
+        users = {r.user for r in hands.stage.wire.requests if r.resource.plural == "configmaps"}
+        assert "system:serviceaccount:shop:standard" in users
+
+    play(hands, script, hands.program(default_account="standard"))
