@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
@@ -215,7 +216,7 @@ class HttpTransport:
     def _url(self, request: ApiRequest, extra: Mapping[str, str]) -> URL:
         if {request.name, request.namespace} & {".", ".."} or "/" in request.name:
             raise BadRequest(f"{request.name or request.namespace!r} is not a name")
-        query = urlencode({**request.params, **extra})
+        query = _query(tuple({**request.params, **extra}.items()))
         path = quote(request.path, safe="/:@")
         return URL(f"{self.connection.server}{path}{'?' if query else ''}{query}", encoded=True)
 
@@ -235,6 +236,12 @@ class HttpTransport:
                 trust_env=False,
             )
         return self._session
+
+
+@functools.lru_cache(256)
+def _query(params: tuple[tuple[str, str], ...]) -> str:
+    """Most requests ask in one of a few ways."""
+    return urlencode(params)
 
 
 _BASE_HEADERS: Final = {

@@ -15,7 +15,7 @@ def get(obj: Any, *path: str | int, default: Any = None) -> Any:
             if not isinstance(obj, Sequence) or not -len(obj) <= step < len(obj):
                 return default
             obj = obj[step]
-        elif isinstance(obj, Mapping):
+        elif type(obj) is dict or isinstance(obj, Mapping):  # nearly all are, and know it at once
             obj = obj.get(step)
         else:
             return default

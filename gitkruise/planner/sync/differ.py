@@ -72,17 +72,27 @@ def _sortable(path: Path) -> tuple[str, ...]:
 def _compare(want: Any, live: Any, node: Node | None, path: Path) -> Iterator[FieldChange]:
     if path in _SERVER_OWNED or want is None:
         return
-    if isinstance(want, Mapping) and isinstance(live, Mapping):
+    if _is_map(want) and _is_map(live):
         for key in sorted(want):
+            wanted, there = want[key], live.get(key, MISSING)
+            if type(wanted) is str and wanted == there:
+                continue  # most are, and need no words
             child = node.child(key) if node else None
-            yield from _compare(want[key], live.get(key, MISSING), child, (*path, key))
+            yield from _compare(wanted, there, child, (*path, key))
     elif _is_list(want) and _is_list(live):
         yield from _compare_lists(want, live, node, path)
     elif not same_meaning(want, live, path):
         yield FieldChange(path=path, before=live, after=want)
 
 
+def _is_map(value: Any) -> bool:
+    return type(value) is dict or isinstance(value, Mapping)
+
+
 def _is_list(value: Any) -> bool:
+    kind = type(value)
+    if kind is list or kind is str or kind is int:
+        return kind is list
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
