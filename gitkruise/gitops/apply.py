@@ -286,7 +286,8 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
             message=f"not allowed: {error.message}",
             places=(d.document.place(("kind",)),),
             notes=(
-                ("unchanged", f"the live {d.key}"),
+                ("needed", f"verb patch on {d.key.group_kind}{_inside(d.key)}, to apply {d.key}"),
+                ("unchanged", f"the live {d.key}; other units go on"),
                 ("next", next_),
             ),
             object=str(d.key),
@@ -308,6 +309,10 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
         notes=(("why", "the cluster refuses it"), ("unchanged", f"the live {d.key}")),
         object=str(d.key),
     )
+
+
+def _inside(key: ObjectKey) -> str:
+    return f" in namespace {key.namespace}" if key.namespace else ""
 
 
 async def delete(

@@ -90,7 +90,7 @@ class SourceFollower:
                 self._told = found.commit
                 self._on_commit(found.commit)
         else:
-            self._tell(found.findings[0])
+            self._tell(self._meanwhile(found.findings[0]))
 
     async def _new_problem(self, found: Target) -> Finding | None:
         try:
@@ -120,11 +120,20 @@ class SourceFollower:
             log.warning("%s: %s", self.source.name, problem)
         self._on_problem(problem)
 
+    def _meanwhile(self, finding: Finding) -> Finding:
+        """Trouble on the way to a remote, told with what is live meanwhile."""
+        live = _both(self._live())
+        if not live or not finding.code.startswith("GK31"):
+            return finding
+        told = f"still running {live}, and drift is still looked after; new commits are not seen"
+        notes = [(k, told if k == "unchanged" else text) for k, text in finding.notes]
+        return replace(finding, notes=tuple(notes))
+
     def _untrusted(self, target: Target) -> Finding | None:
         finding = self._terms.trusted(target.commit, target.ref)
         if finding is None:
             return None
-        live = " and ".join(sorted({commit[:7] for commit in self._live()}))
+        live = _both(self._live())
         stays = f"{live} stays live" if live else "nothing was live yet"
         unchanged = ("unchanged", f"{stays}; nothing of this commit was read")
         return replace(finding, notes=(*finding.notes[:-1], unchanged, finding.notes[-1]))
@@ -178,6 +187,11 @@ class SourceFollower:
         except SourceFailed:
             return ""
         return f"   {_number(dropped)} dropped, {_number(added)} added"
+
+
+def _both(commits: Iterable[str]) -> str:
+    """`4f2c9e1 and 8ab13d0`."""
+    return " and ".join(sorted({commit[:7] for commit in commits}))
 
 
 def _number(commits: int) -> str:

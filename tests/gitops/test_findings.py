@@ -9,6 +9,8 @@ import pytest
 from gitkruise.cli.findings import finding_text
 from gitkruise.cli.style import Style
 from gitkruise.errors import Forbidden
+from gitkruise.git.process import Result
+from gitkruise.git.trouble import remote_failure
 from gitkruise.wire.request import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
@@ -92,6 +94,24 @@ def test_a_rewritten_branch(staged: MakeStage, golden: Callable[[str, str], None
         "gitops/GK3204-rewritten.txt",
         said(stage, "GK3204").replace(lost.id, "<second>").replace(lost.short, "<second>"),
     )
+
+
+def test_a_remote_that_is_away(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
+    stage = staged()
+    url = "ssh://git@git.example.com/shop/deploy.git"
+    said_by_git = "fatal: ssh: connect to host git.example.com port 22: Connection timed out"
+    result = Result(status=128, output=b"", errors=said_by_git)
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            failed = remote_failure(url, result, tries=3, timeout_s=60)
+            await stage.follower.take(failed)
+            await stage.rest(5)
+
+    stage.play(script)
+    golden("gitops/GK3101-away.txt", said(stage, "GK3101"))
 
 
 def test_a_missing_right(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
