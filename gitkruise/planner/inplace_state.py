@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from gitkruise.model import labels as wire
@@ -65,9 +66,15 @@ def read_state(pod: PodFacts) -> InPlaceState | None:
     if not text:
         return None
     try:
-        return _state(json.loads(text))
+        return _parsed(text)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BrokenStateError(f"annotation {wire.INPLACE_STATE}: {error!r}") from error
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> InPlaceState:
+    """Pods of one batch carry the same text, round after round."""
+    return _state(json.loads(text))
 
 
 def _state(raw: Obj) -> InPlaceState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 Obj: TypeAlias = Mapping[str, Any]  # a raw Kubernetes object; never changed in place
@@ -26,7 +27,7 @@ class ObjectKey(NamedTuple):
 
     @property
     def group_kind(self) -> GroupKind:
-        return GroupKind(self.group, self.kind)
+        return _group_kind(self.group, self.kind)
 
     def __str__(self) -> str:
         return (
@@ -34,6 +35,12 @@ class ObjectKey(NamedTuple):
             if self.namespace
             else f"{self.kind} {self.name}"
         )
+
+
+@lru_cache(maxsize=1024)
+def _group_kind(group: str, kind: str) -> GroupKind:
+    """There are few, and they are asked for with every change."""
+    return GroupKind(group, kind)
 
 
 def named(key: ObjectKey) -> str:

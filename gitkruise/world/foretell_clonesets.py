@@ -35,7 +35,8 @@ def foretell_cloneset(played: Played) -> Prediction:
     facts = cloneset_facts(after)
     rolling = facts.update
     surge = surge_count(rolling.max_surge, facts.replicas, paused=rolling.paused)
-    lines = [line for line in trace.lines if line.workload == str(key)]
+    who = str(key)
+    lines = [line for line in trace.lines if line.workload == who]
     settled = [line.at for line in lines if line.what in {"ready", "gone"}]
     steps = in_steps(_moves(lines), settled, trace.start)
     revision = str(facts.status.get("updateRevision") or "")

@@ -18,6 +18,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import ApiError, NotFound, WatchExpired
+from gitkruise.model.plan import Event
 from gitkruise.model.view import View
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiRequest
@@ -173,7 +174,8 @@ class Kubelet:
             return
         if not run.ending and _is_judged(pod, run) and not run.due(now):
             return  # nothing changed that a decision is made from
-        turn = Turn(view=world, pod=pod, now=now, profile=self.profile, events=[])
+        events: list[Event] | None = [] if self.events else None
+        turn = Turn(view=world, pod=pod, now=now, profile=self.profile, events=events)
         try:
             self._settle(world, run, turn)
         except NotFound:
@@ -267,10 +269,9 @@ class Kubelet:
             self._remove(world, run, turn.now)
 
     def _tell(self, world: World, pod: Obj, turn: Turn) -> None:
-        if self.events:
+        for event in turn.events or ():
             host = pod["spec"]["nodeName"]
-            for event in turn.events:
-                event_log.record(world, pod, event, turn.now, component="kubelet", host=host)
+            event_log.record(world, pod, event, turn.now, component="kubelet", host=host)
 
     def _write(self, world: World, pod: Obj, status: Obj, now: datetime) -> Obj:
         return world.handle(pod_status_request(pod, status), now, user=USER).body

@@ -61,7 +61,10 @@ def pod_status(pod: Obj, runtime: PodRuntime, now: datetime, *, host_ip: str = "
 def only_seen(pod: Obj, status: Obj) -> bool:
     """Whether `status` says nothing new but which generation was seen: that can wait for news."""
     old: Obj = pod.get("status") or {}
-    return _unseen(old) == _unseen(status)
+    if any(old.get(n) != status.get(n) for n in (old.keys() | status.keys()) - _SEEN):
+        return False
+    before, after = old.get("conditions") or (), status.get("conditions") or ()
+    return len(before) == len(after) and all(map(_alike, before, after))
 
 
 def in_transit(pod: Obj, status: Obj) -> bool:
@@ -110,15 +113,14 @@ def _went_down(was: Obj, now: Obj) -> bool:
     return all(was[name] == now[name] for name in now if name not in _DOWN)
 
 
-def _unseen(status: Obj) -> dict[str, Any]:
-    found = [_without(c, "observedGeneration") for c in status.get("conditions") or ()]
-    return {**_without(status, "observedGeneration"), "conditions": found}
+def _alike(was: Obj, now: Obj) -> bool:
+    """Whether two conditions say the same, of whatever generation."""
+    if was is now:
+        return True
+    return all(was.get(n) == now.get(n) for n in (was.keys() | now.keys()) - _SEEN)
 
 
-def _without(obj: Obj, name: str) -> dict[str, Any]:
-    return {key: value for key, value in obj.items() if key != name}
-
-
+_SEEN: Final = frozenset({"observedGeneration", "conditions"})
 _IDLE: Final = ({"reason": "ContainerCreating"}, {"reason": "PodInitializing"})
 _PASSING: Final = frozenset({"containerStatuses", "conditions", "observedGeneration"})
 _DOWN: Final = frozenset({"state", "lastState", "ready", "started"})

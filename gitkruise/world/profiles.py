@@ -60,7 +60,7 @@ class Profile:
 
     def delay_s(self, seconds: float, *, seed: str) -> float:
         """`seconds` with this profile's jitter (drawn from `seed`) at its speed."""
-        spread = 1 + self.jitter * (2 * draw(seed) - 1)
+        spread = 1 + self.jitter * (2 * draw(seed) - 1) if self.jitter else 1.0
         return seconds * spread / self.speed
 
     def fate_of(self, image: str) -> ImageFate | None:

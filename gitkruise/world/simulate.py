@@ -272,7 +272,7 @@ def _key_in(kind: GroupKind) -> Any:
 
 
 def _why(hold: Held) -> str:
-    return f"{hold.why} {hold.detail}".strip()
+    return f"{hold.why} {hold.detail}".strip() if hold.detail else hold.why.value
 
 
 def _words(outcome: Outcome) -> tuple[str, str]:

@@ -70,10 +70,11 @@ class Turn:
     pod: Obj
     now: datetime
     profile: Profile
-    events: list[Event]
+    events: list[Event] | None  # None: nobody listens
 
     def say(self, reason: str, message: str, *, type_: str = NORMAL) -> None:
-        self.events.append(Event(type_, reason, message))
+        if self.events is not None:
+            self.events.append(Event(type_, reason, message))
 
     def after(self, seconds: float, run: PodRun, name: str, stage: str) -> datetime:
         count = run.runtime.containers[name].restarts if name in run.runtime.containers else -1
@@ -233,7 +234,8 @@ def _plan_life(run: PodRun, turn: Turn, spec: Obj, fate: ImageFate | None) -> No
     if fate is ImageFate.CRASHES:
         run.timers[name, "crash"] = turn.now
         return
-    if not run.runtime.containers[name].restarts and draw(f"{run.uid}/{name}") < profile.trouble:
+    fresh = not run.runtime.containers[name].restarts
+    if fresh and profile.trouble and draw(f"{run.uid}/{name}") < profile.trouble:
         run.timers[name, "crash"] = turn.after(2 * profile.ready_s, run, name, "crash")
     plain_init = any(spec is init for init in initial(turn.pod)) and not is_sidecar(spec)
     if plain_init or (policy_of(turn.pod) != "Always" and not is_sidecar(spec)):

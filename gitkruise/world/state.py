@@ -171,10 +171,13 @@ class State:
 
     def _facts_of(self, namespace: str, names: Sequence[str]) -> list[PodFacts]:
         facts = self._facts.setdefault(namespace, {})
-        if missing := [name for name in names if name not in facts]:
+        found = [facts.get(name) for name in names]
+        if None in found:
             objects = self._buckets[POD][namespace].items
+            missing = [name for name, known in zip(names, found, strict=True) if known is None]
             facts.update({name: pod_facts(objects[name]) for name in missing})
-        return [facts[name] for name in names]
+            return [facts[name] for name in names]
+        return found  # type: ignore[return-value]  # none of them is None
 
     def commit(self, kind: Kind, key: ObjectKey, after: Obj | None) -> Obj:
         """Store `after` (or delete the object when None) under the next version; what was stored.
