@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.model.pod import PodFacts
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef, WatchEvent
-from gitkruise.world.dispatch import handle
+from gitkruise.world.dispatch import handle, handle_at_once
 from gitkruise.world.state import Admit, Record, State
 from gitkruise.world.watchlog import watch
 
@@ -62,6 +62,13 @@ class World:
     def handle(self, request: ApiRequest, now: datetime, *, user: str = "system:admin") -> ApiReply:
         """Answer any request but a watch. Raises ApiError (with the server's Status) on refusal."""
         return handle(self.state, request, now, user=user)
+
+    def handle_at_once(self, requests: Sequence[ApiRequest]) -> ApiReply | None:
+        """Answer writes of one object that follow each other as a single change of it.
+
+        Only a lean copy does, and only what is plain; None: they go one by one through `handle`.
+        """
+        return handle_at_once(self.state, requests)
 
     def watch(
         self, request: ApiRequest, since: int, *, until: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -64,6 +64,12 @@ def handle(state: State, request: ApiRequest, now: datetime, *, user: str) -> Ap
     except ApiError as error:
         error.warnings = tuple(call.warnings)
         raise
+
+
+def handle_at_once(state: State, requests: Sequence[ApiRequest]) -> ApiReply | None:
+    """See World.handle_at_once."""
+    kind = state.catalog.by_ref(requests[0].resource) if state.lean else None
+    return lean_reply(state, kind, *requests) if kind is not None else None
 
 
 def _verb_of(kind: Kind, request: ApiRequest) -> Verb:

@@ -25,6 +25,7 @@ from gitkruise.model.plan import (
     Refused,
     Skipped,
     Stale,
+    Step,
     told,
 )
 from gitkruise.model.workload import Workload
@@ -59,7 +60,7 @@ def execute(  # noqa: PLR0913  a plan, where to, for whom and when
     def plainly(request: ApiRequest, at: datetime) -> ApiReply:
         return world.handle(request, at, user=user)
 
-    run = _Execution(world, send or plainly, now)
+    run = _Execution(world, send or plainly, now, undisturbed=send is None)
     outcomes: list[Outcome] = []
     failed_wave: int | None = None
     for action in plan.actions:
@@ -79,8 +80,9 @@ def execute(  # noqa: PLR0913  a plan, where to, for whom and when
 
 
 class _Execution:
-    def __init__(self, world: World, send: Send, now: datetime) -> None:
+    def __init__(self, world: World, send: Send, now: datetime, *, undisturbed: bool) -> None:
         self.world, self.send, self.now = world, send, now
+        self.undisturbed = undisturbed  # nobody stands between us and the World
 
     def act(self, action: Action) -> Outcome:
         try:
@@ -111,22 +113,28 @@ class _Execution:
 
     def _patch(self, action: Patch) -> list[Obj]:
         resource = resource_of(self.world.catalog, action.key, action.version)
-        version, replies = action.resource_version, []
-        for step in action.steps:
+
+        def request(step: Step, version: str) -> ApiRequest:
             pinned = {"uid": action.uid, "resourceVersion": version}
-            body = {**step.body, "metadata": {**(step.body.get("metadata") or {}), **pinned}}
-            request = ApiRequest(
+            return ApiRequest(
                 verb="patch",
                 resource=resource,
                 namespace=action.key.namespace,
                 name=action.key.name,
                 subresource=step.subresource,
-                body=body,
+                body={**step.body, "metadata": {**(step.body.get("metadata") or {}), **pinned}},
                 content_type=step.content_type,
             )
-            reply = self._ask(request)
-            version = reply["metadata"]["resourceVersion"]
-            replies.append(reply)
+
+        version, replies = action.resource_version, []
+        if self.undisturbed and len(action.steps) > 1:
+            steps = [request(step, version) for step in action.steps]
+            if (reply := self.world.handle_at_once(steps)) is not None:
+                return [reply.body]
+        for step in action.steps:
+            stored = self._ask(request(step, version))
+            version = stored["metadata"]["resourceVersion"]
+            replies.append(stored)
         return replies
 
     def _delete(self, action: Delete) -> list[Obj]:

@@ -1,8 +1,9 @@
 """The shortest way of a write in a lean cluster: news about a pod exactly as it stands.
 
 What the kubelet and the controllers write there, thousands of times: a status, a patch of status,
-labels, annotations or images, each with the version it was made from. Whatever else a request
-asks for, or would be refused for, goes the usual way through `verbs`.
+labels, annotations or images, each with the version it was made from. Steps of one change are
+stored as one. Whatever else a request asks for, or would be refused for, goes the usual way
+through `verbs`.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ _WORDS: Final = frozenset({*_PINS, "labels", "annotations"})
 _FLAVOURS: Final = frozenset({MERGE_PATCH, STRATEGIC_PATCH})
 
 
-def lean_reply(state: State, kind: Kind, request: ApiRequest) -> ApiReply | None:
-    """The answer to such a write, stored; None when it is none."""
-    make = _MAKERS.get((request.verb, request.subresource))
-    if make is None or request.params or (kind.group, kind.kind) != POD:
+def lean_reply(state: State, kind: Kind, *requests: ApiRequest) -> ApiReply | None:
+    """The answer to such writes of one pod, stored; None when they are none.
+
+    Each of several is made from the version that the first one is.
+    """
+    if (kind.group, kind.kind) != POD:
         return None
-    key = ObjectKey(*POD, request.namespace, request.name)
-    old = state.get(key)
-    made = make(kind, old, request) if old is not None else None
+    key = ObjectKey(*POD, requests[0].namespace, requests[0].name)
+    made = state.get(key)
+    for request in requests:
+        make = _MAKERS.get((request.verb, request.subresource))
+        if make is None or request.params or made is None:
+            return None
+        made = make(kind, made, request)
     if made is None:
         return None
     meta = {**made["metadata"], "resourceVersion": str(state.version + 1)}

@@ -297,13 +297,13 @@ def _pod_lines(record: Record, now: datetime) -> list[Line]:
     if after is None:
         found = [*([("unready", "")] if _is_ready(before) else []), ("gone", "")]
     else:
-        old, new = (o["metadata"].get("labels") if o else None for o in (before, after))
-        if before and old is not new and _revision(before) != _revision(after):
-            found.append((IN_PLACE, _revision(after)))
         if before.get("status") is not after.get("status"):
             is_now = _is_ready(after)
             if _is_ready(before) != is_now:
                 found.append(("ready" if is_now else "unready", ""))
+        old, new = (o["metadata"].get("labels") if o else None for o in (before, after))
+        if before and old is not new and _revision(before) != _revision(after):
+            found.append((IN_PLACE, _revision(after)))
     if not found:
         return []
     name, owner = record.key.name, _owner_text(record)
