@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from gitkruise.model import labels as wire
 from gitkruise.model.cloneset import Policy
 from gitkruise.model.plan import Event, Hold
-from gitkruise.model.pod import PodFacts, State
+from gitkruise.model.pod import Container, PodFacts, State
 from gitkruise.model.revision import Revision
-from gitkruise.planner.batches import needs_unready, next_batch
+from gitkruise.planner.batches import Batch, needs_unready, next_batch
 from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates, refusal
 from gitkruise.planner.cloneset.round import Round
 from gitkruise.planner.cloneset.scale import count
@@ -25,6 +26,27 @@ from gitkruise.planner.readiness import in_place_condition
 
 _FRESH: Final = frozenset({State.NONE, State.PREPARING_NORMAL, State.NORMAL})
 _KNOWN: Final = frozenset(State)
+
+
+class _Begun(NamedTuple):
+    """How the update of a pod begins: its annotations, and what is written now, if anything."""
+
+    containers: tuple[Container, ...]
+    image_ids: list[tuple[str, str]]
+    notes: dict[str, str]
+    batch: Batch | None = None
+
+    def suits(self, pod: PodFacts) -> bool:
+        """Whether it would begin so for `pod`, of the same revision, too."""
+        return self.containers == pod.containers and self.image_ids == _image_ids(pod)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a round has found out, by the revision pods come from: most of them are alike."""
+
+    specs: dict[str, UpdateSpec | Impossible] = field(default_factory=dict)
+    begun: dict[str, _Begun] = field(default_factory=dict)
 
 
 def plan_update(this: Round, skip: set[str]) -> Findings:
@@ -58,10 +80,10 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
     chosen, held = choose_updates(ordered, fleet.available, quota)
     for why, pods in held:
         out.hold_all(pods, why)
-    specs: dict[str, UpdateSpec | Impossible] = {}
+    known = _Known()
     for pod in chosen:
         try:
-            _update(this, pod, target, specs, out)
+            _update(this, pod, target, known, out)
         except ValueError as error:  # of this pod alone: its conditions or annotations
             out.trouble.append(f"pod {pod.name}: {error}")
             out.hold(pod, Hold.UPDATING, str(error))
@@ -94,24 +116,24 @@ def _update(
     this: Round,
     pod: PodFacts,
     target: Revision,
-    specs: dict[str, UpdateSpec | Impossible],
+    known: _Known,
     out: Findings,
 ) -> None:
     policy = this.owner.update.policy
     if policy is Policy.RECREATE:
         _recreate(this, pod, out)
         return
-    if pod.revision not in specs:
-        specs[pod.revision] = in_place_spec(
+    if pod.revision not in known.specs:
+        known.specs[pod.revision] = in_place_spec(
             this.history.of(pod.revision),
             target,
             policy=policy,
             gates=this.gates,
             grace_s=this.owner.update.grace_s,
         )
-    spec = specs[pod.revision]
+    spec = known.specs[pod.revision]
     if isinstance(spec, UpdateSpec):
-        _update_in_place(this, pod, target, spec, out)
+        _update_in_place(this, pod, target, known, out)
     elif policy is Policy.IN_PLACE_ONLY:
         out.trouble.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
         out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
@@ -144,7 +166,7 @@ def _recreate(this: Round, pod: PodFacts, out: Findings) -> None:
 
 
 def _update_in_place(
-    this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec, out: Findings
+    this: Round, pod: PodFacts, target: Revision, known: _Known, out: Findings
 ) -> None:
     """By lifecycle state: prepare, wait for the hook, or write the update."""
     lifecycle = this.owner.lifecycle
@@ -160,23 +182,24 @@ def _update_in_place(
     elif pod.state == State.PREPARING_UPDATE and blockers:
         out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
     elif pod.state in _KNOWN:
-        _write(this, pod, target, spec, out)
+        _write(this, pod, target, known, out)
     else:
         text = f"pod {pod.name} is in lifecycle state {pod.state!r}, which is none of OpenKruise's"
         out.trouble.append(text)
         out.hold(pod, Hold.HOOK, text)
 
 
-def _write(this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec, out: Findings) -> None:
+def _write(this: Round, pod: PodFacts, target: Revision, known: _Known, out: Findings) -> None:
     """The in-place patch: out of service first, then revision, state and (after grace) images."""
-    change = PodChange()
+    change, spec = PodChange(), known.specs[pod.revision]
+    assert isinstance(spec, UpdateSpec)
     vertical = this.gates.in_place_workload_vertical_scaling
     if needs_unready(pod, spec, vertical=vertical) and pod.in_place is not False:
         change.conditions.append(in_place_condition(pod, ready=False, now=this.now))
     change.enter(pod, enter(State.UPDATING, None, this.now), this.now)
     shown = target.short if this.gates.clone_set_short_hash else target.name
     change.merge({"labels": {wire.REVISION_HASH: shown, wire.TEMPLATE_HASH: target.short}})
-    change.merge({"annotations": _annotations(pod, spec, change, this.now)})
+    change.merge({"annotations": _annotations(pod, known, change, this.now)})
     if spec.grace_s > 0:
         out.wake.append(this.now + timedelta(seconds=spec.grace_s))
     text = f"pod {pod.name} to revision {target.name}"
@@ -193,8 +216,22 @@ def _write(this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec, out: 
 
 
 def _annotations(
-    pod: PodFacts, spec: UpdateSpec, change: PodChange, now: datetime
+    pod: PodFacts, known: _Known, change: PodChange, now: datetime
 ) -> dict[str, str | None]:
+    begun = known.begun.get(pod.revision)
+    if begun is None or not begun.suits(pod):
+        spec = known.specs[pod.revision]
+        assert isinstance(spec, UpdateSpec)
+        begun = known.begun[pod.revision] = _begin(pod, spec, now)
+    gone = [wire.INPLACE_STATE_LEGACY]
+    if begun.batch is not None:
+        change.apply(begun.batch)
+        gone += [wire.INPLACE_GRACE, wire.INPLACE_GRACE_LEGACY]
+    return {**dict.fromkeys(name for name in gone if name in pod.annotations), **begun.notes}
+
+
+def _begin(pod: PodFacts, spec: UpdateSpec, now: datetime) -> _Begun:
+    """Start `spec` on `pod`: with its first batch, unless a grace period comes before it."""
     state = InPlaceState(
         revision=spec.revision,
         started=now,
@@ -202,15 +239,16 @@ def _annotations(
         update_images=bool(spec.images),
         update_resources=bool(spec.resources),
     )
-    gone = [wire.INPLACE_STATE_LEGACY]
     if spec.grace_s > 0:
-        made = {wire.INPLACE_STATE: state_text(state), wire.INPLACE_GRACE: grace_text(spec)}
-    else:
-        batch = next_batch(pod, spec, state, now)
-        change.apply(batch)
-        made = {wire.INPLACE_STATE: state_text(batch.state)}
-        gone += [wire.INPLACE_GRACE, wire.INPLACE_GRACE_LEGACY]
-    return {**dict.fromkeys(name for name in gone if name in pod.annotations), **made}
+        notes = {wire.INPLACE_STATE: state_text(state), wire.INPLACE_GRACE: grace_text(spec)}
+        return _Begun(pod.containers, _image_ids(pod), notes)
+    batch = next_batch(pod, spec, state, now)
+    notes = {wire.INPLACE_STATE: state_text(batch.state)}
+    return _Begun(pod.containers, _image_ids(pod), notes, batch)
+
+
+def _image_ids(pod: PodFacts) -> list[tuple[str, str]]:
+    return [(status.name, status.image_id) for status in pod.statuses]
 
 
 def held_by_scaling(this: Round, pods: Sequence[PodFacts]) -> Findings:
