@@ -38,9 +38,9 @@ def default_pod(request: AdmissionRequest, _gates: Gates) -> Obj:
     """
     assert request.obj is not None
     before, after = (request.old or {}).get("spec"), request.obj.get("spec")
-    if before is not None and after is not None and (only_images(before, after) or before == after):
+    if before and after and (only_images(before, after) or before == after):
         return request.obj
-    spec = settle("PodSpec", request.obj.get("spec"))
+    spec = settle("PodSpec", after)
     if request.old is None:
         spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
         _prioritise(request, spec)

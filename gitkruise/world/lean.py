@@ -12,12 +12,11 @@ from typing import Any
 
 from gitkruise.admission.pods import only_images
 from gitkruise.admission.request import UPDATE
-from gitkruise.wire.names import Obj, controller_of
+from gitkruise.wire.names import Obj
 from gitkruise.world import metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import POD, on_update
-from gitkruise.world.molds import ground_of, mold_of
 
 
 def is_lean(call: Call) -> bool:
@@ -30,25 +29,13 @@ def lean_new(call: Call, obj: Obj) -> Obj | None:
     The same spec from the same controller is admitted alike (see Mold). Raises InvalidObject when
     the metadata break a rule.
     """
-    owner = controller_of(obj)
-    mold = call.state.molds.get(owner["uid"]) if owner else None
-    if mold is None or not mold.fits(obj, ground_of(call.state, call.request.namespace)):
+    mold = call.state.molds.find(obj, call.state)
+    if mold is None:
         return None
     meta = _without_empty(metadata.born(call, obj["metadata"]))
     if problems := metadata.check_new(call.kind, meta):
         raise refusals.invalid(call.kind, meta["name"], problems)
     return {**mold.made, "metadata": mold.metadata(meta, call.now)}
-
-
-def remember(call: Call, sent: Obj, made: Obj) -> None:
-    """Keep a pod that was admitted as the mold of its siblings."""
-    if owner := controller_of(sent):
-        ground = ground_of(call.state, call.request.namespace)
-        mold = mold_of(sent, made, ground, call.now)
-        if mold is None:
-            call.state.molds.pop(owner["uid"], None)
-        else:
-            call.state.molds[owner["uid"]] = mold
 
 
 def _without_empty(meta: Mapping[str, Any]) -> dict[str, Any]:

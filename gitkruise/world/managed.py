@@ -230,6 +230,13 @@ def after_update(call: Call, old: Obj | None, new: Obj) -> list[dict[str, Any]] 
     return write_managers(_capped(managers)) or None
 
 
+def as_created(call: Call, listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """`listed`, the managers of an object just created, for this request's writer and time."""
+    return [
+        {**one, "manager": call.options.manager, "time": format_time(call.now)} for one in listed
+    ]
+
+
 def own_part(call: Call, fields: FieldSet) -> FieldSet:
     """What a write to this (sub)resource can own: status only, or all but what strategies set."""
     if call.kind.group_kind == NAMESPACE:

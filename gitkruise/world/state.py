@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from gitkruise.errors import WatchExpired
 from gitkruise.model.pod import POD, PodFacts, pod_facts
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.world.molds import Mold
+from gitkruise.world.molds import Molds
 
 if TYPE_CHECKING:
     from gitkruise.admission.request import AdmissionRequest
@@ -99,7 +99,7 @@ class State:
         self.admit = admit
         self.seed = seed
         self.lean = False  # see World.fork
-        self.molds: dict[str, Mold] = {}  # of pods, by their controller's uid
+        self.molds = Molds()
         self.version = 0
         self.journal = Journal()
         self._buckets: dict[tuple[str, str], dict[str, Named[Obj]]] = {}  # by (group, kind)
@@ -200,7 +200,7 @@ class State:
 
     def load(self, items: Iterable[tuple[ObjectKey, Obj]], version: int) -> None:
         """Replace everything by `items` as of `version`; the journal starts empty there."""
-        self._buckets, self._owned, self._facts, self.molds = {}, {}, {}, {}
+        self._buckets, self._owned, self._facts, self.molds = {}, {}, {}, Molds()
         for key, obj in items:
             self._place(key, None, obj)
         self.version = version

@@ -18,8 +18,9 @@ from gitkruise.world import advice, managed, metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.allotted import as_asked
 from gitkruise.world.call import Call
-from gitkruise.world.isolation import on_create, on_update
-from gitkruise.world.lean import is_lean, lean_change, lean_new, remember
+from gitkruise.world.isolation import POD, on_create, on_update
+from gitkruise.world.lean import is_lean, lean_change, lean_new
+from gitkruise.world.molds import Mold, body_of
 from gitkruise.world.narrowing import rewritten, touched
 
 _GO_TYPES: Final = {"integer": "int32", "boolean": "bool", "number": "float64", "string": "string"}
@@ -33,8 +34,8 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     InvalidObject; nothing is stored.
     """
     kind, sent = call.kind, obj
-    lean = is_lean(call) and listed is None
-    if lean and (made := lean_new(call, sent)) is not None:
+    molded = kind.group_kind == POD and listed is None
+    if molded and (made := _as_siblings(call, sent)) is not None:
         return made
     obj = cleaned(call, obj, {})
     meta, asked = metadata.born(call, obj["metadata"]), obj
@@ -55,9 +56,36 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     if problems:
         raise refusals.invalid(kind, made["metadata"]["name"], problems)
     call.warnings.extend(advice.of_write(kind.group_kind, made))
-    if lean:
-        remember(call, sent, made)
+    if molded and asked.get("spec") is sent.get("spec"):
+        call.state.molds.keep(sent, made, call.state, call.now)
     return made
+
+
+def _as_siblings(call: Call, sent: Obj) -> Obj | None:
+    """A new pod as its siblings were admitted; None when there was none of that spec (see Mold)."""
+    if call.state.lean:
+        return lean_new(call, sent)
+    if "managedFields" in sent["metadata"]:
+        return None
+    mold = call.state.molds.find(sent, call.state)
+    return None if mold is None else _from_mold(call, sent, mold)
+
+
+def _from_mold(call: Call, sent: Obj, mold: Mold) -> Obj:
+    """The pod `sent`, of which only the metadata are looked at."""
+    kind, rest = call.kind, body_of(sent)
+    asked = cleaned(call, sent, rest)
+    born = metadata.born(call, asked["metadata"])
+    obj = with_part_defaults(kind, {**asked, "metadata": born}, rest)
+    _typed(call, obj, rest)
+    if problems := metadata.check_new(kind, born):
+        raise refusals.invalid(kind, sent["metadata"]["name"], problems)
+    meta = mold.metadata(obj["metadata"], call.now)
+    made = {**mold.made, "metadata": meta}
+    call.warnings.extend(advice.of_write(kind.group_kind, made))
+    if not mold.owned_alike(meta):
+        return _owned(call, None, made, as_asked(kind.group_kind, asked, made))
+    return _with_managers(made, managed.as_created(call, mold.made["metadata"]["managedFields"]))
 
 
 def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None) -> Obj:
