@@ -16,6 +16,7 @@ GitkruiseError
     ├── ApplyConflict 409   another field manager owns a field                  never retried
     ├── WatchExpired 410    the server forgot our resourceVersion               listed again
     ├── NotSupported 501
+    ├── Unreasoned 500      an InternalError that names no reason               backed off
     └── TooManyRequests 429 · InternalError 500 · Unavailable 503 · GatewayTimeout 504   backed off
 """
 
@@ -186,7 +187,7 @@ class ApiError(GitkruiseError):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
+            **({"reason": self.reason} if self.reason else {}),
             **({"details": details} if details else {}),
             "code": self.status,
         }
@@ -252,6 +253,12 @@ class TooManyRequests(ApiError):
 
 class InternalError(ApiError):
     retry, reason, status = Retry.BACKOFF, "InternalError", 500
+
+
+class Unreasoned(InternalError):
+    """A 500 without a reason: what an API server makes of an error that is none of its own."""
+
+    reason = ""
 
 
 class NotSupported(ApiError):

@@ -32,6 +32,8 @@ from gitkruise.admission.sidecar_stages import (
     neighbour_problems,
     sidecarset_problems,
 )
+from gitkruise.admission.statuses import KINDS as COUNTED
+from gitkruise.admission.statuses import status_problems
 from gitkruise.admission.workloads import KINDS as WORKLOADS
 from gitkruise.admission.workloads import default_workload, workload_problems
 from gitkruise.errors import BadRequest, Problem, invalid_object
@@ -100,6 +102,13 @@ SERVER_STAGES: Final = (
     ),
     Stage(name="roles", kinds=ROLES, mutate=default_role),
     Stage(name="policies", kinds=POLICIES, examine=policy_problems),
+    Stage(
+        name="statuses",
+        kinds=COUNTED,
+        operations=frozenset({UPDATE}),
+        subresources=frozenset({"status"}),
+        examine=status_problems,
+    ),
     Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
 )
 # What OpenKruise's webhooks do, once the server is done.

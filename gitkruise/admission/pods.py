@@ -18,6 +18,7 @@ from gitkruise.wire.typed import settle
 KRUISE_GROUP: Final = "apps.kruise.io"
 KRUISE_POD_READY: Final = "KruisePodReady"
 _SECONDS: Final = 300
+_INT32_MAX: Final = 2**31 - 1
 _UNWELL: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _CLASS: Final = GroupKind("scheduling.k8s.io", "PriorityClass")
 _BUILT_IN: Final = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
@@ -117,11 +118,12 @@ def pod_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
     before: Obj = request.old.get("spec") or {}
     if only_images(before, spec) or before == spec:
         return
-    found = list(_count_problems(before, spec))
+    yield from pod_spec_problems(spec, at, SERVER_POD)
+    found = [*_count_problems(before, spec), *_deadline_problems(before, spec)]
     yield from found
     if found:
         return
-    yield from _deadline_problems(before, spec)
+    yield from _removed_deadline(before, spec)
     yield from _toleration_problems(before, spec)
     yield from _gate_problems(before, spec)
     grace_s = spec.get("terminationGracePeriodSeconds")
@@ -129,8 +131,6 @@ def pod_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
         before = {**before, "terminationGracePeriodSeconds": grace_s}
     if _fixed(before) != _fixed(spec):
         yield forbidden(at, _UPDATES)
-    else:
-        yield from pod_spec_problems(spec, at, SERVER_POD)
 
 
 def only_images(old: Obj, new: Obj) -> bool:
@@ -169,12 +169,19 @@ def _count_problems(before: Obj, after: Obj) -> Iterator[Problem]:
 def _deadline_problems(before: Obj, after: Obj) -> Iterator[Problem]:
     old, new = before.get("activeDeadlineSeconds"), after.get("activeDeadlineSeconds")
     at: Path = ("spec", "activeDeadlineSeconds")
-    if new is None and old is not None:
-        yield invalid(at, new, "must not update from a positive integer to nil value")
-    elif new is not None and new < 0:
-        yield invalid(at, new, "must be greater than or equal to 0")
+    if new is not None and not 0 <= new <= _INT32_MAX:
+        yield invalid(at, new, f"must be between 0 and {_INT32_MAX}, inclusive")
     elif new is not None and old is not None and new > old:
         yield invalid(at, new, "must be less than or equal to previous value")
+
+
+def _removed_deadline(before: Obj, after: Obj) -> Iterator[Problem]:
+    if (
+        before.get("activeDeadlineSeconds") is not None
+        and after.get("activeDeadlineSeconds") is None
+    ):
+        why = "must not update from a positive integer to nil value"
+        yield invalid(("spec", "activeDeadlineSeconds"), None, why)
 
 
 def _toleration_problems(before: Obj, after: Obj) -> Iterator[Problem]:

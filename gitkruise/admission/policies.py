@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gitkruise.admission.request import AdmissionRequest
+from gitkruise.admission.rules import at_most_all, count_or_percent
 from gitkruise.admission.words import IMMUTABLE, Path, invalid, required, shown
 from gitkruise.errors import Problem
 from gitkruise.model.settings import Gates
@@ -47,6 +48,9 @@ def _budget(obj: Obj, _old: Obj | None) -> Iterator[Problem]:
         yield Problem(
             ("spec",), "FieldValueInvalid", f"Invalid value: {{{','.join(fields)}}}: {_BOTH}"
         )
+    for name in ("minAvailable", "maxUnavailable"):
+        yield from count_or_percent(spec.get(name), ("spec", name))
+        yield from at_most_all(spec.get(name), ("spec", name))
 
 
 def _lease(obj: Obj, _old: Obj | None) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +20,11 @@ from gitkruise.errors import Problem
 Step: TypeAlias = str | tuple[str, ...]  # a field, or each of several
 Rule: TypeAlias = tuple[tuple[Step, ...], tuple[Check, ...]]
 
+_PERCENT: Final = re.compile(r"[0-9]{1,9}%")
+_NO_PERCENT: Final = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or"
+    " '93%', regex used for validation is '[0-9]+%')"
+)
 EACH: Final = "*"  # every element of a list
 
 
@@ -124,6 +130,20 @@ def at_least(low: int, sentence: str = "") -> Check:
 
 not_negative: Final = at_least(0)
 port_number: Final = between(1, 65535, formats.PORT_SENTENCE)
+
+
+def count_or_percent(value: Any, at: Path) -> Iterator[Problem]:
+    """Nothing, a number that is not negative or a percentage: ValidatePositiveIntOrPercent."""
+    if not isinstance(value, str):
+        yield from not_negative(value, at)
+    elif not _PERCENT.fullmatch(value):
+        yield invalid(at, value, _NO_PERCENT)
+
+
+def at_most_all(value: Any, at: Path) -> Iterator[Problem]:
+    """No percentage beyond 100: IsNotMoreThan100Percent."""
+    if isinstance(value, str) and _PERCENT.fullmatch(value) and int(value[:-1]) > 100:
+        yield invalid(at, value, "must not be greater than 100%")
 
 
 def port(value: Any, at: Path) -> Iterator[Problem]:

@@ -9,7 +9,14 @@ from gitkruise.admission.labels import is_empty, selector_problems
 from gitkruise.admission.pod_defaults import fill_spec, fresh
 from gitkruise.admission.pod_template import template_problems
 from gitkruise.admission.request import AdmissionRequest
-from gitkruise.admission.rules import Table, not_negative, one_of, present
+from gitkruise.admission.rules import (
+    Table,
+    at_most_all,
+    count_or_percent,
+    not_negative,
+    one_of,
+    present,
+)
 from gitkruise.admission.words import (
     IMMUTABLE,
     Path,
@@ -21,7 +28,6 @@ from gitkruise.admission.words import (
 from gitkruise.errors import Problem
 from gitkruise.model.settings import Gates
 from gitkruise.wire import paths
-from gitkruise.wire.intstr import resolve_decimal
 from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.selectors import label_selector
 from gitkruise.wire.template_defaults import Default, Defaults, fill, round_up
@@ -266,20 +272,12 @@ def _rolling_problems(kind: GroupKind, rolling: Obj, at: Path) -> Iterator[Probl
         value = rolling.get(field)
         if value is None:
             continue
-        try:
-            count = resolve_decimal(value, 100, round_up=True)
-        except ValueError:
-            text = "a valid percent string must be a numeric string followed by an ending '%'"
-            yield invalid((*at, field), value, text)
-            continue
-        zeros += value == 0
-        if count < 0:
-            yield invalid((*at, field), value, "must be greater than or equal to 0")
-        if field == "maxUnavailable" and isinstance(value, str) and count > 100:
-            yield invalid((*at, field), value, "must not be greater than 100%")
+        zeros += value in (0, "0%")
+        yield from count_or_percent(value, (*at, field))
     if zeros == 2 and kind in (DEPLOYMENT, DAEMON_SET):
         text = "may not be 0 when `maxSurge` is 0"
         yield invalid((*at, "maxUnavailable"), rolling["maxUnavailable"], text)
+    yield from at_most_all(rolling.get("maxUnavailable"), (*at, "maxUnavailable"))
     yield from not_negative(rolling.get("partition"), (*at, "partition"))
 
 

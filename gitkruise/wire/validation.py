@@ -87,7 +87,7 @@ def _check(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
 def _wrong_type(node: Node, value: Any, kind: str, at: Steps) -> Problem | None:
     if not node.types or kind in node.types or (kind == "integer" and "number" in node.types):
         return None
-    wanted = "integer or string" if node.int_or_string else " or ".join(node.types)
+    wanted = "integer,string" if node.int_or_string else ",".join(node.types)
     field = Problem(at, "", "").field
     message = f'Invalid value: "{kind}": {field} in body must be of type {wanted}: "{kind}"'
     return Problem(at, TYPE_INVALID, message)
@@ -144,15 +144,16 @@ def _array(node: Node, value: list[Any], at: Steps, found: list[Problem]) -> Non
 
 
 def _duplicates(node: Node, items: Node, value: list[Any], at: Steps) -> Iterator[Problem]:
-    seen: set[str] = set()
+    """Each entry that comes again, where it comes the second time."""
+    seen: dict[str, int] = {}
     for index, item in enumerate(value):
         identity = list_identity(node, items, item)
         if identity is None:
             continue
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        if text in seen:
+        seen[text] = seen.get(text, 0) + 1
+        if seen[text] == 2:
             yield Problem((*at, index), DUPLICATE, f"Duplicate value: {text}")
-        seen.add(text)
 
 
 def list_identity(node: Node, items: Node, item: Any) -> Any:

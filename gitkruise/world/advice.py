@@ -8,6 +8,7 @@ from typing import Any, Final
 from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.paths import get
 
+_POD: Final = GroupKind("", "Pod")
 _JOB: Final = GroupKind("batch", "Job")
 _CHILDREN: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background"
@@ -50,7 +51,7 @@ def _pod_spec(spec: Obj, at: str) -> Iterator[str]:
 
 _IN_TEMPLATE: Final = ("spec", "template", "spec")
 _OF_KIND: Final[Mapping[GroupKind, Callable[[Obj], Iterator[str]]]] = {
-    GroupKind("", "Pod"): _template("spec"),
+    _POD: _template("spec"),
     **{
         GroupKind("apps", kind): _template(*_IN_TEMPLATE)
         for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
@@ -64,6 +65,11 @@ _OF_KIND: Final[Mapping[GroupKind, Callable[[Obj], Iterator[str]]]] = {
 def of_write(group_kind: GroupKind, obj: Obj) -> Iterator[str]:
     """Warnings about an object that is stored now."""
     return _OF_KIND[group_kind](obj) if group_kind in _OF_KIND else iter(())
+
+
+def of_change(group_kind: GroupKind, obj: Obj) -> Iterator[str]:
+    """Warnings about an object that changes; pods change too often for a server to look."""
+    return iter(()) if group_kind == _POD else of_write(group_kind, obj)
 
 
 def of_delete(group_kind: GroupKind, *, policy_given: bool) -> Iterator[str]:

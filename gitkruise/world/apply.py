@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gitkruise.errors import ApplyConflict, BadRequest, Cause, InternalError, StatusDetails
+from gitkruise.errors import ApplyConflict, BadRequest, Cause, StatusDetails, Unreasoned
 from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
 from gitkruise.wire.schema import unknown_fields
@@ -48,6 +48,7 @@ from gitkruise.world.structure import (
     duplicate,
     field_set,
     merge,
+    mistyped,
     remove,
     with_named_fields,
 )
@@ -82,7 +83,8 @@ def apply(call: Call, live: Obj | None, config: Obj) -> tuple[Obj, list[dict[str
     if found and not call.options.force:
         raise _conflict(found, managers)
     after = released(managers, change, me)
-    after[me] = replace(after[me], time=_time(call, change, last))
+    time = format_time(call.now) if live is None else _time(call, change, last)
+    after[me] = replace(after[me], time=time)
     return merged, write_managers(after)
 
 
@@ -101,7 +103,7 @@ def _managers_of(call: Call, live: Obj | None) -> Managers:
     if managers:
         return managers
     found = compare(empty_object(call), live, call.kind.schema)
-    fields, _ = owned(found)
+    fields = own_part(call, owned(found)[0])
     who = Who(BEFORE_FIRST_APPLY, UPDATE, call.kind.api_version, "")
     entry = Entry(api_version=call.kind.api_version, known=fields, time=format_time(call.now))
     return {who: entry} if fields else {}
@@ -145,9 +147,10 @@ def _named(obj: Obj, node: Node) -> FieldSet:
 
 
 def _check_declared(call: Call, config: Obj) -> None:
-    """What is applied must be typed by the schema: no unknown field, no entry of a list twice."""
+    """What is applied must be typed by the schema: no unknown field, no entry of a list twice,
+    and values of the schema's types."""
     problems = unknown_fields(call.kind.schema, config)
-    why = duplicate(config, call.kind.schema)
+    why = duplicate(config, call.kind.schema) or mistyped(config, call.kind.schema)
     if problems:
         why = f".{problems[0].field}: field not declared in schema"
     if not why:
@@ -155,7 +158,7 @@ def _check_declared(call: Call, config: Obj) -> None:
     meta = call.request.body.get("metadata") or {}
     namespace, name = meta.get("namespace") or "", meta.get("name") or ""
     group, version = call.kind.group, call.kind.version
-    raise InternalError(
+    raise Unreasoned(
         f"failed to create typed patch object ({namespace}/{name}; {group}/{version},"
         f" Kind={call.kind.kind}): {why}"
     )

@@ -7,6 +7,7 @@ from typing import Any, Final
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.paths import get
+from gitkruise.wire.schema import prune
 from gitkruise.wire.times import format_time
 from gitkruise.world import crds
 from gitkruise.world.call import Call
@@ -29,6 +30,8 @@ def commit(call: Call, stored: Obj | None, made: Obj) -> Obj:
     """
     kind = call.state.stored_kind(call.kind)
     obj = call.to_storage(made)
+    if kind.version != call.kind.version:
+        obj = prune(kind.schema, obj)
     if kind.group_kind == CRD:
         obj = crds.accepted(call.state, obj, call.now)
     if call.options.dry_run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -18,7 +18,7 @@ from gitkruise.world.call import Call, read_dry_run
 from gitkruise.world.commit import is_finished, remove, store
 from gitkruise.world.crds import CLEANUP
 from gitkruise.world.isolation import CRD, NAMESPACE, POD
-from gitkruise.world.queries import list_items, list_reply
+from gitkruise.world.queries import list_reply, read_page
 from gitkruise.world.refusals import bad_options
 
 ORPHAN: Final = "orphan"
@@ -140,7 +140,7 @@ def _check_preconditions(call: Call, stored: Obj, options: DeleteOptions) -> Non
             f"the UID in the precondition ({options.uid}) does not match the UID in record"
             f" ({meta['uid']}). The object might have been deleted and then recreated"
         )
-        raise refusals.precondition(call.kind, call.name, why)
+        raise refusals.precondition(call.kind, meta["name"], why)
     version = options.resource_version
     if version and version != meta["resourceVersion"]:
         why = (
@@ -148,7 +148,7 @@ def _check_preconditions(call: Call, stored: Obj, options: DeleteOptions) -> Non
             f" ResourceVersion in record ({meta['resourceVersion']}). The object might have been"
             " modified"
         )
-        raise refusals.precondition(call.kind, call.name, why)
+        raise refusals.precondition(call.kind, meta["name"], why)
 
 
 def _delete(call: Call, stored: Obj, options: DeleteOptions) -> Obj | None:
@@ -157,7 +157,7 @@ def _delete(call: Call, stored: Obj, options: DeleteOptions) -> Obj | None:
     marked = marked_for_deletion(stored, options, call.now)
     kind = call.state.stored_kind(call.kind)
     if options.dry_run:
-        return None if is_finished(marked) else marked
+        return None if is_finished(marked) and kind.group_kind != POD else marked
     if is_finished(marked):
         # A pod is marked in a write of its own before it goes, so that watchers see it end.
         if kind.group_kind == POD and marked != stored and not call.state.lean:
@@ -276,17 +276,20 @@ def _delete_instances(call: Call, definition: Obj) -> Obj | None:
 def delete_collection(call: Call) -> ApiReply:
     """DELETE of a list: each object as `delete` does; the list of what was there."""
     options = read_delete_options(call)
-    found: Sequence[Obj] = list_items(call)
-    version = call.state.version
+    found, version, more, left = read_page(call)
     for obj in found:
         if call.kind.group_kind == NAMESPACE and obj["metadata"]["name"] in IMMORTAL:
             continue
         try:
-            _delete(call, _current(call, obj), options)
+            current = _current(call, obj)
+            _check_preconditions(call, current, options)
+            _delete(call, current, options)
         except NotFound:
             continue  # removed together with another object of the list
     return ApiReply(
-        status=200, body=list_reply(call, found, version), warnings=tuple(call.warnings)
+        status=200,
+        body=list_reply(call, found, version, more=more, left=left),
+        warnings=tuple(call.warnings),
     )
 
 

@@ -110,6 +110,8 @@ def _status(kind: Kind, old: Obj, new: Obj) -> Obj:
         if "status" in new:
             out["status"] = new["status"]
         return {**out, "metadata": _locked(old["metadata"], new["metadata"])}
+    if kind.group_kind == POD:
+        new = _addressed(new)
     if new["metadata"] is old["metadata"]:
         return _taking(new, old, "spec")
     meta = dict(new["metadata"])
@@ -118,6 +120,17 @@ def _status(kind: Kind, old: Obj, new: Obj) -> Obj:
         if name in old["metadata"]:
             meta[name] = old["metadata"][name]
     return {**_taking(new, old, "spec"), "metadata": meta}
+
+
+def _addressed(pod: Obj) -> Obj:
+    """A pod's address is the first of its addresses. Source: Convert_v1_PodStatus_To_core."""
+    status = pod.get("status") or {}
+    one, listed = status.get("podIP"), status.get("podIPs")
+    if one and (not listed or listed[0].get("ip") != one):
+        return {**pod, "status": {**status, "podIPs": [{"ip": one}]}}
+    if listed and not one:
+        return {**pod, "status": {**status, "podIP": listed[0].get("ip", "")}}
+    return pod
 
 
 def _locked(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:

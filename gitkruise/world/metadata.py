@@ -41,6 +41,25 @@ COUNTED: Final = frozenset(
     }.items()
     for kind in kinds
 )
+# Built-in kinds of which an update must name the version it was made from (1.34), as every custom
+# resource. Source: AllowUnconditionalUpdate of the registry.
+CONDITIONAL: Final = frozenset(
+    GroupKind(group, kind)
+    for group, kinds in {
+        "admissionregistration.k8s.io": (
+            "MutatingWebhookConfiguration",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+            "ValidatingWebhookConfiguration",
+        ),
+        "apiextensions.k8s.io": ("CustomResourceDefinition",),
+        "coordination.k8s.io": ("Lease",),
+        "node.k8s.io": ("RuntimeClass",),
+        "policy": ("PodDisruptionBudget",),
+        "storage.k8s.io": ("CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"),
+    }.items()
+    for kind in kinds
+)
 # Set by the server alone: a client's value is replaced by what is stored.
 _SYSTEM: Final = (
     "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",

@@ -132,7 +132,7 @@ def _spend_budget(call: Call, pod: Obj, *, dry_run: bool) -> None:
     if _free_to_go(pod, budget, status):
         return
     allowed = int(status.get("disruptionsAllowed") or 0)
-    if allowed < 1 or int(status.get("observedGeneration") or 0) < budget["metadata"]["generation"]:
+    if allowed < 1 or _is_behind(budget, status):
         raise _refused(budget, status)
     if dry_run:
         return
@@ -154,11 +154,19 @@ def _free_to_go(pod: Obj, budget: Obj, status: Mapping[str, Any]) -> bool:
     return 0 < desired <= int(status.get("currentHealthy") or 0)
 
 
+def _is_behind(budget: Obj, status: Mapping[str, Any]) -> bool:
+    """Whether nobody has counted for the budget as it is now."""
+    return int(status.get("observedGeneration") or 0) < int(budget["metadata"]["generation"])
+
+
 def _refused(budget: Obj, status: Mapping[str, Any]) -> TooManyRequests:
-    name = budget["metadata"]["name"]
+    name, behind = budget["metadata"]["name"], _is_behind(budget, status)
     desired, current = (int(status.get(key) or 0) for key in ("desiredHealthy", "currentHealthy"))
     why = f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
+    if behind:
+        why = f"The disruption budget {name} is still being processed by the server."
+    retry_after_s = RETRY_AFTER_S if behind else 0
     return TooManyRequests(
         "Cannot evict pod as it would violate the pod's disruption budget.",
-        StatusDetails(causes=(Cause("", "DisruptionBudget", why),), retry_after_s=RETRY_AFTER_S),
+        StatusDetails(causes=(Cause("", "DisruptionBudget", why),), retry_after_s=retry_after_s),
     )

@@ -81,6 +81,12 @@ def list_objects(call: Call) -> ApiReply:
     Raises BadRequest for bad parameters, WatchExpired (410) for a page of a forgotten snapshot,
     GatewayTimeout for a version that does not exist yet.
     """
+    page, version, more, left = read_page(call)
+    return ApiReply(status=200, body=list_reply(call, page, version, more=more, left=left))
+
+
+def read_page(call: Call) -> tuple[list[Obj], int, str, int | None]:
+    """(the objects, the version they are of, where to go on, how many are left if that is told)."""
     query = read_query(call.kind, call.request)
     params = call.request.params
     limit = _limit(params)
@@ -102,12 +108,7 @@ def list_objects(call: Call) -> ApiReply:
     rest = len(found) - len(page)
     more = _token(call, query, version, _position(page[-1])) if rest else ""
     left = rest if rest and not query.selects else None
-    return ApiReply(status=200, body=list_reply(call, page, version, more=more, left=left))
-
-
-def list_items(call: Call) -> list[Obj]:
-    """Every stored object the request selects, in name order."""
-    return select(call.state, read_query(call.kind, call.request))
+    return page, version, more, left
 
 
 def select(state: State, query: Query) -> list[Obj]:

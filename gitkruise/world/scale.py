@@ -78,22 +78,13 @@ def _rescaled(call: Call, scale: Any) -> ApiReply:
     replicas = get(scale, "spec", "replicas", default=0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise BadRequest("spec.replicas of a Scale must be a whole number")
-    if replicas < 0:
-        raise _negative(call, replicas)
+    if replicas < 0 and not call.kind.crd:
+        why = f"Invalid value: {replicas}: must be greater than or equal to 0"
+        problem = Problem(("spec", "replicas"), "FieldValueInvalid", why)
+        raise invalid_object("Scale", "autoscaling", call.name, [problem])
     meta = dict(old["metadata"])
     meta["resourceVersion"] = get(scale, "metadata", "resourceVersion", default="")
     new = put({**old, "metadata": meta}, paths.replicas, replicas)
     made = changed_object(call, old, new)
     result = stored if made is old else commit(call, stored, made)
     return ApiReply(status=200, body=scale_of(call.shown(result), paths))
-
-
-def _negative(call: Call, replicas: int) -> Exception:
-    """The built-in kinds and custom resources word this differently."""
-    if call.kind.crd:
-        why = f"Invalid value: {replicas}: should be a non-negative integer"
-        path: tuple[str, ...] = ("." + ".".join(_paths(call).replicas),)
-        return refusals.invalid(call.kind, call.name, [Problem(path, "FieldValueInvalid", why)])
-    why = f"Invalid value: {replicas}: must be greater than or equal to 0"
-    problem = Problem(("spec", "replicas"), "FieldValueInvalid", why)
-    return invalid_object("Scale", "autoscaling", call.name, [problem])

@@ -6,6 +6,7 @@ are atomic unless it says `map` or `set`; data without a schema is granular maps
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -308,4 +309,31 @@ def duplicate(value: Any, node: Node | None, path: str = "") -> str:
         seen.add(element)
         if found := duplicate(item, node.items, path + printed([element])):
             return found
+    return ""
+
+
+_TYPES: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
+    "string": ("string", str),
+    "integer": ("numeric (int or float)", (int, float)),
+    "number": ("numeric (int or float)", (int, float)),
+    "boolean": ("boolean", bool),
+    "array": ("list", (list, tuple)),
+    "object": ("map", Mapping),
+}
+
+
+def mistyped(value: Any, node: Node | None, path: str = "") -> str:
+    """The first value that is not of its schema's type, as structured merge says it; "" if none."""
+    if node is None or value is None or isinstance(value, bytes):
+        return ""
+    if len(node.types) == 1:
+        name, wanted = _TYPES[node.type]
+        if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
+            return f"{path}: expected {name}, got {json.dumps(value)}"
+    if isinstance(value, Mapping):
+        parts = ((item, below(node, key), f"{path}.{key}") for key, item in value.items())
+        return next(filter(None, (mistyped(*part) for part in parts)), "")
+    if isinstance(value, list | tuple):
+        rows = ((item, node.items, f"{path}[{i}]") for i, item in enumerate(value))
+        return next(filter(None, (mistyped(*row) for row in rows)), "")
     return ""

@@ -23,7 +23,7 @@ from gitkruise.world.call import Call
 from gitkruise.world.commit import commit, namespace_key
 from gitkruise.world.identity import generated_name
 from gitkruise.world.metadata import SCHEME, check_type
-from gitkruise.world.writing import changed_object, new_object
+from gitkruise.world.writing import changed_object, decoded, new_object
 
 NAME_ATTEMPTS: Final = 8
 JSON_PATCH_MAX: Final = 10_000
@@ -33,6 +33,8 @@ PUT_CREATES: Final = frozenset(
     {
         GroupKind("", "Event"),
         GroupKind("", "Endpoints"),
+        GroupKind("", "LimitRange"),
+        GroupKind("", "Service"),
         GroupKind("events.k8s.io", "Event"),
         GroupKind("coordination.k8s.io", "Lease"),
         GroupKind("rbac.authorization.k8s.io", "Role"),
@@ -113,6 +115,8 @@ def update(call: Call) -> ApiReply:
     new = _addressed(call, _in_namespace(call, check_type(call.kind, call.request.body)))
     if call.state.get(call.key()) is None and call.kind.group_kind in PUT_CREATES:
         return _created(call, {**new, "metadata": {**new["metadata"], "resourceVersion": ""}})
+    if call.state.get(call.key()) is None:
+        decoded(call, new)
     return _changed(call, call.stored(), new)
 
 

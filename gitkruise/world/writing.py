@@ -22,6 +22,8 @@ from gitkruise.world.isolation import POD, on_create, on_update
 from gitkruise.world.lean import is_lean, lean_change, lean_new
 from gitkruise.world.molds import Mold, body_of
 from gitkruise.world.narrowing import rewritten, touched
+from gitkruise.world.replicas import count_problems
+from gitkruise.world.zeroes import without_zeroes
 
 _GO_TYPES: Final = {"integer": "int32", "boolean": "bool", "number": "float64", "string": "string"}
 Listed = Sequence[Mapping[str, Any]]
@@ -52,7 +54,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
         made = _with_managers(made, listed)
     elif not kind.crd:
         made = _owned(call, None, made, as_asked(kind.group_kind, asked, made))
-    problems += _schema_problems(kind, made, checked)
+    problems += [*_schema_problems(kind, made, checked), *count_problems(kind, made, "")]
     if problems:
         raise refusals.invalid(kind, made["metadata"]["name"], problems)
     call.warnings.extend(advice.of_write(kind.group_kind, made))
@@ -103,23 +105,33 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     if frozen:
         raise refusals.invalid(kind, call.name, frozen)
     new = {**new, "metadata": metadata.carried(before, new["metadata"])}
+    asked = new["metadata"]
     new = with_part_defaults(kind, on_update(kind, call.subresource, old, new), old)
     checked = _typed(call, new, old)
     defaulted, new = new, admitted(call, UPDATE, new, old)
     problems = metadata.check_update(before, new["metadata"])
     problems += _schema_problems(kind, new, checked)
+    problems += count_problems(kind, new, call.subresource)
     if problems:
         raise refusals.invalid(kind, call.name, problems)
     if listed is not None:
         new = _with_managers(new, listed)
     else:
-        new = _owned(call, old, new, defaulted if kind.crd else new)
+        seen = defaulted if kind.crd else new
+        if kind.crd and call.subresource == "status":
+            seen = {**seen, "metadata": asked}  # who asks for a label there owns it, all the same
+        new = _owned(call, old, new, seen)
     new = _numbered(call, old, new)
     if new["metadata"].get("generation") != before.get("generation") or not before.get(
         "generation"
     ):
-        call.warnings.extend(advice.of_write(kind.group_kind, new))
+        call.warnings.extend(advice.of_change(kind.group_kind, new))
     return new
+
+
+def decoded(call: Call, obj: Obj) -> None:
+    """Tell what is wrong with `obj` before anybody looks whether its place is taken."""
+    _typed(call, cleaned(call, obj, {}), {})
 
 
 def _numbered(call: Call, old: Obj, new: Obj) -> Obj:
@@ -157,7 +169,8 @@ def _check_locks(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}"
         raise refusals.conflict(kind, name, why)
     if version in (None, "", "0"):
-        if call.request.verb == "update" and kind.crd and call.subresource != "scale":
+        locked = kind.crd or kind.group_kind in metadata.CONDITIONAL
+        if call.request.verb == "update" and locked and call.subresource != "scale":
             path = ("metadata", "resourceVersion")
             why = "Invalid value: 0: must be specified for an update"
             problem = Problem(path, "FieldValueInvalid", why)
@@ -182,6 +195,8 @@ def cleaned(call: Call, obj: Obj, old: Obj) -> Obj:
         else:
             out = put(out, path, kept)
         unknown += _unknown(path, value, node)
+    if call.kind.crd:
+        unknown.sort(key=lambda problem: problem.message)
     if unknown and call.options.field_validation == "Strict":
         listed = ", ".join(problem.message for problem in unknown)
         raise _refusal(call, obj, f"strict decoding error: {listed}")
@@ -226,7 +241,7 @@ def with_part_defaults(kind: Kind, obj: Obj, old: Obj) -> Obj:
     emptied = [path for path, value, _ in parts if _goes(schema, path, value)]
     for path in emptied:
         result = drop(result, path)
-    return result
+    return without_zeroes(kind.group_kind, result, old)
 
 
 def _goes(schema: Node, path: tuple[str | int, ...], value: Any) -> bool:

@@ -51,17 +51,17 @@ def play(chapter: Chapter, client: Client, namespace: str) -> list[Exchange]:
     assert made.status == 201, made.data
     exchanges = []
     for step in chapter.steps:
-        answer = _answer(step, client, kept)
+        answer = answer_to(step, client, kept)
         names.passing = "dryRun=All" in step.path
-        body = _decoded(answer, watch="watch=" in step.path)
-        kept |= _identity(body)
+        body = decoded(answer, watch="watch=" in step.path)
+        kept |= identity(body)
         for name, path in step.keep.items():
             kept[name] = _at(body, path)
-        exchanges.append(Exchange(f"{step.method} {step.path}", _reply(answer, body, names)))
+        exchanges.append(Exchange(f"{step.method} {step.path}", reply_of(answer, body, names)))
     return exchanges
 
 
-def _answer(step: Step, client: Client, kept: Mapping[str, str]) -> Answer:
+def answer_to(step: Step, client: Client, kept: Mapping[str, str]) -> Answer:
     """The reply, or the first one with the status that is waited for."""
     answer = _send(step, client, kept)
     for _ in range(LOOKS):
@@ -78,21 +78,23 @@ def _send(step: Step, client: Client, kept: Mapping[str, str]) -> Answer:
         headers["Content-Type"] = step.content_type
     body = None
     if step.content_type:  # compact: a ControllerRevision's data is kept as it was written
-        body = json.dumps(_filled(step.body, kept), separators=(",", ":")).encode()
-    return client.ask(_filled(step.path, kept), step.method, body, headers)
+        body = json.dumps(filled(step.body, kept), separators=(",", ":")).encode()
+    return client.ask(filled(step.path, kept), step.method, body, headers)
 
 
-def _filled(value: Any, kept: Mapping[str, str]) -> Any:
+def filled(value: Any, kept: Mapping[str, str]) -> Any:
+    """`value` with `${name}` replaced by what was kept under the name."""
     if isinstance(value, str):
         return KEPT.sub(lambda found: kept[found[1]], value)
     if isinstance(value, Mapping):
-        return {key: _filled(item, kept) for key, item in value.items()}
+        return {key: filled(item, kept) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, kept) for item in value]
+        return [filled(item, kept) for item in value]
     return value
 
 
-def _decoded(answer: Answer, *, watch: bool) -> Any:
+def decoded(answer: Answer, *, watch: bool = False) -> Any:
+    """The body: JSON, the events of a watch that ended, or a text."""
     if watch and answer.status == 200:
         return [json.loads(line) for line in answer.data.splitlines()]
     if "json" in answer.headers.get("Content-Type", ""):
@@ -100,7 +102,7 @@ def _decoded(answer: Answer, *, watch: bool) -> Any:
     return answer.data.decode()
 
 
-def _identity(body: Any) -> dict[str, str]:
+def identity(body: Any) -> dict[str, str]:
     """uid and version of an object that is stored."""
     meta = body.get("metadata") or {} if isinstance(body, Mapping) else {}
     if not ("uid" in meta and "resourceVersion" in meta):
@@ -118,7 +120,8 @@ def _at(body: Any, path: str) -> str:
     return str(value)
 
 
-def _reply(answer: Answer, body: Any, names: Names) -> Mapping[str, Any]:
+def reply_of(answer: Answer, body: Any, names: Names) -> Mapping[str, Any]:
+    """What is compared of a reply."""
     headers = {key.lower(): value for key, value in answer.headers.items()}
     said: dict[str, Any] = {
         "status": answer.status,

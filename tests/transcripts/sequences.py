@@ -1,149 +1,222 @@
-"""Random conversations with an API server: what clients do to a ConfigMap and a Deployment."""
+"""Random conversations with an API server: what clients do to few objects, and what they watch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from tests.transcripts.bodies import (
+    CONTAINERS,
+    HOLDS,
+    KINDS,
+    LABELS,
+    NAMES,
+    SURPLUS,
+    Talked,
+    metas,
+)
 from tests.transcripts.script import TYPES, Step
 
-NAMES: Final = st.sampled_from(["a", "b"])
 MANAGERS: Final = st.sampled_from(["one", "two"])
-TEXTS: Final = st.sampled_from(["", "v", "w"])
-KEYS: Final = st.sampled_from(["k", "l", "m"])
-TEXT_MAPS: Final = st.dictionaries(KEYS, TEXTS, max_size=3)
-LABELS: Final = st.dictionaries(st.sampled_from(["tier", "zone"]), TEXTS, max_size=2)
-CONTAINERS: Final = st.lists(
-    st.fixed_dictionaries(
-        {"name": st.sampled_from(["c", "d"]), "image": st.sampled_from(["x:1", "x:2"])},
-        optional={
-            "env": st.lists(
-                st.fixed_dictionaries({"name": st.sampled_from(["A", "B"]), "value": TEXTS}),
-                max_size=2,
-                unique_by=lambda one: one["name"],
-            ),
-            "args": st.lists(TEXTS, max_size=2),
-            "ports": st.just([{"containerPort": 80, "protocol": "TCP"}]),
-        },
-    ),
-    min_size=1,
-    max_size=2,
-    unique_by=lambda one: one["name"],
+FORCES: Final = st.sampled_from(["", "force=true"])
+SELECTIONS: Final = (
+    "",
+    "labelSelector=tier",
+    "labelSelector=tier%3Dv",
+    "labelSelector=tier%20in%20%28v%2Cw%29",
+    "labelSelector=tier%21%3Dw",
+    "labelSelector=tier,zone%21%3Dp",
+    "fieldSelector=metadata.name%21%3Db",
+    "fieldSelector=metadata.name%3Da",
+    "fieldSelector=metadata.namespace%3D${ns}&labelSelector=tier",
 )
-Drawn = Mapping[str, Any]
+OPS: Final = (
+    [{"op": "add", "path": "/metadata/labels", "value": {"zone": "p"}}],
+    [{"op": "remove", "path": "/metadata/labels"}],
+    [{"op": "replace", "path": "/metadata/labels/tier", "value": "q"}],
+    [{"op": "add", "path": "/metadata/labels/tier", "value": "v"}],
+    [{"op": "remove", "path": "/metadata/finalizers"}],
+    [{"op": "test", "path": "/metadata/name", "value": "a"}],
+)
 
 
-def _meta(name: str, labels: Drawn, finalizers: list[str]) -> dict[str, Any]:
-    return {
-        "name": name,
-        **({"labels": labels} if labels else {}),
-        **({"finalizers": finalizers} if finalizers else {}),
-    }
+def page_of(plural: str, selection: str) -> str:
+    """The name under which the next page of a list is kept."""
+    return f"page_{plural}_{SELECTIONS.index(selection)}"
 
 
-FINALIZERS: Final = st.sampled_from([[], [], [], ["example.com/hold"]])
+def _query(draw: st.DrawFn, *more: str) -> str:
+    dry = draw(st.sampled_from(["", "", "", "", "dryRun=All"]))
+    care = draw(st.sampled_from(["", "", "", "Strict", "Warn", "Ignore"]))
+    terms = [f"fieldManager={draw(MANAGERS)}", dry, care and f"fieldValidation={care}", *more]
+    return "?" + "&".join(filter(None, terms))
 
 
-@st.composite
-def config_maps(draw: st.DrawFn) -> dict[str, Any]:
-    meta = _meta(draw(NAMES), draw(LABELS), draw(FINALIZERS))
-    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-    data = draw(st.none() | TEXT_MAPS)
-    return body if data is None else {**body, "data": data}
+def _whole(draw: st.DrawFn, talked: Talked, *, made_up: bool = False) -> dict[str, Any]:
+    return talked.whole(draw(metas(made_up=made_up)), draw(talked.specs), draw(SURPLUS))
 
 
-@st.composite
-def deployments(draw: st.DrawFn) -> dict[str, Any]:
-    meta = _meta(draw(NAMES), draw(LABELS), draw(FINALIZERS))
-    spec: dict[str, Any] = {
-        "selector": {"matchLabels": {"app": "a"}},
-        "template": {
-            "metadata": {"labels": {"app": "a"}},
-            "spec": {"containers": draw(CONTAINERS)},
-        },
-    }
-    if draw(st.booleans()):
-        spec["replicas"] = draw(st.integers(0, 3))
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+def _post(draw: st.DrawFn, talked: Talked) -> Step:
+    body = _whole(draw, talked, made_up=True)
+    return Step("POST", talked.path + _query(draw), body, TYPES["json"])
 
 
-KINDS: Final = {
-    "/api/v1/namespaces/${ns}/configmaps": config_maps(),
-    "/apis/apps/v1/namespaces/${ns}/deployments": deployments(),
-}
+def _put(draw: st.DrawFn, talked: Talked) -> Step:
+    body = _whole(draw, talked)
+    at, version = f"{talked.path}/{body['metadata']['name']}", draw(st.booleans())
+    if not version:
+        return Step("PUT", at + _query(draw), body, TYPES["json"])
+    # A dry run that would create an object answers with the version it was sent.
+    query = _query(draw).replace("&dryRun=All", "")
+    body = {**body, "metadata": {**body["metadata"], "resourceVersion": "${version}"}}
+    return Step("PUT", at + query, body, TYPES["json"])
 
 
-def _patch_body(draw: st.DrawFn, path: str, flavour: str) -> Any:
+def _apply(draw: st.DrawFn, talked: Talked) -> Step:
+    body = _whole(draw, talked)
+    at, force = f"{talked.path}/{body['metadata']['name']}", draw(FORCES)
+    return Step("PATCH", at + _query(draw, force), body, TYPES["apply"])
+
+
+def _patch(draw: st.DrawFn, talked: Talked) -> Step:
+    at, flavour = f"{talked.path}/{draw(NAMES)}", draw(st.sampled_from(talked.flavours))
+    return Step("PATCH", at + _query(draw), _patch_body(draw, talked, flavour), TYPES[flavour])
+
+
+def _get(draw: st.DrawFn, talked: Talked) -> Step:
+    return Step("GET", f"{talked.path}/{draw(NAMES)}")
+
+
+def _patch_body(draw: st.DrawFn, talked: Talked, flavour: str) -> Any:
     if flavour == "ops":
-        return draw(
-            st.sampled_from(
-                [
-                    [{"op": "add", "path": "/metadata/labels", "value": {"zone": "p"}}],
-                    [{"op": "remove", "path": "/metadata/labels"}],
-                    [{"op": "replace", "path": "/metadata/labels/tier", "value": "q"}],
-                    [{"op": "test", "path": "/metadata/name", "value": "a"}],
-                ]
-            )
-        )
+        return draw(st.sampled_from(OPS))
     body: dict[str, Any] = {}
     if draw(st.booleans()):
         body["metadata"] = {"labels": draw(st.none() | LABELS)}
     if draw(st.sampled_from([False, False, True])):
-        body.setdefault("metadata", {})["finalizers"] = draw(st.none() | FINALIZERS)
-    if path.endswith("configmaps"):
-        body["data"] = draw(st.none() | st.dictionaries(KEYS, st.none() | TEXTS, max_size=2))
-    elif flavour == "strategic":
+        body.setdefault("metadata", {})["finalizers"] = draw(st.none() | HOLDS)
+    if draw(st.booleans()):
+        body |= draw(SURPLUS)
+    if flavour == "strategic" and talked.kind == "Deployment":
         body["spec"] = {"template": {"spec": {"containers": draw(CONTAINERS)}}}
     else:
-        body["spec"] = {"replicas": draw(st.none() | st.integers(-1, 3))}
+        body[talked.field] = draw(talked.changes)
     return body
 
 
-@st.composite
-def steps(draw: st.DrawFn) -> Step:
-    """One request; `${version}`, `${uid}` and `${page}` are of the last reply that had one."""
-    path = draw(st.sampled_from(sorted(KINDS)))
-    verb = draw(
-        st.sampled_from(["POST", "POST", "PUT", "PATCH", "APPLY", "APPLY", "DELETE", "GET"])
-    )
-    dry = draw(st.sampled_from(["", "", "", "&dryRun=All"]))
-    query = f"?fieldManager={draw(MANAGERS)}{dry}"
-    if verb == "GET":
-        tail = draw(
-            st.sampled_from(
-                ["", "/a", "?limit=1", "?labelSelector=tier", "?labelSelector=tier%3Dv"]
-            )
+def _status(draw: st.DrawFn, talked: Talked) -> Step:
+    if talked.statuses is None:
+        return _patch(draw, talked)
+    at = f"{talked.path}/{draw(NAMES)}/status"
+    how = draw(st.sampled_from(["GET", "merge", "merge", "apply", "json"]))
+    if how == "GET":
+        return Step("GET", at)
+    status = draw(talked.statuses)
+    if how == "merge":
+        meta = {"metadata": {"labels": draw(LABELS)}} if draw(st.booleans()) else {}
+        body: Mapping[str, Any] = {"status": status, **meta}
+        return Step("PATCH", at + _query(draw), body, TYPES["merge"])
+    body = {**_whole(draw, talked), "status": status}
+    at = f"{talked.path}/{body['metadata']['name']}/status"
+    if how == "apply":
+        body = {key: value for key, value in body.items() if key != talked.field}
+        return Step("PATCH", at + _query(draw, draw(FORCES)), body, TYPES["apply"])
+    return Step("PUT", at + _query(draw), body, TYPES["json"])
+
+
+def _scale(draw: st.DrawFn, talked: Talked) -> Step:
+    if not talked.scale:
+        return _apply(draw, talked)
+    name = draw(NAMES)
+    at = f"{talked.path}/{name}/scale"
+    how = draw(st.sampled_from(["GET", "merge", "json"]))
+    if how == "GET":
+        return Step("GET", at)
+    spec = {"spec": {"replicas": draw(st.integers(-1, 3))}}
+    if how == "merge":
+        return Step("PATCH", at + _query(draw), spec, TYPES["merge"])
+    meta = {"name": name, "namespace": "${ns}"}
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": meta, **spec}
+    return Step("PUT", at + _query(draw), body, TYPES["json"])
+
+
+def _list(draw: st.DrawFn, talked: Talked) -> Step:
+    selection = draw(st.sampled_from(SELECTIONS))
+    terms, page = [selection], page_of(talked.plural, selection)
+    if draw(st.booleans()):
+        terms += ["limit=1", draw(st.sampled_from(["", f"continue=${{{page}}}"]))]
+    path = f"{talked.path}?" + "&".join(filter(None, terms))
+    return Step("GET", path, keep={page: "metadata.continue"})
+
+
+def _watch(draw: st.DrawFn, talked: Talked) -> Step:
+    """A watch that is read at the end of the conversation; see conversation.py."""
+    start = draw(
+        st.sampled_from(
+            [
+                "resourceVersion=${start}",
+                "resourceVersion=${start}",
+                "resourceVersion=${version}",
+                "resourceVersion=0",
+                "sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+                "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0",
+            ]
         )
-        return Step("GET", path + tail)
-    if verb == "DELETE":
-        return _deletion(draw, path, dry)
-    body = draw(KINDS[path])
-    if verb == "POST":
-        return Step("POST", path + query, body, TYPES["json"])
-    at = f"{path}/{body['metadata']['name']}"
-    if verb == "APPLY":
-        force = draw(st.sampled_from(["", "&force=true"]))
-        return Step("PATCH", at + query + force, body, TYPES["apply"])
-    if verb == "PUT":
-        version = draw(st.sampled_from(["", "", "${version}"]))
-        meta = {**body["metadata"], **({"resourceVersion": version} if version else {})}
-        return Step("PUT", at + query, {**body, "metadata": meta}, TYPES["json"])
-    flavour = draw(st.sampled_from(["merge", "strategic", "ops"]))
-    return Step("PATCH", at + query, _patch_body(draw, path, flavour), TYPES[flavour])
+    )
+    terms = ["watch=1", start, draw(st.sampled_from(SELECTIONS))]
+    if "${" in start:  # a list by a watch is what the etcd beside the real server cannot do
+        terms.append(draw(st.sampled_from(["", "allowWatchBookmarks=true"])))
+    return Step("WATCH", f"{talked.path}?" + "&".join(filter(None, terms)))
 
 
-def _deletion(draw: st.DrawFn, path: str, dry: str) -> Step:
-    options: dict[str, Any] = {
-        "propagationPolicy": draw(st.sampled_from(["Background", "Foreground", "Orphan"])),
-        **({"dryRun": ["All"]} if dry else {}),
-    }
+def _deletion(draw: st.DrawFn, talked: Talked, *, every: bool) -> Step:
+    options: dict[str, Any] = {}
+    if policy := draw(st.sampled_from(["", "Background", "Foreground", "Orphan"])):
+        options["propagationPolicy"] = policy
+    if draw(st.sampled_from([False, False, False, True])):
+        options["dryRun"] = ["All"]
     which = draw(st.sampled_from(["", "", "uid", "resourceVersion"]))
     if which:
         kept = {"uid": "${uid}", "resourceVersion": "${version}"}[which]
         options["preconditions"] = {which: kept}
-    return Step("DELETE", f"{path}/{draw(NAMES)}", options, TYPES["json"])
+    some = f"?{draw(st.sampled_from(SELECTIONS))}" if every else f"/{draw(NAMES)}"
+    return Step("DELETE", talked.path + some, options, TYPES["json"])
+
+
+def _delete(draw: st.DrawFn, talked: Talked) -> Step:
+    return _deletion(draw, talked, every=False)
+
+
+def _clear(draw: st.DrawFn, talked: Talked) -> Step:
+    return _deletion(draw, talked, every=True)
+
+
+_VERBS: Final[Mapping[str, Callable[[st.DrawFn, Talked], Step]]] = {
+    "post": _post,
+    "post again": _post,
+    "put": _put,
+    "patch": _patch,
+    "patch again": _patch,
+    "apply": _apply,
+    "apply again": _apply,
+    "delete": _delete,
+    "clear": _clear,
+    "get": _get,
+    "list": _list,
+    "watch": _watch,
+    "watch again": _watch,
+    "status": _status,
+    "scale": _scale,
+}
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Step:
+    """One request; `${version}` and `${uid}` are of the last reply that had one."""
+    talked = draw(st.sampled_from(KINDS))
+    return _VERBS[draw(st.sampled_from(sorted(_VERBS)))](draw, talked)
 
 
 CONVERSATIONS: Final = st.lists(steps(), min_size=2, max_size=10)

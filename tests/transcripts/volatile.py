@@ -34,9 +34,18 @@ VERSION: Final = re.compile(
     r"(?<=ResourceVersion in the precondition \()\d+|(?<=in record \()\d+(?=\))"
 )
 CURRENT: Final = re.compile(r"(?<=current: )\d+")
-# A refused patch shows the object in the order in which the server's JSON library left it.
-WHOLE: Final = re.compile(r'(?<=patch: Invalid value: )"\{.*\}"|(?<=^Invalid value: )"\{.*\}"')
-GENERATED: Final = re.compile(r"\b(gen-)[a-z0-9]{5}\b")
+# A refused patch shows the object in the order in which the server's JSON library left it, or the
+# patch as a map of Go.
+WHOLE: Final = re.compile(
+    r'((?<=patch: Invalid value: )|(?<=^Invalid value: ))("\{.*\}"|"map\[.*\]")'
+)
+# The real server stops at the first undeclared field, and goes through maps as Go does: at random.
+UNTYPED: Final = re.compile(r"(failed to create typed patch object \([^)]*\)): .*", re.DOTALL)
+# Properties of a custom resource are checked in Go's random order of map keys, too.
+PROBLEMS: Final = re.compile(r'(?<=example\.com ")([^"]*" is invalid: \[)(.*)\]$', re.DOTALL)
+# A refused change of a pod shows the difference of two Go values.
+GO_DIFF: Final = re.compile(r"(?<=was previously negative\))\n.*?(?=\]?\Z)", re.DOTALL)
+GENERATED: Final = re.compile(r"\b(gen-(?:[a-z]-)?)[a-z0-9]{5}\b")
 UID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
@@ -78,7 +87,9 @@ class Names:
 
     def text(self, value: str) -> str:
         """A message or a name: with the chapter's namespace, uids and made-up names hidden."""
-        value = value.replace(self._namespace, "<ns>")
+        value = UNTYPED.sub(r"\1: <why>", value.replace(self._namespace, "<ns>"))
+        value = PROBLEMS.sub(lambda found: found[1] + _sorted(found[2]) + "]", value)
+        value = GO_DIFF.sub("", value)
         value = CURRENT.sub("<any>", WHOLE.sub("<object>", value))
         value = VERSION.sub(lambda found: self.of("version", found[0]), value)
         value = UID.sub(lambda found: self.of("uid", found[0]), value)
@@ -99,3 +110,7 @@ def _in_order(items: list[Any]) -> list[Any]:
     """The items in an order that tells nothing, each once."""
     listed = sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
     return [item for i, item in enumerate(listed) if i == 0 or item != listed[i - 1]]
+
+
+def _sorted(problems: str) -> str:
+    return ", ".join(sorted(problems.split(", ")))

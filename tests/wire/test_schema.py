@@ -73,7 +73,7 @@ CHECKS: list[tuple[str, dict[str, Any], Any, list[str]]] = [
         "neither",
         INT_OR_STRING,
         1.5,
-        ['Invalid value: "number": f in body must be of type integer or string: "number"'],
+        ['Invalid value: "number": f in body must be of type integer,string: "number"'],
     ),
     (
         "enum",
