@@ -18,6 +18,7 @@ from gitkruise.wire.typed import settle
 KRUISE_GROUP: Final = "apps.kruise.io"
 KRUISE_POD_READY: Final = "KruisePodReady"
 _SECONDS: Final = 300
+_PRIORITY: Final = ("priority", "preemptionPolicy")
 _INT32_MAX: Final = 2**31 - 1
 _UNWELL: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _CLASS: Final = GroupKind("scheduling.k8s.io", "PriorityClass")
@@ -45,6 +46,10 @@ def default_pod(request: AdmissionRequest, _gates: Gates) -> Obj:
     if request.old is None:
         spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
         _prioritise(request, spec)
+    else:
+        before = request.old.get("spec") or {}
+        kept = (name for name in _PRIORITY if name in before)  # as the plug-in set it
+        spec.update({name: before[name] for name in kept if name not in spec})
     _tolerate(spec)
     fill_spec(spec, is_pod=True)
     return {**request.obj, "spec": spec}

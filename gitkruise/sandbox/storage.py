@@ -19,6 +19,7 @@ APPLICATION: Final = 0x676B7231  # "gkr1", PRAGMA application_id
 RESTART_GAP: Final = 100_000  # versions skipped at a start: none handed out before is used again
 DIGEST_BYTES: Final = 16
 _CACHE_KIB: Final = 4096
+_JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")  # how SQLite's rollback journal begins
 
 _SCHEMA: Final = """
 BEGIN;
@@ -157,7 +158,7 @@ def _refuse_foreign(path: Path) -> None:
         return
     except OSError as error:
         raise _unusable(path, str(error.strerror)) from error
-    if not head:
+    if not head or _is_half_written(path):
         return
     if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
         raise _unusable(path, "it is not a database")
@@ -171,6 +172,18 @@ def _refuse_foreign(path: Path) -> None:
             unchanged="the file was not touched",
             next="use the newer gitkruise, or another state directory (GITKRUISE_STATE)",
         )
+
+
+def _is_half_written(path: Path) -> bool:
+    """Whether a journal beside the file undoes what a crash left of a transaction in it.
+
+    Only while the store is made: later ones go to the write-ahead log.
+    """
+    try:
+        with path.with_name(path.name + "-journal").open("rb") as journal:
+            return journal.read(len(_JOURNAL)) == _JOURNAL
+    except FileNotFoundError:
+        return False
 
 
 def _unusable(path: Path, reason: str) -> Exception:
