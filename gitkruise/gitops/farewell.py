@@ -43,6 +43,11 @@ class Departed:
     source: str = ""
 
     @property
+    def custom(self) -> bool:
+        """Whether it is an object of the cluster, which is there as long as it is not ended."""
+        return bool(self.source)
+
+    @property
     def removal(self) -> Removal:
         assert self.record.removal is not None
         return self.record.removal
@@ -74,7 +79,8 @@ class Farewell:
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
 
     def add(self, unit: Departed) -> None:
-        """One more unit to end; a process that goes on may still learn of some."""
+        """One more unit to end, or one to end otherwise than was said before."""
+        self._left = [one for one in self._left if one.record.unit != unit.record.unit]
         self._left.append(unit)
         self._added.set()
 
@@ -82,7 +88,7 @@ class Farewell:
         """End whatever is left, until cancelled."""
         while True:
             self._added.clear()
-            for unit in list(self._left):
+            for unit in self._left:
                 others = [p for p in self._remaining() if unit.source in {"", p.source}]
                 if all(pruning.sure for pruning in others):
                     await self._guarded(unit)
@@ -98,7 +104,7 @@ class Farewell:
             log.warning("the end of unit %s is tried again: %s", unit.record.unit, error)
             return
         if finding is None:
-            self._left.remove(unit)
+            self._left = [one for one in self._left if one is not unit]
             self._claims.leave(unit.record.unit)
         elif self._told.get(unit.record.unit) != finding:
             self._told[unit.record.unit] = finding
@@ -126,7 +132,7 @@ class Farewell:
             return findings[0]
         stays = [k for k in live if k not in prunes.now and self._is_due(k, live[k], snapshot)]
         if stays:
-            return _stays(name, sorted(stays), removal)
+            return _stays(unit, sorted(stays))
         if removal.policy == "WaitForTermination" and self._leaving(live, prunes.now):
             late, _ = lingering(live, (), self._clock.now(), removal.timeout)
             return late or _waits(name)
@@ -185,7 +191,8 @@ class Farewell:
             listener(record)
 
 
-def _stays(unit: str, keys: list[ObjectKey], removal: Removal) -> Finding:
+def _stays(unit: Departed, keys: list[ObjectKey]) -> Finding:
+    removal = unit.removal
     named = ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
     limited = removal.policy == "MirrorPrune" and len(keys) > removal.limit
     why = (
@@ -195,12 +202,18 @@ def _stays(unit: str, keys: list[ObjectKey], removal: Removal) -> Finding:
     )
     return Finding(
         code="GK2308",
-        message=f"unit {unit} left the configuration, and {len(keys)} of its objects stay: {why}",
+        message=f"unit {unit.record.unit} left the configuration, and {len(keys)} of its objects "
+        f"stay: {why}",
         notes=(
             ("stays", named),
             ("unchanged", "these objects; nothing keeps them as git wants any more"),
             ("next", "delete by hand what you no longer want"),
-            ("or", "put the unit back with deletionPolicy Delete or Orphan, and take it out again"),
+            ("or", "set the unit's prune.deletionPolicy to Delete or Orphan")
+            if unit.custom
+            else (
+                "or",
+                "put the unit back with deletionPolicy Delete or Orphan, and take it out again",
+            ),
         ),
     )
 

@@ -70,3 +70,24 @@ def test_a_unit_deleted_while_nobody_ran_is_ended_at_the_next_start(hands: House
     hands.stage.play(delete)
     assert hands.get("Unit", "web")["metadata"]["deletionTimestamp"]
     play(hands, later)
+
+
+def test_more_than_the_limit_stays_until_somebody_says_so(hands: House) -> None:
+    many = [config_map(f"a{number}", x="1") for number in range(4)]
+    hands.push(web=many)
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("web", prune={"maxDelete": 3})
+        await hands.rest()
+        await hands.ask("delete", "Unit", "web")
+        await hands.rest()
+        assert hands.has("a0", "a3") == [True, True]
+        assert hands.says("Unit", "web") == ("False", "Terminating")
+        assert "more than prune.maxDelete (3)" in hands.message("Unit", "web")
+        await hands.unit("web", prune={"maxDelete": 3, "deletionPolicy": "Delete"})
+        await hands.rest()
+        assert hands.get("Unit", "web") is None
+        assert hands.has("a0", "a3") == [False, False]
+
+    play(hands, script)

@@ -18,7 +18,7 @@ from gitkruise.gitops.makeup import sink_of, source_of
 from gitkruise.gitops.reporter import removal_of
 from gitkruise.kube.clock import Clock, wait_for
 from gitkruise.model.config import Config, Unit
-from gitkruise.model.record import UnitRecord
+from gitkruise.model.record import Removal, UnitRecord
 from gitkruise.model.states import State
 from gitkruise.planner.sync.marks import RECONCILE_AT, annotation
 from gitkruise.wire.names import Obj
@@ -39,7 +39,7 @@ class Steward:
     ) -> None:  # fmt: skip
         self._base, self._resources, self._clock = base, resources, clock
         self._reading, self._keeper = reading, keeper
-        self._ending: set[str] = set()  # uids of units whose end is seen to
+        self._ending: dict[str, Removal] = {}  # by uid: how a unit ends, while that is seen to
         self._handled: dict[str, str] = {}  # by uid: the last wish to look again
         self._unheld = False  # a finalizer could not be set
 
@@ -74,7 +74,7 @@ class Steward:
         for obj, unit in declared.leaving:
             await self._end(obj, unit, records, (fleet, farewell))
         there = {obj["metadata"]["uid"] for obj in objects}
-        self._ending &= there
+        self._ending = {uid: end for uid, end in self._ending.items() if uid in there}
         self._handled = {uid: wish for uid, wish in self._handled.items() if uid in there}
         for obj in objects:
             self._look_again(obj, fleet)
@@ -105,15 +105,16 @@ class Steward:
         """See a unit off, as its spec says. Of one that was never understood nothing is known."""
         fleet, farewell = having
         uid = obj["metadata"]["uid"]
-        if uid in self._ending:
-            return
         if unit is None:
-            await self._guarded(obj, "release")
+            if uid not in self._ending:
+                await self._guarded(obj, "release")
             return
-        self._ending.add(uid)
         removal = removal_of(unit)
         if unit.spec.suspended(self._clock.now()) is not None:
             removal = replace(removal, policy="Orphan")  # left alone, to the last
+        if self._ending.get(uid) == removal:
+            return
+        self._ending[uid] = removal
         record = records.get(unit.id) or UnitRecord(
             unit=unit.id,
             cluster=fleet.cluster,
