@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from gitkruise.cli.demo_story import Chapter, Workbench
     from gitkruise.kube.clock import Clock
     from gitkruise.kube.transport import Transport
-    from gitkruise.model.config import Config
     from gitkruise.model.record import Rollout, UnitRecord
     from gitkruise.sandbox.server import Sandbox
+    from gitkruise.wire.names import Obj
 
 PAUSE_S: Final = 2.0  # between chapters, so that a reader can follow
 PATIENCE_S: Final = 120.0  # a chapter that takes longer has failed
@@ -150,7 +150,9 @@ class _Telling:
             transport = HttpTransport(from_kubeconfig([kubeconfig]), clock)
             began = clock.monotonic()
             commit = await self._push(bench, STORY[0])
-            async with controller(self._options(bench), transport, clock) as running:
+            shop = await asyncio.to_thread(_declared, bench.clone / "gitkruise.yaml", bench.bare)
+            await _declare(shop, transport)
+            async with controller(self._options(), transport, clock) as running:
                 for number, chapter in enumerate(STORY, 1):
                     if number > 1:
                         await clock.sleep(PAUSE_S / wishes.speed)
@@ -164,13 +166,14 @@ class _Telling:
                     await self._follow(clock)
             await transport.close()
 
-    def _options(self, bench: Workbench) -> RunOptions:
+    def _options(self) -> RunOptions:
         from gitkruise.app import RunOptions  # noqa: PLC0415
-        from gitkruise.gitops.config import load_config  # noqa: PLC0415
+        from gitkruise.gitops.custom.declared import Rules  # noqa: PLC0415
+        from gitkruise.model.config import Config  # noqa: PLC0415
 
-        config = load_config(bench.clone / "gitkruise.yaml")
         return RunOptions(
-            config=_pointed_at(config, bench.bare),
+            config=Config(),
+            custom=Rules(),
             cluster=CLUSTER,
             state_dir=self._wishes.root / "state",
             identity="demo",
@@ -298,21 +301,43 @@ class _Telling:
         )
         say(f"  export KUBECONFIG={kubeconfig}")
         say(f"  {_own_name()} status")
-        say("  kubectl get clonesets,pods -n shop")
+        say("  kubectl get units,clonesets,pods -n shop")
         say("Ctrl-C to quit.")
 
 
-def _pointed_at(config: Config, bare: Path) -> Config:
-    """The shop's own configuration, following the bare repository instead of the clone."""
-    import msgspec  # noqa: PLC0415  already loaded with the configuration
+def _declared(file: Path, bare: Path) -> list[Obj]:
+    """The shop's configuration as objects of a cluster, following the bare repository."""
+    from gitkruise.git.documents import parse_file  # noqa: PLC0415
+    from gitkruise.wire.paths import put  # noqa: PLC0415
 
-    sources = {
-        name: msgspec.structs.replace(
-            source, spec=msgspec.structs.replace(source.spec, url=str(bare))
+    documents = parse_file(file.read_bytes(), str(file)).documents
+    space = {"name": documents[0].obj["metadata"]["namespace"]}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": space}
+    return [namespace] + [
+        put(d.obj, ("spec", "url"), str(bare)) if d.obj["kind"] == "GitSource" else d.obj
+        for d in documents
+    ]
+
+
+async def _declare(objects: Sequence[Obj], transport: Transport) -> None:
+    """What `kubectl apply` would do, so that kubectl shows them."""
+    from gitkruise.kube.data import load_catalog  # noqa: PLC0415
+    from gitkruise.wire.names import key_of, split_api_version  # noqa: PLC0415
+    from gitkruise.wire.request import APPLY_PATCH, ApiRequest  # noqa: PLC0415
+
+    for obj in objects:
+        kind = load_catalog().by_kind(*split_api_version(obj["apiVersion"]), obj["kind"])
+        assert kind is not None
+        request = ApiRequest(
+            verb="patch",
+            resource=kind.ref,
+            namespace=key_of(obj).namespace,
+            name=key_of(obj).name,
+            body=obj,
+            content_type=APPLY_PATCH,
+            params={"fieldManager": "gitkruise-demo"},
         )
-        for name, source in config.sources.items()
-    }
-    return msgspec.structs.replace(config, sources=sources)
+        await transport.send(request)
 
 
 def _own_name() -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.errors import NotFound
+from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.gitops.custom.declared import FINALIZER, Rules
+from gitkruise.wire.request import ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.objects import READS, House, play
 from tests.gitops.programs import SOURCE, options
@@ -209,3 +210,24 @@ def test_an_object_without_a_program_is_refused_by_its_schema(hands: House) -> N
         assert json.dumps(stored["spec"])
 
     hands.stage.play(script)
+
+
+def test_a_status_that_is_refused_is_written_later_and_not_all_the_time(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    def refuse(request: ApiRequest) -> ApiError | None:
+        return Forbidden("not you") if request.subresource == "status" else None
+
+    async def script(hands: House) -> None:
+        hands.stage.wire.refuse = refuse
+        await hands.source()
+        await hands.unit("web")
+        await hands.rest(60)
+        tries = [r for r in hands.stage.wire.requests if r.subresource == "status"]
+        assert 10 < len(tries) < 30
+        assert hands.has("a") == [True]
+        hands.stage.wire.refuse = lambda _: None
+        await hands.rest(10)
+        assert hands.says("Unit", "web") == ("True", "Succeeded")
+
+    play(hands, script)

@@ -49,6 +49,7 @@ class Keeper:
     _leaving: dict[Name, str] = field(default_factory=dict)
     _dirty: set[Name] = field(default_factory=set)
     _rests: dict[Name, datetime] = field(default_factory=dict)  # no count is written before
+    _refused: set[Name] = field(default_factory=set)  # statuses that could not be written
     _behind: dict[str, str] = field(default_factory=dict)  # by sink
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -72,6 +73,7 @@ class Keeper:
         self.declared, self.fleet = declared, fleet
         names = {name_of(obj) for obj in self.resources.objects()}
         self._rests = {n: at for n, at in self._rests.items() if n in names}
+        self._refused &= names
         self._leaving = {n: why for n, why in self._leaving.items() if n in names}
         self._dirty |= names
         self._wake.set()
@@ -95,22 +97,32 @@ class Keeper:
 
     async def _flush(self) -> None:
         ready, self._dirty = self._dirty, set()
+        due: list[tuple[Name, Obj, Obj]] = []
         for name in sorted(ready):
             obj = self.resources.get(name)
             status = self._status(name, obj) if obj is not None else None
             if obj is None or status is None or status == obj.get("status"):
                 continue
             now = self.clock.now()
-            if self._rests.get(name, now) > now and _gist(status) == _gist(obj.get("status")):
-                self._dirty.add(name)  # its counts can wait
+            counts = _gist(status) == _gist(obj.get("status"))
+            if self._rests.get(name, now) > now and (counts or name in self._refused):
+                self._dirty.add(name)  # it can wait
                 continue
             self._rests[name] = now + BETWEEN
-            try:
-                await self.resources.say(obj, status)
-            except ApiError as error:
-                log.warning("the status of %s %s is not written: %s", *name, error)
-                self._rests[name] = now + AGAIN
-                self._dirty.add(name)
+            self._refused.discard(name)
+            due.append((name, obj, status))
+        async with asyncio.TaskGroup() as tasks:
+            for news in due:
+                tasks.create_task(self._say(*news))
+
+    async def _say(self, name: Name, obj: Obj, status: Obj) -> None:
+        try:
+            await self.resources.say(obj, status)
+        except ApiError as error:
+            log.warning("the status of %s %s is not written: %s", *name, error)
+            self._rests[name] = self.clock.now() + AGAIN
+            self._refused.add(name)
+            self._dirty.add(name)
 
     def _look_behind(self) -> None:
         """Statuses that tell whether the branch is written, when that has changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from datetime import timedelta
@@ -82,9 +83,10 @@ class Steward:
     async def _hold(self, objects: list[Obj]) -> None:
         """A unit is driven once it cannot vanish without a farewell."""
         self._unheld = False
-        for obj in objects:
-            if obj["kind"] == "Unit" and not get(obj, "metadata", "deletionTimestamp"):
-                await self._guarded(obj, "hold")
+        async with asyncio.TaskGroup() as tasks:
+            for obj in objects:
+                if obj["kind"] == "Unit" and not get(obj, "metadata", "deletionTimestamp"):
+                    tasks.create_task(self._guarded(obj, "hold"))
 
     async def _guarded(self, obj: Obj, verb: str) -> None:
         try:

@@ -33,7 +33,6 @@ class CustomResources:
         self._live, self._clock = live, clock
         self._store = Store()
         self._informers: list[Informer] = []
-        self._served = asyncio.Event()
         self.changed = asyncio.Event()
         self._store.subscribe(self._note)
 
@@ -67,7 +66,6 @@ class CustomResources:
         self._informers = [
             Informer(feed, self._live.transport, self._store, self._clock) for feed in feeds
         ]
-        self._served.set()
         return True
 
     async def run(self) -> None:
