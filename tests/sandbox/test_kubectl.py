@@ -165,6 +165,40 @@ def test_a_definition_brings_its_kind(kube: Kubectl) -> None:
     assert kube.run("get", "th").returncode != 0
 
 
+UNITS = """
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: fleet}
+spec: {url: "https://git.example.com/fleet.git"}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: web}
+spec: {sourceRef: {name: fleet}}
+"""
+STATUS = {
+    "phase": "Held",
+    "appliedCommit": "f736baf",
+    "pods": {"updated": 2, "total": 6, "summary": "2/6"},
+    "conditions": [{"type": "Ready", "status": "True"}],
+}
+
+
+def test_units_are_shown_from_the_start(kube: Kubectl) -> None:
+    kube("apply", "-f", "-", stdin=UNITS)
+    status = json.dumps({"status": STATUS})
+    kube("patch", "unit", "web", "--type=merge", "--subresource=status", "-p", status)
+    kube("wait", "unit/web", "--for=condition=Ready", "--timeout=30s")
+    unit, source = (s.splitlines() for s in kube("get", "units,gitsources").split("\n\n"))
+    assert unit[0].split() == ["NAME", "READY", "PHASE", "APPLIED", "PODS", "AGE"]
+    assert unit[1].split()[:5] == ["unit.gitkruise.io/web", "True", "Held", "f736baf", "2/6"]
+    assert source[0].split() == ["NAME", "URL", "READY", "COMMIT", "AGE"]
+    assert kube("get", "gitkruise", "-o", "name").count("/") == 2
+    assert "lastAppliedRevision" in kube("explain", "unit.status")
+    account = "system:serviceaccount:shop:deployer"
+    assert account in kube("auth", "whoami", f"--as={account}")
+
+
 def test_discovery_and_identity(kube: Kubectl) -> None:
     listed = kube("api-resources", "--api-group=apps.kruise.io", "--no-headers")
     assert any(line.split()[:2] == ["clonesets", "clone"] for line in listed.splitlines())

@@ -27,7 +27,7 @@ from gitkruise.wire.paths import get
 
 log = logging.getLogger(__name__)
 SETTLE_S: Final = 0.2  # objects that come together are taken in together
-SETTLE_MAX_S: Final = 5.0
+SETTLE_MAX_S: Final = 1.0
 AGAIN: Final = timedelta(seconds=30)  # for what could not be made
 
 
