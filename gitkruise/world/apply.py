@@ -24,6 +24,7 @@ from gitkruise.world.fieldset import (
     printed,
     union,
 )
+from gitkruise.world.last_applied import kept_up, own_fields
 from gitkruise.world.managed import (
     APPLY,
     UNOWNED,
@@ -79,13 +80,23 @@ def apply(call: Call, live: Obj | None, config: Obj) -> tuple[Obj, list[dict[str
     wanted = difference(named, UNOWNED)
     managers[me] = Entry(api_version=call.kind.api_version, known=wanted)
     change = Change(call, base, merged)
-    found = conflicts(managers, change, me)
-    if found and not call.options.force:
-        raise _conflict(found, managers)
+    if not call.options.force:
+        _refuse_conflicts(call, live, change, managers)
     after = released(managers, change, me)
     time = format_time(call.now) if live is None else _time(call, change, last)
     after[me] = replace(after[me], time=time)
-    return merged, write_managers(after)
+    return kept_up(call, live, merged), write_managers(after)
+
+
+def _refuse_conflicts(call: Call, live: Obj | None, change: Change, managers: Managers) -> None:
+    """Raises ApplyConflict about what others own and client-side apply did not set."""
+    found = conflicts(managers, change, writer(call, APPLY))
+    if not found:
+        return
+    mine = own_fields(call, live)
+    left = {who: rest for who, fields in found.items() if (rest := difference(fields, mine))}
+    if left:
+        raise _conflict(left, managers)
 
 
 def _time(call: Call, change: Change, last: Entry | None) -> str:

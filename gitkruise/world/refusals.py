@@ -125,8 +125,8 @@ def undecodable(kind: Kind, why: str, said: tuple[str, str] | None = None) -> Ba
 
 
 def quoted(obj: Any) -> str:
-    """An object as a message about a patch shows it: its JSON text, quoted."""
-    text = json.dumps(obj, ensure_ascii=False, separators=(",", ":"), default=_raw)
+    """An object as a message about a patch shows it: its JSON text, sorted and quoted."""
+    text = json.dumps(obj, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=_raw)
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -12,7 +12,7 @@ from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
 from gitkruise.wire.patches import same
-from gitkruise.wire.paths import drop, put
+from gitkruise.wire.paths import drop, get, put
 from gitkruise.wire.schema import UNKNOWN_FIELD, prune, unknown_fields, validate, with_defaults
 from gitkruise.world import advice, managed, metadata, refusals
 from gitkruise.world.admitting import admitted
@@ -195,6 +195,8 @@ def cleaned(call: Call, obj: Obj, old: Obj) -> Obj:
         else:
             out = put(out, path, kept)
         unknown += _unknown(path, value, node)
+    if unknown:
+        _typed(call, with_part_defaults(call.kind, out, old), old)  # told of before them
     if call.kind.crd:
         unknown.sort(key=lambda problem: problem.message)
     if unknown and call.options.field_validation == "Strict":
@@ -345,7 +347,20 @@ def _schema_problems(kind: Kind, obj: Obj, old: Obj) -> list[Problem]:
             continue  # Go writes a nil list as null, and enums of a status are prose
         if node is not None and path[0] != "metadata":
             problems += (_relocated(problem, path) for problem in validate(node, value))
-    return problems
+    return problems + _negative_scales(kind, obj)
+
+
+def _negative_scales(kind: Kind, obj: Obj) -> list[Problem]:
+    """Replicas of a custom resource with a scale, wanted and present, are never below zero."""
+    if not kind.crd or kind.scale is None:
+        return []
+    named = ((path, get(obj, *path)) for path in (kind.scale.replicas, kind.scale.status_replicas))
+    why = "Invalid value: {}: should be a non-negative integer"
+    return [
+        Problem(("." + ".".join(path),), "FieldValueInvalid", why.format(value))
+        for path, value in named
+        if isinstance(value, int) and value < 0
+    ]
 
 
 def _relocated(problem: Problem, path: tuple[str | int, ...]) -> Problem:
