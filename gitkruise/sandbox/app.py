@@ -18,6 +18,7 @@ from gitkruise.sandbox.openapi_v2 import OpenApiV2
 from gitkruise.sandbox.openapi_v3 import OpenApiV3
 from gitkruise.sandbox.replies import json_reply, refusal, send, text_reply
 from gitkruise.sandbox.routing import Page, Resource, not_found, route
+from gitkruise.sandbox.tokens import Tokens
 
 log: Final = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class App:
     discovery: Discovery
     openapi_v2: OpenApiV2
     openapi_v3: OpenApiV3
-    token: str
+    tokens: Tokens
     hosts: frozenset[str] = frozenset()
     ready: bool = False
     open_requests: set[object] = field(default_factory=set)
@@ -71,10 +72,11 @@ class App:
         if len(self.open_requests) > REQUESTS_MAX:
             raise TooManyRequests("too many requests are open")
         target = route(request.rel_url.raw_path)
-        if not (isinstance(target, Page) and target.name in PUBLIC):
-            authenticate(request, self.token)
         if isinstance(target, Resource):
-            return await self.objects.answer(request, target)
+            user = authenticate(request, self.tokens)
+            return await self.objects.answer(request, target, user)
+        if target.name not in PUBLIC:
+            authenticate(request, self.tokens)
         if request.method != "GET":
             raise MethodNotAllowed(
                 "the server does not allow this method on the requested resource"

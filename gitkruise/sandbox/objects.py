@@ -10,16 +10,18 @@ from typing import Final
 
 from aiohttp import web
 
-from gitkruise.errors import ApiError, NotSupported, TooManyRequests
-from gitkruise.sandbox.cluster import Cluster
+from gitkruise.errors import ApiError, BadRequest, NotSupported, TooManyRequests
+from gitkruise.sandbox.cluster import ADMIN, Cluster
 from gitkruise.sandbox.intake import read_request
 from gitkruise.sandbox.negotiation import Form, form_of
 from gitkruise.sandbox.replies import send, text_reply
 from gitkruise.sandbox.routing import Resource, not_found
 from gitkruise.sandbox.tables import Shaper
+from gitkruise.sandbox.tokens import Tokens
 from gitkruise.sandbox.watching import BOOKMARK_EVERY_S, batches
 from gitkruise.wire.kinds import Kind
-from gitkruise.wire.request import ApiRequest, WatchEvent
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
 
 WATCHES_MAX: Final = 1_000
 WRITE_WITHIN_S: Final = 30.0  # a reader that takes nothing for this long is let go
@@ -46,15 +48,20 @@ class Objects:
 
     cluster: Cluster
     shaper: Shaper
+    tokens: Tokens
     bookmark_every_s: float = BOOKMARK_EVERY_S
     watches: set[object] = field(default_factory=set)
 
-    async def answer(self, http: web.BaseRequest, target: Resource) -> web.StreamResponse:
-        """Carry out one request; raises ApiError."""
+    async def answer(
+        self, http: web.BaseRequest, target: Resource, user: str
+    ) -> web.StreamResponse:
+        """Carry out one request of `user`; raises ApiError."""
         kind = self.cluster.world.catalog.by_ref(target.ref)
         if kind is None:
             raise not_found()
         request = await read_request(http, target)
+        if user != ADMIN and not request.user:
+            request = replace(request, user=user)
         if request.subresource:
             special = await self._container(request)
             if special is not None:
@@ -62,7 +69,7 @@ class Objects:
         form = form_of(http.headers.get("Accept", ""))
         if request.verb == "watch":
             return await self._watch(http, request, kind, form)
-        reply = await self.cluster.handle(request)
+        reply = await self._reply(request, kind)
         shaped = reply.body
         if form.shape:
             include = http.query.get("includeObject", "Metadata")
@@ -70,14 +77,25 @@ class Objects:
         data = self.cluster.encoder.body(shaped)
         return send(data, form.encoding, status=reply.status, warnings=reply.warnings)
 
+    async def _reply(self, request: ApiRequest, kind: Kind) -> ApiReply:
+        """What the cluster answers, or the keeper of tokens where one is asked for or shown."""
+        if request.verb == "create" and request.subresource == "token":
+            return await self.tokens.issue(request)
+        if request.verb == "create" and kind.kind == "TokenReview":
+            return self.tokens.review(request)
+        return await self.cluster.handle(request)
+
     async def _container(self, request: ApiRequest) -> web.Response | None:
         """Subresources that would need a running container; None for all others."""
         first = request.subresource.partition("/")[0]
         if request.resource.group or first not in {*_CONTAINER_VERBS, "log"}:
             return None
+        asked = replace(request, verb="get", subresource="", params={})
+        host = get((await self.cluster.handle(asked)).body, "spec", "nodeName")
         if first == "log":
-            await self.cluster.handle(replace(request, verb="get", subresource="", params={}))
-            return text_reply(NO_LOGS)
+            return text_reply(NO_LOGS) if host else web.Response(status=204)
+        if not host:
+            raise BadRequest(f"pod {request.name} does not have a host assigned")
         raise NotSupported(NO_CONTAINERS.format(_CONTAINER_VERBS[first]))
 
     async def _watch(

@@ -41,6 +41,7 @@ from gitkruise.sandbox.state import (
 )
 from gitkruise.sandbox.storage import Store
 from gitkruise.sandbox.tables import Shaper
+from gitkruise.sandbox.tokens import Tokens
 from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
 from gitkruise.world.expiry import EventExpiry
@@ -184,13 +185,14 @@ def _parts(options: SandboxOptions) -> list[Part]:
 def _application(cluster: Cluster, token: str) -> App:
     catalog = cluster.world.catalog
     v3 = OpenApiV3(catalog, lambda: cluster.world.objects(CRD))
+    tokens = Tokens(cluster, token)
     return App(
         cluster=cluster,
-        objects=Objects(cluster, Shaper(cluster.now)),
+        objects=Objects(cluster, Shaper(cluster.now), tokens),
         discovery=Discovery(catalog),
         openapi_v2=OpenApiV2(v3),
         openapi_v3=v3,
-        token=token,
+        tokens=tokens,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gitkruise.wire.names import GroupKind, Obj
@@ -14,17 +14,19 @@ from gitkruise.world.metadata import check_type
 AUTHENTICATION: Final = "authentication.k8s.io"
 AUTHORIZATION: Final = "authorization.k8s.io"
 ACCOUNT: Final = "system:serviceaccount:"
+MASTERS: Final = ("system:masters",)
+
+
+def user_info(name: str, groups: Sequence[str]) -> dict[str, Any]:
+    """Who asks; a service account's groups as kube-apiserver fills them in."""
+    if not groups and name.startswith(ACCOUNT):
+        namespace = name.removeprefix(ACCOUNT).partition(":")[0]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return {"username": name, "groups": [*dict.fromkeys((*groups, "system:authenticated"))]}
 
 
 def _user(call: Call) -> dict[str, Any]:
-    """Who asks; groups of an impersonated user as kube-apiserver fills them in."""
-    groups = call.request.groups
-    if not call.request.user:
-        groups = ("system:masters",)
-    elif not groups and call.user.startswith(ACCOUNT):
-        namespace = call.user.removeprefix(ACCOUNT).partition(":")[0]
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-    return {"username": call.user, "groups": [*dict.fromkeys((*groups, "system:authenticated"))]}
+    return user_info(call.user, call.request.groups if call.request.user else MASTERS)
 
 
 def _who_am_i(call: Call, review: Obj) -> Obj:

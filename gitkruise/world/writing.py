@@ -12,7 +12,7 @@ from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
 from gitkruise.wire.patches import same
-from gitkruise.wire.paths import drop, get, put
+from gitkruise.wire.paths import drop, put
 from gitkruise.wire.schema import UNKNOWN_FIELD, prune, unknown_fields, validate, with_defaults
 from gitkruise.world import advice, managed, metadata, refusals
 from gitkruise.world.admitting import admitted
@@ -347,20 +347,7 @@ def _schema_problems(kind: Kind, obj: Obj, old: Obj) -> list[Problem]:
             continue  # Go writes a nil list as null, and enums of a status are prose
         if node is not None and path[0] != "metadata":
             problems += (_relocated(problem, path) for problem in validate(node, value))
-    return problems + _negative_scales(kind, obj)
-
-
-def _negative_scales(kind: Kind, obj: Obj) -> list[Problem]:
-    """Replicas of a custom resource with a scale, wanted and present, are never below zero."""
-    if not kind.crd or kind.scale is None:
-        return []
-    named = ((path, get(obj, *path)) for path in (kind.scale.replicas, kind.scale.status_replicas))
-    why = "Invalid value: {}: should be a non-negative integer"
-    return [
-        Problem(("." + ".".join(path),), "FieldValueInvalid", why.format(value))
-        for path, value in named
-        if isinstance(value, int) and value < 0
-    ]
+    return problems
 
 
 def _relocated(problem: Problem, path: tuple[str | int, ...]) -> Problem:
