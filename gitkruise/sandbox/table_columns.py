@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from gitkruise.sandbox import node_cells, pod_cells, workload_cells
+from gitkruise.sandbox import node_cells, pod_cells, resource_cells, workload_cells
 from gitkruise.sandbox.cells import Cell, age, since
 from gitkruise.wire.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.paths import get
@@ -49,13 +49,35 @@ def printer_of(group: str, kind: str) -> Printer | None:
 
 
 def _columns(text: str) -> tuple[TableColumn, ...]:
-    """Columns from their names; `Name:integer` gives a type, a leading `+` makes one wide-only."""
+    """Columns from their names; `Name:integer` gives a type, `*` makes one a name.
+
+    A leading `+` makes one wide-only.
+    """
     out: list[TableColumn] = []
     for word in text.split("|"):
         name, _, kind = word.strip().lstrip("+").partition(":")
         wide = int(word.strip().startswith("+"))
-        out.append(NAME if name == "Name" else TableColumn(name, kind or "string", wide))
+        if name == "Name" or name.endswith("*"):
+            out.append(replace(NAME, name=name.rstrip("*"), priority=wide))
+        else:
+            out.append(TableColumn(name, kind or "string", wide))
     return tuple(out)
+
+
+def _read(text: str, readers: Sequence[resource_cells.Reader]) -> Row:
+    """Rows of a kind of resource_cells: every column of `text` that is not known here is read."""
+    words = [word.strip().lstrip("+").partition(":")[0] for word in text.split("|")]
+
+    def row(obj: Obj, now: datetime) -> list[Cell]:
+        known: Mapping[str, Cell] = {
+            "Name": _name(obj),
+            "Age": age(obj, now),
+            "Created At": obj["metadata"].get("creationTimestamp"),
+        }
+        rest = iter(readers)
+        return [known[word] if word in known else next(rest)(obj) for word in words]
+
+    return row
 
 
 def _name(obj: Obj) -> Cell:
@@ -110,14 +132,6 @@ def _event(obj: Obj, now: datetime) -> list[Cell]:
     ]
 
 
-_ACCESS: Final[Mapping[str, str]] = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
-}
-
-
 def _claim(obj: Obj, now: datetime) -> list[Cell]:
     phase = get(obj, "status", "phase", default="")
     if obj["metadata"].get("deletionTimestamp"):
@@ -129,7 +143,7 @@ def _claim(obj: Obj, now: datetime) -> list[Cell]:
         phase,
         get(obj, "spec", "volumeName", default=""),
         get(obj, "status", "capacity", "storage", default="") if bound else "",
-        ",".join(_ACCESS.get(mode, mode) for mode in modes),
+        resource_cells.access_modes(modes),
         get(obj, "spec", "storageClassName", default=""),
         get(obj, "spec", "volumeAttributesClassName", default="<unset>"),
         age(obj, now),
@@ -212,7 +226,7 @@ _PRINTERS: Final[Mapping[GroupKind, Printer]] = {
     ),
     GroupKind("batch", "CronJob"): (
         _columns(
-            "Name | Schedule | Timezone | Suspend | Active:integer | Last Schedule | Age"
+            "Name | Schedule | Timezone | Suspend:boolean | Active:integer | Last Schedule | Age"
             f" | {_WORKLOAD}"
         ),
         workload_cells.cron_job,
@@ -240,12 +254,16 @@ _PRINTERS: Final[Mapping[GroupKind, Printer]] = {
         _columns("Name | Min Available | Max Unavailable | Allowed Disruptions:integer | Age"),
         _budget,
     ),
+    **{
+        kind: (_columns(text), _read(text, readers))
+        for kind, (text, readers) in resource_cells.PRINTED.items()
+    },
     GroupKind("coordination.k8s.io", "Lease"): (_columns("Name | Holder | Age"), _lease),
     **{
         GroupKind(group, "Event"): (
             _columns(
                 "Last Seen | Type | Reason | Object | +Subobject | +Source | Message | +First Seen"
-                " | +Count:integer | +Name"
+                " | +Count | +Name"
             ),
             _event,
         )
