@@ -41,8 +41,8 @@ laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws ne
 	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto tests/laws
 
 .PHONY: e2e
-e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes
-	$(BIN)/python -m pytest -q -m e2e tests/e2e
+e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes; and others' clients
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m e2e tests/e2e tests/clients
 
 .PHONY: conformance
 conformance: $(VENV)/dev ## Play every recorded scenario against a sandbox over HTTPS (5 minutes)
@@ -51,10 +51,16 @@ conformance: $(VENV)/dev ## Play every recorded scenario against a sandbox over 
 KUBE_ASSETS := tests/kube/real/bin
 
 .PHONY: kube-assets
-kube-assets: $(KUBE_ASSETS)/kube-apiserver ## Build the kube-apiserver that `make kube` runs (needs Go, 3 minutes)
+kube-assets: $(KUBE_ASSETS)/kube-apiserver $(KUBE_ASSETS)/kubectl ## Build kube-apiserver and kubectl for `make kube` (needs Go, 4 minutes)
 
 $(KUBE_ASSETS)/kube-apiserver: tests/kube/real/go.mod tests/kube/real/go.sum
 	cd tests/kube/real && go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+
+KUBECTL_VERSION = $(shell sed -n 's,^require k8s.io/kubernetes ,,p' tests/kube/real/go.mod)
+
+$(KUBE_ASSETS)/kubectl: tests/kube/real/go.mod tests/kube/real/go.sum
+	cd tests/kube/real && go build -o bin/kubectl \
+		-ldflags "-X k8s.io/component-base/version.gitVersion=$(KUBECTL_VERSION)" k8s.io/kubernetes/cmd/kubectl
 
 .PHONY: kube
 kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver

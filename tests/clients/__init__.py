@@ -1,0 +1,1 @@
+"""Programs of others as clients: to them our cluster must be like a real one."""
