@@ -62,6 +62,14 @@ $(KUBE_ASSETS)/kubectl: tests/kube/real/go.mod tests/kube/real/go.sum
 	cd tests/kube/real && go build -o bin/kubectl \
 		-ldflags "-X k8s.io/component-base/version.gitVersion=$(KUBECTL_VERSION)" k8s.io/kubernetes/cmd/kubectl
 
+CLIENT_ASSETS := tests/clients/operator/bin
+
+.PHONY: client-assets
+client-assets: $(CLIENT_ASSETS)/greetings ## Build the controller-runtime program that `make e2e` runs (needs Go, 1 minute)
+
+$(CLIENT_ASSETS)/greetings: $(wildcard tests/clients/operator/*.go) tests/clients/operator/go.mod tests/clients/operator/go.sum
+	cd tests/clients/operator && go build -o bin/greetings .
+
 .PHONY: kube
 kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m kube
