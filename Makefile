@@ -50,6 +50,10 @@ conformance: $(VENV)/dev ## Play every recorded scenario against a sandbox over 
 
 KUBE_ASSETS := tests/kube/real/bin
 
+.PHONY: kube-conformance
+kube-conformance: $(VENV)/dev ## Play every recorded scenario against a real kube-apiserver (6 minutes)
+	CONFORMANCE=all KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m kube tests/kube/real/test_conformance.py
+
 .PHONY: kube-assets
 kube-assets: $(KUBE_ASSETS)/kube-apiserver $(KUBE_ASSETS)/kubectl ## Build kube-apiserver and kubectl for `make kube` (needs Go, 4 minutes)
 

@@ -9,26 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conformance.run_http import FOLDER, differences, scenarios
+from tests.conformance.run_http import FOLDER, GATES, SUBSET, differences, gate_flags, scenarios
 from tests.e2e.cluster import sandbox
 
 pytestmark = pytest.mark.e2e
-GATES = (
-    "CloneSetPartitionRollback",
-    "PreDownloadImageForInPlaceUpdate",
-    "ImagePullJobGate",
-    "ResourcesDeletionProtection",
-    "DeletionProtectionForCRDCascadingGate",
-)
-SUBSET = (
-    "scale-out-and-in",
-    "pvc-not-reused-when-disabled",
-    "inplace-r10-mu0-ms3-p5",
-    "sidecar-hot-upgrade-partition",
-    "sidecar-with-cloneset",
-    "protect-CloneSet-Cascading",
-    "protect-ReplicaSet-Always",
-)
 
 
 @pytest.mark.parametrize("gates", [(), GATES], ids=["default gates", "all gates"])
@@ -36,8 +20,7 @@ def test_server_does_what_was_recorded(tmp_path: Path, gates: tuple[str, ...]) -
     """A few scenarios; all of them with CONFORMANCE=all (`make conformance`)."""
     everything = os.environ.get("CONFORMANCE") == "all"  # noqa: TID251  the target chooses
     traces = json.loads((FOLDER / "traces.json").read_text())
-    flags = ["--no-kubelet", "--feature-gates", ",".join(f"{g}=true" for g in gates)]
-    with sandbox(tmp_path, *flags[: 3 if gates else 1]) as cluster:
+    with sandbox(tmp_path, "--no-kubelet", *gate_flags(gates)) as cluster:
         config = yaml.safe_load(cluster.kubeconfig.read_text())
         url = config["clusters"][0]["cluster"]["server"]
         token = config["users"][0]["user"]["token"]
