@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from gitkruise.errors import ApiError, Finding, Retry
+from gitkruise.errors import ApiError, Finding, Retry, SourceFailed
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.apply import delete
 from gitkruise.gitops.claims import Claims
@@ -22,13 +22,14 @@ from gitkruise.kube.transport import Transport
 from gitkruise.model.change import DesiredSet, Live, PruneRules
 from gitkruise.model.config import Unit, duration, resolve_reference
 from gitkruise.model.document import Commit
-from gitkruise.planner.sync.marks import UNIT
+from gitkruise.planner.sync.marks import COMMIT, UNIT, annotation
 from gitkruise.planner.sync.prune import TRAILER, lingering
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.paths import get
 
 log = logging.getLogger(__name__)
 _APPROVAL: Final = re.compile(rf"^{TRAILER}:[ \t]*([0-9a-f]{{12}})[ \t]*$", re.MULTILINE)
+_UNKNOWN: Final = frozenset({"GK3104", "GK3108"})  # the commit is not here, whoever is asked
 _HISTORY: Final = 200  # commits that are searched for an approval
 
 
@@ -49,6 +50,8 @@ class Pruning:
         self.complete = False  # the cluster was searched for all of it
         self.approved = frozenset(filter(None, [unit.approved]))
         self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
+        self._from, self._at = "", ""  # the commits taken last, and before that
+        self._jump: str | None = None  # why nothing goes by this commit; None: not looked at
 
     def source_problem(self, finding: Finding | None) -> None:
         """The source cannot be read, or can be again."""
@@ -92,6 +95,8 @@ class Pruning:
     def read(self, intake: Intake) -> None:
         """A commit was looked at, and taken or not."""
         self._taken = intake.desired is not None
+        if self._taken and intake.commit.id != self._at:
+            self._from, self._at, self._jump = self._at, intake.commit.id, None
         if intake.wanted is not None:
             self._claims.set(self._unit.id, self._wanted | intake.wanted)
         if intake.wanted is not None:
@@ -120,6 +125,8 @@ class Pruning:
             return f"the source cannot be followed ({self._source_problem.code})"
         if newest != commit:
             return f"the newest commit {newest[:7]} was not taken"
+        if self._jump:
+            return self._jump
         behind = self._claims.behind(self._unit.id, commit)
         return f"unit {behind} shares the source and has not read this commit" if behind else ""
 
@@ -142,11 +149,31 @@ class Pruning:
     ) -> tuple[Finding, ...]:
         """Delete `keys` as they are seen; what the cluster refuses for good keeps no other.
 
-        Raises ApiError when the cluster does not answer.
+        A commit of another history than the one before deletes nothing: the next one may. Raises
+        ApiError when the cluster does not answer.
         """
+        if self._jump is None:
+            stood = {self._from} if self._from else {annotation(seen[k].obj, COMMIT) for k in keys}
+            self._jump = await asyncio.to_thread(self._jumped, stood - {""}, self._at)
+        if self._jump:
+            self._wake()
+            return ()
         self.agreed |= {get(seen[key].obj, "metadata", "uid", default="") for key in keys}
         propagation = self._unit.spec.prune.propagation
         return await delete_all(keys, seen, live, transport, propagation)
+
+    def _jumped(self, stood: Iterable[str], commit: str) -> str:
+        """Which commit is in no history of `commit`. Blocking. Raises SourceFailed."""
+        for old in sorted(stood) if commit else ():
+            try:
+                kept = self._repository.is_ancestor(old, commit)
+            except SourceFailed as error:
+                if error.findings[0].code not in _UNKNOWN:
+                    raise
+                kept = False
+            if not kept:
+                return f"{old[:7]}, which was live before, is not in the history of {commit[:7]}"
+        return ""
 
     def overdue(
         self, seen: Mapping[ObjectKey, Live], now: datetime

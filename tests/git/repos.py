@@ -76,6 +76,14 @@ def make_origin(folder: Path, *options: str) -> Origin:
     return Origin(bare, work)
 
 
+@dataclass
+class Trouble:
+    """What is wrong with a server at the moment."""
+
+    silent: bool = False  # it takes requests and says nothing
+    cutting: bool = False  # packs break off in the middle
+
+
 class _Handler(http.server.BaseHTTPRequestHandler):
     """git http-backend as CGI, with one user."""
 
@@ -85,6 +93,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     root = ""
     token = ""
     asked: list[str]
+    trouble = Trouble()
 
     def log_message(self, *_: object) -> None:
         return
@@ -97,6 +106,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _serve(self, body: bytes) -> None:
         self.asked.append(f"{self.command} {self.path}")
+        if self.trouble.silent:
+            self.close_connection = True
+            return
         if self.token and self.headers.get("Authorization") != self.token:
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')
@@ -124,16 +136,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
+        if self.trouble.cutting and b"PACK" in content:
+            content, self.close_connection = content[: len(content) // 2], True
         self.wfile.write(content)
 
 
 @contextmanager
 def serve(
     root: Path, authorization: str = "", *, tls: ssl.SSLContext | None = None,
-    asked: list[str] | None = None,
+    asked: list[str] | None = None, trouble: Trouble | None = None,
 ) -> Iterator[str]:  # fmt: skip
     """Serve the repositories below `root` on loopback; the base URL. `asked` gets the requests."""
-    told = {"root": str(root), "token": authorization, "asked": [] if asked is None else asked}
+    told: dict[str, object] = {
+        "root": str(root),
+        "token": authorization,
+        "asked": [] if asked is None else asked,
+    }
+    told |= {"trouble": trouble or Trouble()}
     handler = type("Handler", (_Handler,), told)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         if tls is not None:

@@ -123,6 +123,8 @@ class Stage:
         self.spec = msgspec.convert({"sourceRef": {"name": "src"}, **spec}, UnitSpec)
         self.offered: list[UnitRecord] = []
         self.allow_force_push = False
+        self.server = ""  # the address of the repository, where it is followed from afar
+        self.mirrors = folder / "mirrors"
         self.ref = GitRef(branch="main")
         self.trusted: Callable[[Repository], Trusted] = lambda _: anything
         self.approved = ""  # by the unit's annotation
@@ -132,7 +134,12 @@ class Stage:
     def start_over(self) -> None:
         """A new gitkruise process, which knows what the cluster and git tell and nothing else."""
         self.repository = Repository.open(str(self.origin.bare))
-        self._opened.append(self.repository)
+        self.followed = self.repository
+        if self.server:
+            self.followed = Repository.open(
+                self.server, mirrors=self.mirrors, protocols={"http"}, timeout_s=10
+            )
+        self._opened += [self.repository, self.followed]
         self.live = LiveView(self.wire, self.clock)
         self.branch = StatusBranch(
             self.repository, STATUS, source_branch="main", identity=BOT, sleep=lambda _: None
@@ -143,7 +150,7 @@ class Stage:
             live=self.live, clock=self.clock, cluster="test", gates=Gates(), engine="own"
         )
         self.annotator = Annotator(self.live)
-        self.trust = self.trusted(self.repository)
+        self.trust = self.trusted(self.followed)
         self.unit, self.reporter = self.add_unit(UNIT, self.spec)
         ref = GitSourceSpec(
             url=str(self.origin.bare),
@@ -152,7 +159,7 @@ class Stage:
         )
         self.follower = SourceFollower(
             GitSource("shop", "src", ref),
-            self.repository,
+            self.followed,
             on_commit=self.unit.offer,
             on_problem=self.unit.source_problem,
             live=lambda: filter(None, [self.unit.live_commit]),
@@ -166,7 +173,7 @@ class Stage:
         reporter = Reporter(unit, "test", "main", self.clock, sinks=[*sinks])
         reporter.resume(*resumed(self.branch.files(), name, "test"))
         reader = Reader(
-            repository=self.repository,
+            repository=self.followed,
             unit=unit,
             gates=Gates(),
             cache=ParseCache(),

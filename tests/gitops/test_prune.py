@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from gitkruise.errors import Forbidden
 from gitkruise.wire.request import ApiRequest
-from tests.git.repos import run_git
+from tests.git.repos import make_origin, run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents
 
 KEEP = config_map("keep", a="b")
@@ -155,6 +156,69 @@ def test_nothing_is_deleted_while_the_newest_commit_cannot_be_taken(
             assert stage.state == "Rejected"
             (stage.origin.work / "more.yaml").unlink()
             await stage.push(message="take it back")
+            await stage.rest()
+            assert stage.get("ConfigMap", "held") is None
+
+    stage.play(script)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_rewritten_history_deletes_nothing_before_the_next_commit(
+    staged: MakeStage, *, restarted: bool
+) -> None:
+    stage = staged()
+    stage.allow_force_push = True
+    stage.start_over()
+    held = config_map("held", a="b")
+
+    async def rewritten() -> None:
+        await stage.push(config_map("keep", a="c"), message="rewritten")
+        await stage.rest(300)
+        assert stage.get("ConfigMap", "keep")["data"] == {"a": "c"}
+        assert stage.get("ConfigMap", "held")
+        assert code(stage) == "GK2305"
+        await stage.push(config_map("keep", a="d"), message="next")
+        await stage.rest()
+        assert stage.get("ConfigMap", "held") is None
+        assert (stage.state, stage.record.findings) == ("Done", ())
+
+    async def script() -> None:
+        async with stage.running():
+            first = await stage.push(KEEP)
+            await stage.push(KEEP, held)
+            await stage.rest()
+            run_git(stage.origin.work, "reset", "--hard", "-q", first)
+            run_git(stage.origin.bare, "update-ref", "refs/heads/main", first)
+            if not restarted:
+                await rewritten()
+        if restarted:
+            stage.start_over()
+            async with stage.running():
+                await rewritten()
+
+    stage.play(script)
+
+
+def test_a_source_that_moves_elsewhere_deletes_nothing_by_the_same_step(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    stage = staged()
+    held = config_map("held", a="b")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, held)
+            await stage.rest()
+        (tmp_path / "other").mkdir()
+        stage.origin, stage.allow_force_push = make_origin(tmp_path / "other"), True
+        stage.origin.commit({"app.yaml": documents(KEEP)}, "elsewhere")
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(300)
+            assert stage.get("ConfigMap", "held")
+            assert code(stage) == "GK2305"
+            await stage.push(config_map("keep", a="d"))
             await stage.rest()
             assert stage.get("ConfigMap", "held") is None
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gitkruise.errors import ApiError, Forbidden, Unavailable
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import ApiRequest
-from tests.git.repos import run_git
+from tests.git.repos import Trouble, run_git
 from tests.gitops.stage import Stage, config_map, documents
 from tests.worlds import SPACE
 
@@ -33,6 +33,10 @@ class Past:
     taken: str = ""  # the newest commit that was seen and could be taken
     causal: str = ""  # the first that asked for the same, which is what records tell of
     refused: bool = False  # what was seen last could not
+    trouble: Trouble = field(default_factory=Trouble)  # of a server in between,
+    here: set[str] = field(default_factory=set)  # and what came through before
+    jumped: bool = False  # what was taken last is of another history than what was before,
+    vague: bool = False  # or nobody remembers what that was
 
     @property
     def wanted(self) -> Wanted:
@@ -45,7 +49,8 @@ class Past:
 
     @property
     def readable(self) -> bool:
-        return bool(self.tip) and not self.away and self.torn != self.tip
+        broken = self.trouble.silent or (self.trouble.cutting and self.tip not in self.here)
+        return bool(self.tip) and not self.away and self.torn != self.tip and not broken
 
 
 class Player:
@@ -87,6 +92,8 @@ class Player:
             self.broken.append(f"{name} is deleted by a commit without anything")
         elif name in past.wanted:
             self.broken.append(f"{name} is deleted and wanted")
+        elif past.jumped and not past.vague:
+            self.broken.append(f"{name} is deleted by a commit of another history")
         elif len(ours - past.wanted.keys()) > FEW:
             self.broken.append(f"{name} is one of too many that are deleted")
         if name not in ours:
@@ -137,6 +144,14 @@ class Player:
     def bad(self) -> None:
         """A commit that nobody can read."""
         self.commit(None)
+
+    def silence(self) -> None:
+        """The server cannot be reached."""
+        self.past.trouble.silent = True
+
+    def cut(self) -> None:
+        """What the server sends breaks off in the middle."""
+        self.past.trouble.cutting = True
 
     async def half(self, wanted: Wanted, then: str) -> None:
         """A commit that is cut short, for the cluster falls silent after the first write, and
@@ -199,6 +214,7 @@ class Player:
     def mend(self) -> None:
         """Everything that was wrong with the source is right again."""
         past, self.kept = self.past, False
+        past.trouble.silent = past.trouble.cutting = False
         if past.half is not None:
             past.half.write_bytes(past.whole)
             past.torn, past.half = "", None
@@ -207,16 +223,19 @@ class Player:
             past.away = False
 
     def started_over(self) -> None:
-        """A commit that changed nothing is not remembered."""
+        """A commit that changed nothing is not remembered, nor how the last one came."""
         self.past.taken = self.past.causal
+        self.past.vague = True
 
     async def look(self) -> None:
         """gitkruise looks at the source; the books follow what it may make of it."""
         past = self.past
+        past.here |= {past.tip} if past.readable else set()
         if past.readable and past.tip != past.taken:
             wanted = past.commits[past.tip]
             past.refused = not wanted or not self._follows(past.taken)
             if not past.refused:
+                past.jumped, past.vague = not self._leads(past.taken), not past.taken
                 same = past.wanted == wanted
                 past.taken, past.causal = past.tip, past.causal if same else past.tip
         elif past.readable:
@@ -224,7 +243,10 @@ class Player:
         await self.stage.follower.check()
 
     def _follows(self, old: str) -> bool:
-        if not old or self.stage.allow_force_push:
+        return self.stage.allow_force_push or self._leads(old)
+
+    def _leads(self, old: str) -> bool:
+        if not old:
             return True
         line = run_git(self.stage.origin.bare, "rev-list", self.past.tip).split()
         return old in line
@@ -239,6 +261,8 @@ class Player:
         missing = {name: v for name, v in wanted.items() if live.get(name) != v}
         assert not missing, (where, missing, live)
         left = live.keys() - wanted.keys()
-        if self.past.whole_word and wanted and not self.kept:
+        rewritten = self.past.jumped or self.past.vague
+        sure = not (self.stage.allow_force_push and rewritten)
+        if self.past.whole_word and wanted and not self.kept and sure:
             assert not left or len(left) > FEW, (where, left)
         assert self.stage.get("ConfigMap", "stranger")["data"] == {"v": "theirs"}

@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.git.repos import run_git, serve
 from tests.gitops.stage import Stage
 from tests.laws.examples import one_in
 from tests.laws.history import Player
@@ -77,3 +78,35 @@ MEDDLED_WHILE_TORN: list[tuple[Any, ...]] = [
 def test_whatever_happens_to_the_source(steps: list[tuple[Any, ...]], forced: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(Stage(Path(folder))) as stage:
         live_through(Player(stage, rewriting=forced), steps)
+
+
+FAR_STEPS = st.one_of(
+    st.tuples(st.just("commit"), WANTED),
+    st.tuples(st.just("commit"), WANTED),
+    st.tuples(st.just("half"), WANTED, st.sampled_from(["restart", "bad", "silence", "cut"])),
+    st.tuples(st.just("rewrite"), WANTED),
+    st.tuples(
+        st.sampled_from(
+            ["silence", "cut", "bad", "remove", "lose", "mend", "mend", "restart", "meddle"]
+        )
+    ),
+)
+
+
+@settings(max_examples=one_in(25))
+@given(
+    steps=st.lists(FAR_STEPS, min_size=3, max_size=8), forced=st.booleans(), filters=st.booleans()
+)
+def test_whatever_happens_on_the_way_from_a_server(
+    steps: list[tuple[Any, ...]], forced: bool, filters: bool
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        closing(Stage(folder := Path(name))) as stage,
+    ):
+        run_git(stage.origin.bare, "config", "uploadpack.allowFilter", str(filters).lower())
+        player = Player(stage, rewriting=forced)
+        with serve(folder, trouble=player.past.trouble) as base:
+            stage.server = f"{base}/origin.git"
+            stage.start_over()
+            live_through(player, steps)
