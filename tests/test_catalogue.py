@@ -14,7 +14,6 @@ NAMED: Final = re.compile(r"B-[YMG]\d\d")
 # Rows without a test under their name, and what stands in for it.
 ELSEWHERE: Final = {
     "B-M22": "durations of our own documents: tests/gitops/test_config.py, GK7005",
-    "B-M26": "SidecarSets are applied, and judged by the cluster's webhook",
     "B-M28": "an optional policy; there is no setting for it",
     "B-M29": "rights are the cluster's: it lets nobody give what he does not have",
     "B-M30": "no source is marked as our own; what it may write is a matter of rights",

@@ -51,7 +51,12 @@ def neighbour_problems(request: AdmissionRequest, gates: Gates) -> Iterator[Prob
     ]
     yield from problems
     if not problems and not any(sidecarset_problems(request, gates)):
-        yield from _conflicts(request, sidecarset_facts(obj))
+        facts = sidecarset_facts(obj)
+        for raw in request.view.objects(SIDECARSET, ""):
+            other = sidecarset_facts(convert(raw, HUB))
+            for at, what in conflicts(facts, other):
+                where = f"already in use by SidecarSet {other.name}, for some of the same pods"
+                yield invalid(at, what, where)
 
 
 def _base_problems(request: AdmissionRequest, obj: Obj) -> Iterator[Problem]:
@@ -116,14 +121,13 @@ def _patterns(text: str, labels: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _conflicts(request: AdmissionRequest, facts: SidecarSetFacts) -> Iterator[Problem]:
-    for raw in request.view.objects(SIDECARSET, ""):
-        other = sidecarset_facts(convert(raw, HUB))
-        if other.name == facts.name or _pair(facts, other) or not _meet(facts, other):
-            continue
-        yield from _container_conflicts(facts, other)
-        yield from _volume_conflicts(facts.volumes, other)
-        yield from _annotation_conflicts(facts, other)
+def conflicts(facts: SidecarSetFacts, other: SidecarSetFacts) -> Iterator[tuple[Path, str]]:
+    """(where in `facts`, what) two SidecarSets would bring twice to a pod that both choose."""
+    if other.name == facts.name or _pair(facts, other) or not _meet(facts, other):
+        return
+    yield from _container_conflicts(facts, other)
+    yield from _volume_conflicts(facts.volumes, other)
+    yield from _annotation_conflicts(facts, other)
 
 
 def _pair(one: SidecarSetFacts, other: SidecarSetFacts) -> bool:
@@ -138,15 +142,17 @@ def _meet(one: SidecarSetFacts, other: SidecarSetFacts) -> bool:
     return not apart and overlap(one.selector, other.selector)
 
 
-def _container_conflicts(facts: SidecarSetFacts, other: SidecarSetFacts) -> Iterator[Problem]:
+def _container_conflicts(
+    facts: SidecarSetFacts, other: SidecarSetFacts
+) -> Iterator[tuple[Path, str]]:
     """Names in one list, and names that meet only in the pod: of hot pairs, or across the lists."""
     clashes = sorted(_init_names(facts) & _init_names(other))
     clashes += sorted(_names(facts.containers) & _names(other.containers))
     for name in clashes:
-        yield _clash(_CONTAINERS, f"container {name}", other)
+        yield _CONTAINERS, f"container {name}"
     if not clashes:
         met = sorted(_names_in_pod(facts) & _names_in_pod(other))
-        yield from (_clash(_CONTAINERS, f"container {name} of a pod", other) for name in met)
+        yield from ((_CONTAINERS, f"container {name} of a pod") for name in met)
 
 
 def _names(sidecars: Sequence[Sidecar]) -> set[str]:
@@ -164,19 +170,21 @@ def _names_in_pod(facts: SidecarSetFacts) -> set[str]:
     return out
 
 
-def _volume_conflicts(volumes: Sequence[Obj], other: SidecarSetFacts) -> Iterator[Problem]:
+def _volume_conflicts(volumes: Sequence[Obj], other: SidecarSetFacts) -> Iterator[tuple[Path, str]]:
     theirs = {volume.get("name"): volume for volume in other.volumes}
     for volume in volumes:
         name = volume.get("name")
         if name in theirs and not same(volume, theirs[name]):
-            yield _clash(("spec", "volumes"), f"volume {name}", other)
+            yield ("spec", "volumes"), f"volume {name}"
 
 
-def _annotation_conflicts(facts: SidecarSetFacts, other: SidecarSetFacts) -> Iterator[Problem]:
+def _annotation_conflicts(
+    facts: SidecarSetFacts, other: SidecarSetFacts
+) -> Iterator[tuple[Path, str]]:
     ours, theirs = _policies(facts), _policies(other)
     for key in sorted(ours.keys() & theirs.keys()):
         if OVERWRITE in (ours[key], theirs[key]):
-            yield _clash(_METADATA, f"annotation {key}", other)
+            yield _METADATA, f"annotation {key}"
 
 
 def _policies(facts: SidecarSetFacts) -> dict[str, Any]:
@@ -187,9 +195,3 @@ def _policies(facts: SidecarSetFacts) -> dict[str, Any]:
         if (patch.get("patchPolicy") or RETAIN) != RETAIN
         for key in patch.get("annotations") or {}
     }
-
-
-def _clash(at: Path, what: str, other: SidecarSetFacts) -> Problem:
-    return invalid(
-        at, what, f"already in use by SidecarSet {other.name}, for some of the same pods"
-    )

@@ -97,9 +97,23 @@ def check_documents(
     judged = list(fresh.values())
     objects = [one.desired for one in judged if one.desired is not None]
     findings = [finding for one in judged for finding in one.findings]
-    findings += duplicates(objects)
+    findings += [*duplicates(objects), *_clashes(_sound(judged))]
     whole = all(finding.severity != "error" for finding in findings)
     return objects, [*findings, *(impossible(objects) if whole else ())]
+
+
+def _clashes(objects: Sequence[Desired]) -> Iterator[Finding]:
+    """What SidecarSets of one commit would do to each other."""
+    if sum(d.key.kind == "SidecarSet" for d in objects) > 1:
+        from gitkruise.gitops.sidecar_clashes import sidecar_clashes  # noqa: PLC0415  seldom needed
+
+        yield from sidecar_clashes(objects)
+
+
+def _sound(judged: Sequence[Checked]) -> list[Desired]:
+    """Objects that nothing is wrong with."""
+    good = [one for one in judged if all(f.severity != "error" for f in one.findings)]
+    return [one.desired for one in good if one.desired is not None]
 
 
 def _checked(document: Document, catalog: Catalog, namespace: str, gates: Gates) -> Checked:

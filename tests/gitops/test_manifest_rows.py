@@ -166,6 +166,10 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("B-M25", "GK2101", "a.yaml:6:13", documents(
         {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": "s"},
          "spec": {"selector": {}, "containers": [{"name": "x", "image": "a"}]}})),
+    ("B-M26", "GK2107", "a.yaml:5:", documents(*(
+        {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": name},
+         "spec": {"selector": {"matchLabels": {"app": "a"}},
+                  "containers": [{"name": "x", "image": "a"}]}} for name in ("one", "two")))),
     ("B-M27 text", "GK2101", "a.yaml:6:6", documents({**SECRET, "data": {"a": CANARY + "!!"}})),
     ("B-M27 list", "GK1204", "a.yaml:6:", documents({**SECRET, "data": [CANARY]})),
     ("B-M27 number", "GK1204", "a.yaml:6:6", documents({**SECRET, "stringData": {"a": 5}})),
