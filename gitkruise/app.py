@@ -75,6 +75,7 @@ class RunOptions:
     listen: Listen = field(default_factory=Listen)  # for web hooks, where a Receiver wants them
     webhook: WebhookOptions | None = None  # admission, served beside everything else
     custom: Rules | None = None  # also what objects of the cluster declare, by these rules
+    acts: bool = True  # whether promotions go on; where they stand is told in any case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +195,7 @@ class _Program:
             cache=cache,
             listeners=(*options.listeners, annotator.offer, keeper.hear),
             moved=keeper.moved,
+            acts=options.acts,
         )
         fleet = self._fleet = Fleet(home, around, self._tasks)
         self._run(live.run(), annotator.run())

@@ -27,6 +27,7 @@ from gitkruise.gitops.acting import (
     Edit,
     Verb,
     Wish,
+    act_message,
     check_outcome,
     check_reach,
     compute,
@@ -188,18 +189,11 @@ async def _wish(repository: Repository, aim: Aim, asked: Asked) -> Wish:
 def _commit(
     publisher: Publisher, repository: Repository, asked: Asked, aim: Aim, edit: Edit
 ) -> str:
-    from gitkruise.git.commits import Identity, format_commit, format_message  # noqa: PLC0415
+    from gitkruise.git.commits import Identity, format_commit  # noqa: PLC0415
     from gitkruise.kube.wall import wall_time  # noqa: PLC0415
 
     tree = edit_tree(repository, repository.tree_id(aim.commit), {edit.file: edit.data}, [])
-    subject = asked.message or f"{aim.key.name}: {edit.words}"
-    trailers = [
-        ("Gitkruise-Action", str(edit.verb)),
-        ("Gitkruise-Unit", aim.unit.id),
-        ("Gitkruise-Object", str(aim.key)),
-        *edit.trailers,
-    ]
-    message = format_message(subject, edit.why, trailers)
+    message = act_message(edit, aim, subject=asked.message)
     if not asked.dry_run:
         return publisher.commit(tree, aim.commit, message)
     nobody = Identity(name="dry run", email="")  # nobody is asked who they are, nor for a key

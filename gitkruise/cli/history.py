@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +18,10 @@ from gitkruise.cli.tables import Column, fit_table
 from gitkruise.cli.verb import Verb
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.model.states import State
+from gitkruise.wire.names import named
 
 if TYPE_CHECKING:
+    from gitkruise.model.promotion import PromotionRecord
     from gitkruise.model.record import RolloutStep
     from gitkruise.wire.names import ObjectKey
 
@@ -54,13 +57,15 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
       gitkruise history --repo /srv/git/shop-deploy.git --cluster prod
     """
     from gitkruise.git.repo import Repository  # noqa: PLC0415  imports GitPython
-    from gitkruise.gitops.recorded import read_steps, status_branch  # noqa: PLC0415
+    from gitkruise.gitops.recorded import read_steps, read_units, status_branch  # noqa: PLC0415
     from gitkruise.kube.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     name = parse_object(object_name).name
     url = str(Path(repo).resolve()) if Path(repo).exists() else repo
     with Repository.open(url) as repository:
-        found = read_steps(repository, status_branch(repository, cluster))
+        ref = status_branch(repository, cluster)
+        found = read_steps(repository, ref)
+        units = read_units(repository, ref)
     rows = [
         (key, step)
         for key, step in found
@@ -72,11 +77,14 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         raise _no_record(object_name, found)
     style = Style.of(read_environment())
     rows = rows[: flags["limit"]]
+    shown = {key for key, _ in rows}
+    going = [u.promotion for u in units if u.promotion and u.promotion.key in shown]
     if flags["output"] == "json":
-        say_json(list_of("HistoryList", _items(rows)), style)
+        say_json({**list_of("HistoryList", _items(rows)), "promotions": _promotions(going)}, style)
     else:
         now = SystemClock().now()
         say(history_lines(rows, style, now, several=len({key for key, _ in rows}) > 1), style)
+        say(_going_lines(going, now), style)
 
 
 def _no_record(wanted: str, found: list[tuple[ObjectKey, RolloutStep]]) -> UsageProblem:
@@ -123,6 +131,21 @@ def history_lines(
     ]
     heads = _HEADS if several else (Column(name=""), *_HEADS[1:])
     return fit_table(heads, cells, style.width)
+
+
+def _going_lines(going: list[PromotionRecord], now: datetime) -> Iterator[str]:
+    """What is to come by itself."""
+    from gitkruise.cli.promotion_words import progress  # noqa: PLC0415  seldom needed
+
+    for promotion in going:
+        if promotion.next:
+            yield f"promotion of {named(promotion.key)}: {progress(promotion, now)}"
+
+
+def _promotions(going: list[PromotionRecord]) -> list[dict[str, Any]]:
+    from gitkruise.gitops.record_files import promotion_obj  # noqa: PLC0415  imports libyaml
+
+    return [promotion_obj(promotion) for promotion in going]
 
 
 def _items(rows: list[tuple[ObjectKey, RolloutStep]]) -> list[dict[str, Any]]:

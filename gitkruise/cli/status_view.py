@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.cli.ages import ago
 from gitkruise.cli.output import list_of
+from gitkruise.cli.promotion_words import progress
 from gitkruise.cli.style import Style, clip, shorten
 from gitkruise.cli.tables import Column, fit_table
 from gitkruise.cli.views import rollout_obj
@@ -21,6 +22,7 @@ from gitkruise.wire.names import named
 if TYPE_CHECKING:
     from gitkruise.gitops.recorded import UnitNews
     from gitkruise.model.document import Commit
+    from gitkruise.model.promotion import PromotionRecord
 
 NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
 _TOLD_BY_GIT: Final = frozenset({State.DRIFTED, State.REJECTED})
@@ -98,7 +100,8 @@ def status_lines(standing: Standing, style: Style, *, wide: bool) -> Iterator[st
         yield f"nothing in cluster {standing.cluster} is managed by gitkruise yet"
         return
     width = 10_000 if wide else style.width
-    rows = [_row(m, style) for m in standing.objects]
+    promoted = {u.promotion.key: u.promotion for u in standing.units if u.promotion is not None}
+    rows = [_row(m, style, promoted.get(m.key), standing.now) for m in standing.objects]
     yield from fit_table(_HEADS, rows, width)
     counts = Counter(m.state for m in standing.objects)
     worst_first = [*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU)]
@@ -136,7 +139,9 @@ def _when(commit: Commit) -> float:
     return commit.time.timestamp() if commit.time else 0.0
 
 
-def _row(m: Managed, style: Style) -> tuple[str, ...]:
+def _row(
+    m: Managed, style: Style, promotion: PromotionRecord | None, now: datetime
+) -> tuple[str, ...]:
     r = m.rollout
     bar = new = ready = ""
     if r is not None:
@@ -144,12 +149,15 @@ def _row(m: Managed, style: Style) -> tuple[str, ...]:
         bar = style.bar(r.updated_ready, max(r.replicas, 1)) + partition
         new, ready = f"{r.updated}/{r.replicas}", f"{r.ready}/{r.replicas}"
     name = f"{m.key.kind.lower()}/{m.key.name}"
-    return (m.key.namespace, name, bar, new, ready, m.commit[:7], style.state(m.state), _why(m))
+    why = _why(m, promotion, now)
+    return (m.key.namespace, name, bar, new, ready, m.commit[:7], style.state(m.state), why)
 
 
-def _why(m: Managed) -> str:
+def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
     if m.state is State.DONE:
         return ""
+    if m.state is State.HELD and promotion is not None and promotion.next:
+        return progress(promotion, now)
     return "next move is a commit" if m.state is State.HELD and m.rollout else m.message
 
 
@@ -184,6 +192,8 @@ def status_obj(standing: Standing) -> dict[str, Any]:
         }
         for m in standing.objects
     ]
+    from gitkruise.gitops.record_files import promotion_obj  # noqa: PLC0415  imports libyaml
+
     units = [
         {
             "unit": u.unit,
@@ -193,6 +203,7 @@ def status_obj(standing: Standing) -> dict[str, Any]:
             "attempted": u.attempted.id if u.attempted else "",
             "applied": u.applied.id if u.applied else "",
             "problems": list(u.problems),
+            **({"promotion": promotion_obj(u.promotion)} if u.promotion else {}),
         }
         for u in standing.units
     ]

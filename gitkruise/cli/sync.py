@@ -101,6 +101,7 @@ async def _sync(wishes: _Wishes, choice: ClusterChoice) -> int:
             state_dir=environment.state_dir,
             identity=f"{platform.node()}-{os.getpid()}-sync",
             listeners=() if wishes.output == "json" else (report,),
+            acts=False,
         )
         async with controller(options, chosen.transport, chosen.clock) as running:
             found = await _until(running, wishes, chosen.clock)

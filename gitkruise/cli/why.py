@@ -110,6 +110,11 @@ def why_lines(
         first, *more = textwrap.wrap(reason, room, break_long_words=False) or [""]
         yield f"{number:>3}  {first}"
         yield from (f"     {line}" for line in more)
+    if answer.promotion is not None:
+        from gitkruise.cli.promotion_words import progress  # noqa: PLC0415  seldom needed
+
+        words = textwrap.wrap(f"promotion: {progress(answer.promotion, now)}", room)
+        yield from (f"     {line}" for line in words)
     if not answer.reasons:
         yield "     nothing holds it: everything is as git asks"
     yield from _budget_lines(answer, room)
@@ -173,6 +178,7 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
     """A versioned document of the same."""
     from gitkruise.cli.views import rollout_obj  # noqa: PLC0415
     from gitkruise.gitops.explaining import budgets  # noqa: PLC0415
+    from gitkruise.gitops.record_files import promotion_obj  # noqa: PLC0415  imports libyaml
 
     m, commit = answer.managed, records.commit(answer.managed.commit)
     return {
@@ -208,4 +214,5 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
         "subject": commit.subject if commit else "",
         "path": m.path,
         **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
+        **({"promotion": promotion_obj(answer.promotion)} if answer.promotion else {}),
     }

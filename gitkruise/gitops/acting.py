@@ -13,8 +13,10 @@ from itertools import islice
 from typing import Any, Final
 
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.commits import format_message
 from gitkruise.git.edit import edit_field
 from gitkruise.git.repo import Repository
+from gitkruise.gitops.holding import ACTION, OBJECT, held_by
 from gitkruise.gitops.prospect import Preview
 from gitkruise.gitops.rollback import (
     NOBODY,
@@ -61,6 +63,12 @@ class Aim:
     def strategy(self, field: str) -> Any:
         """A field of the update strategy, wherever the object's version keeps it."""
         return get(self.desired.obj, *strategy_path(self.desired.document, field))
+
+    @property
+    def promoted(self) -> bool:
+        """Whether its unit lets it go on by itself, step by step."""
+        promotion = self.unit.spec.promotion
+        return promotion is not None and promotion.workload.name == self.key.name
 
     def kept(self, partition: int | str | None) -> int:
         """Pods that a partition keeps on the current revision."""
@@ -126,6 +134,9 @@ def _hold(repository: Repository, aim: Aim, wish: Wish) -> Edit:
     if aim.kept(to) < aim.kept(now):
         message = f"partition {_shown(to)} would let more pods through than {_shown(now)} does"
         raise _refuse(aim, "GK7042", message, next_=f"gitkruise promote {named(aim.key)}")
+    if aim.kept(to) == aim.kept(now) and aim.promoted and not _held_by(repository, aim):
+        why = "The promotion stays here until somebody promotes or resumes it."
+        return _said(repository, aim, Verb.HOLD, f"hold at partition {_shown(now)}", why)
     if aim.kept(to) == aim.kept(now):
         raise _nothing(aim, f"partition {_shown(now)} holds it there already")
     words = f"hold at partition {_shown(to)}"
@@ -139,6 +150,8 @@ def _pause(repository: Repository, aim: Aim, _: Wish) -> Edit:
 
 
 def _resume(repository: Repository, aim: Aim, _: Wish) -> Edit:
+    if not aim.strategy("paused") and aim.promoted and _held_by(repository, aim):
+        return _said(repository, aim, Verb.RESUME, "let the promotion go on", "")
     if not aim.strategy("paused"):
         raise _nothing(aim, "it is not paused")
     return _edited(repository, aim, Verb.RESUME, {"paused": False}, "resume")
@@ -183,20 +196,47 @@ _VERBS: Final[Mapping[Verb, Callable[[Repository, Aim, Wish], Edit]]] = {
 }
 
 
+def act_message(
+    edit: Edit, aim: Aim, *, subject: str = "", trailers: Sequence[tuple[str, str]] = ()
+) -> str:
+    """The message of the commit that carries an edit; its trailers say what was done to what."""
+    told = [
+        (ACTION, str(edit.verb)),
+        ("Gitkruise-Unit", aim.unit.id),
+        (OBJECT, str(aim.key)),
+    ]
+    subject = subject or f"{aim.key.name}: {edit.words}"
+    return format_message(subject, edit.why, [*told, *edit.trailers, *trailers])
+
+
 def _edited(
     repository: Repository, aim: Aim, verb: Verb, fields: Mapping[str, Any], words: str
 ) -> Edit:
     document = aim.desired.document
-    entry = repository.find(aim.commit, document.file)
-    assert entry is not None
-    data = repository.read_blob(entry.id)
-    after = document.obj
+    data, after = _data(repository, aim), document.obj
     for field, value in fields.items():
         path = strategy_path(document, field)
         data = edit_field(data, document.file, aim.key, path, value)
         after = put(after, path, value)
     changes = all_differences(document.obj, after, None)
     return Edit(verb=verb, file=document.file, data=data, fields=changes, words=words)
+
+
+def _data(repository: Repository, aim: Aim) -> bytes:
+    """The file the object is written in."""
+    entry = repository.find(aim.commit, aim.desired.document.file)
+    assert entry is not None
+    return repository.read_blob(entry.id)
+
+
+def _said(repository: Repository, aim: Aim, verb: Verb, words: str, why: str) -> Edit:
+    """No change of the object: what is done is that it is said, in a commit."""
+    file = aim.desired.document.file
+    return Edit(verb=verb, file=file, data=_data(repository, aim), fields=(), words=words, why=why)
+
+
+def _held_by(repository: Repository, aim: Aim) -> bool:
+    return held_by(repository, aim.commit, aim.key, aim.desired.document.file) is not None
 
 
 def parse_partition(text: str) -> int | str:

@@ -14,6 +14,7 @@ from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.documents import parse_file
 from gitkruise.git.substitute import NAME
 from gitkruise.gitops.forge_settings import forge_findings
+from gitkruise.gitops.promotion_rules import impossible_promotions
 from gitkruise.gitops.soundness import sound
 from gitkruise.gitops.waits import impossible_waits
 from gitkruise.kube.data import read_json
@@ -89,7 +90,7 @@ def make_config(documents: list[Document], directory: Path) -> Config:
         found[kind][f"{namespace}/{name}"] = declared(document, _absolute(document, directory))
     config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
     unresolved = list(_unresolved(config))
-    unresolved = unresolved or list(impossible_waits(config))
+    unresolved = unresolved or [*impossible_waits(config), *impossible_promotions(config)]
     if unresolved:
         raise UsageProblem(*unresolved)
     return config

@@ -11,6 +11,7 @@ from gitkruise.gitops.recorded import UnitNews
 from gitkruise.gitops.sharing import ALONE, Sharing
 from gitkruise.gitops.survey import Managed
 from gitkruise.model.plan import Held, Hold, Plan
+from gitkruise.model.promotion import PromotionRecord
 from gitkruise.model.record import Rollout, RolloutStep
 from gitkruise.model.states import State
 from gitkruise.planner.sync.summary import keeps
@@ -31,6 +32,12 @@ class Why:
     step: RolloutStep | None = None  # the newest of the record
     unit: UnitNews | None = None
     sharing: Sharing = ALONE
+
+    @property
+    def promotion(self) -> PromotionRecord | None:
+        """Where its promotion stands, where it has one that is not complete."""
+        told = self.unit.promotion if self.unit else None
+        return told if told and told.key == self.managed.key and told.next else None
 
 
 # What is said of the pods a rule leaves alone: `{n}` as "4 pods", `{detail}` as the rule gives it.

@@ -33,12 +33,13 @@ from gitkruise.gitops.makeup import (
 )
 from gitkruise.gitops.parts import Parts
 from gitkruise.gitops.polling import Polling
+from gitkruise.gitops.promotions import Promotions
 from gitkruise.gitops.receiver import Hearing, open_receivers, receiver_keys
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import by_unit, resumed
 from gitkruise.gitops.source import SourceFollower
 from gitkruise.gitops.sources import Pool, Renewal, patience_of, trust_sources
-from gitkruise.gitops.status_sinks import open_status_sinks
+from gitkruise.gitops.status_sinks import Writer, open_status_sinks
 from gitkruise.gitops.sync import Surroundings, UnitSync
 from gitkruise.gitops.target import ref_of
 from gitkruise.gitops.telling.assembly import Telling, open_telling
@@ -63,6 +64,7 @@ class Home:
     cache: ParseCache
     listeners: tuple[Callable[[UnitRecord], None], ...]
     moved: Callable[[str], None] = lambda _: None  # a source stands otherwise than before
+    acts: bool = True  # whether promotions go on; where they stand is told in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class _Branch:
     outbox: Outbox
     branch: StatusBranch
     told: Mapping[str, Mapping[str, bytes]]  # by unit: our files
+    writer: Writer
 
 
 class Fleet:
@@ -99,6 +102,7 @@ class Fleet:
         self._follows: Parts[Followers] = Parts(tasks)
         self._tellings: Parts[Telling] = Parts(tasks)
         self._doors: Parts[Hearing] = Parts(tasks)
+        self._promotions = Promotions(tasks, around, acts=home.acts)
         self.reporters: dict[str, Reporter] = {}
         self.config = NOBODY
         self.cluster = around.cluster
@@ -160,6 +164,7 @@ class Fleet:
         await self._doors.keep(outer.doors)
         await self._tellings.keep(outer.tellings)
         await self._follows.keep(outer.follows)
+        await self._promotions.keep(marks.units)
         for name in [n for n in self.units if not self.units.fits(n, marks.units.get(n))]:
             self._remember(name, stays=name in config.units or name in lame)
         await self.units.keep(marks.units)
@@ -170,6 +175,9 @@ class Fleet:
         await self._open_sinks(marks, sure)
         for name in config.units:
             self._start_unit(name, marks)
+        writers = {n: b.writer for n, b in self._branches.items() if b is not None}
+        pairs = {n: (u, self.reporters[n]) for n, u in self.units.items()}
+        await self._promotions.open(marks, pairs, writers, (self.troubles, sure))
         await self._open_outer(marks, sure)
 
     def look_again(self, unit: str, source: str) -> None:
@@ -185,6 +193,7 @@ class Fleet:
         await self._doors.close()
         await self._tellings.close()
         await self._follows.close()
+        await self._promotions.close()
         await self.units.rest()
         await self._branches.rest()
 
@@ -259,7 +268,8 @@ class Fleet:
         if name not in opened.branches:
             return None
         files = await asyncio.to_thread(opened.branches[name].files)
-        return _Branch(opened.outboxes[name], opened.branches[name], by_unit(files))
+        told, writer = by_unit(files), opened.writers[name]
+        return _Branch(opened.outboxes[name], opened.branches[name], told, writer)
 
     # Units ----------------------------------------------------------------------------------
 

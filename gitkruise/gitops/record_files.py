@@ -14,6 +14,7 @@ import yaml
 
 from gitkruise.errors import Finding
 from gitkruise.model.document import Commit
+from gitkruise.model.promotion import PromotionRecord
 from gitkruise.model.record import Removal, Rollout, RolloutStep, UnitRecord
 from gitkruise.model.states import SETTLED, State
 from gitkruise.wire.names import ObjectKey
@@ -181,8 +182,26 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "causal": _commit(record.causal),
             "findings": [_finding(f) for f in record.findings],
             "removal": _removal(record.removal) if record.removal else None,
+            "promotion": promotion_obj(record.promotion) if record.promotion else None,
         }
     )
+
+
+def promotion_obj(promotion: PromotionRecord) -> dict[str, Any]:
+    """Where a promotion stands, as the file has it; `read_promotion` reads it back."""
+    return {
+        "object": _id(promotion.key),
+        "step": promotion.step,
+        "steps": promotion.steps,
+        **_lean(
+            {
+                "next": promotion.next,
+                "due": _time(promotion.due),
+                "why": _cut(promotion.why),
+                "offered": promotion.offered,
+            }
+        ),
+    }
 
 
 def _removal(removal: Removal) -> dict[str, Any]:

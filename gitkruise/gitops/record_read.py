@@ -7,6 +7,7 @@ from typing import Any
 
 from gitkruise.git.documents import parse_file
 from gitkruise.model.document import Commit
+from gitkruise.model.promotion import PromotionRecord
 from gitkruise.model.record import RolloutStep
 from gitkruise.model.states import State
 from gitkruise.wire.names import ObjectKey
@@ -71,4 +72,17 @@ def read_commit(raw: Mapping[str, Any]) -> Commit:
         subject=str(raw.get("subject", "")),
         author=str(raw.get("author", "")),
         time=parse_time(str(raw.get("time", ""))),
+    )
+
+
+def read_promotion(raw: Mapping[str, Any]) -> PromotionRecord:
+    """A promotion as status.yaml keeps it. Raises KeyError, ValueError or TypeError."""
+    return PromotionRecord(
+        key=key_of_id(str(raw["object"])),
+        step=int(raw["step"]),
+        steps=int(raw["steps"]),
+        next=str(raw.get("next", "")),
+        due=parse_time(str(raw.get("due", ""))),
+        why=str(raw.get("why", "")),
+        offered=str(raw.get("offered", "")),
     )

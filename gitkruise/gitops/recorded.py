@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.model.document import Commit
+from gitkruise.model.promotion import PromotionRecord
 from gitkruise.model.record import DriftRecord, RolloutStep
 from gitkruise.model.states import State
 from gitkruise.wire.names import ObjectKey
@@ -49,6 +50,7 @@ class UnitNews:
     problems: tuple[str, ...] = ()
     objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
     drift: tuple[DriftRecord, ...] = ()
+    promotion: PromotionRecord | None = None
 
 
 def status_branches(repository: Repository) -> dict[str, str]:
@@ -139,7 +141,7 @@ def _unit(
     objects: Mapping[ObjectKey, ObjectNews],
     drift: Sequence[Mapping[str, Any]],
 ) -> UnitNews:
-    from gitkruise.gitops.record_read import read_commit  # noqa: PLC0415
+    from gitkruise.gitops.record_read import read_commit, read_promotion  # noqa: PLC0415
 
     def commit(name: str) -> Commit | None:
         return read_commit(raw[name]) if raw.get(name) else None
@@ -157,6 +159,7 @@ def _unit(
         problems=tuple(_problem(f) for f in raw.get("findings") or ()),
         objects=objects,
         drift=tuple(_drift(row, objects) for row in drift),
+        promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,
     )
 
 

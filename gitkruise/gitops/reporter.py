@@ -15,6 +15,7 @@ from gitkruise.model.change import Desired, SyncPlan
 from gitkruise.model.config import Suspend, Unit, duration
 from gitkruise.model.document import Commit
 from gitkruise.model.labels import CLONESET
+from gitkruise.model.promotion import PromotionRecord
 from gitkruise.model.record import Removal, RolloutStep, UnitRecord
 from gitkruise.model.states import SETTLED, State, worst
 from gitkruise.planner.rollout_kinds import ROLLOUTS
@@ -30,6 +31,7 @@ UNTOLD: Final = "GK3503"
 # What gives way to the news that the newest commit waits for other units.
 _PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
 Sink = Callable[[UnitRecord], None]
+Stand = Callable[[UnitRecord], PromotionRecord | None]
 
 
 class Reporter:
@@ -53,6 +55,7 @@ class Reporter:
         self._rejected: Intake | None = None
         self._untold: dict[str, Finding] = {}  # by channel
         self._awaits = ""  # units that are to be ready before the newest commit is taken
+        self._promotion: Stand = lambda _: None
         self.record = UnitRecord(
             unit=unit.id,
             cluster=cluster,
@@ -66,6 +69,14 @@ class Reporter:
     def listen(self, sink: Sink) -> None:
         """Let `sink` hear every new record from now on."""
         self._sinks.append(sink)
+
+    def judged_by(self, promotion: Stand) -> None:
+        """Let `promotion` say of every new record where the unit's promotion stands."""
+        self._promotion = promotion
+
+    def look_again(self) -> None:
+        """Something that records tell of is otherwise than it was."""
+        self._offer(self.record)
 
     def resume(
         self, record: UnitRecord | None, steps: dict[ObjectKey, tuple[RolloutStep, ...]]
@@ -246,6 +257,7 @@ class Reporter:
         self._offer(replace(record, state=state, message=message, since=since))
 
     def _offer(self, record: UnitRecord) -> None:
+        record = replace(record, promotion=self._promotion(record))
         if record == self.record:
             return
         self.record = record

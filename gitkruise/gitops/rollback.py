@@ -122,6 +122,21 @@ def templates(repository: Repository, commit: str, key: ObjectKey, file: str) ->
         yield Past(since=since, until=newest[0], document=newest[1])
 
 
+def commit_of_partition(
+    repository: Repository, commit: str, key: ObjectKey, file: str
+) -> Commit | None:
+    """The commit that gave the object the partition it has at `commit`, as far as git tells."""
+    found: Commit | None = None
+    wanted: Any = None
+    for each in repository.commits_between("", commit, paths=[file], limit=_COMMITS_MAX):
+        document = _in_file(repository, each.id, key, file)
+        has = get(document.obj, *strategy_path(document, "partition")) if document else None
+        if document is None or (found is not None and has != wanted):
+            break
+        found, wanted = each, has
+    return found
+
+
 def rollback_target(repository: Repository, commit: str, key: ObjectKey, file: str) -> Past | None:
     """The template to go back to when nobody says which; None when there was no other.
 

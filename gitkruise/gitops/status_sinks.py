@@ -26,12 +26,16 @@ from gitkruise.model.config import resolve_reference as resolve
 BOT: Final = Identity(name="gitkruise", email="gitkruise@localhost")
 
 
+Writer = tuple[Repository, Identity]  # where a Sink writes, and as whom
+
+
 @dataclass(frozen=True, slots=True)
 class StatusSinks:
-    """By Sink, for those that have a status branch."""
+    """By Sink, for those that have a status branch: also where they write, and as whom."""
 
     outboxes: Mapping[str, Outbox]
     branches: Mapping[str, StatusBranch]
+    writers: Mapping[str, Writer]
 
 
 async def open_status_sinks(
@@ -53,11 +57,13 @@ async def open_status_sinks(
     writers = await open_sources(writing, state_dir, transport, stack)
     outboxes: dict[str, Outbox] = {}
     branches: dict[str, StatusBranch] = {}
+    written: dict[str, Writer] = {}
     for name, sink in sinks.items():
         git, source = _git(sink), _source(config, sink)
         repository = writers.get(name) or repositories[f"{source.namespace}/{source.name}"]
         signer = await _signer(git.signing, sink.namespace, transport)
         identity = replace(BOT, sign=signer.signed) if signer is not None else BOT
+        written[name] = (repository, identity)
         branches[name] = StatusBranch(
             repository,
             git.branch.format(cluster=cluster),
@@ -69,7 +75,7 @@ async def open_status_sinks(
         notes = Notes(repository, ref, identity=identity, sleep=time.sleep)
         coalesce = duration(git.coalesce)
         outboxes[name] = Outbox(branches[name], notes, clock, coalesce=coalesce)
-    return StatusSinks(outboxes, branches)
+    return StatusSinks(outboxes, branches, written)
 
 
 def _git(sink: Sink) -> GitSink:

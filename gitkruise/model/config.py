@@ -13,6 +13,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from gitkruise.model.document import Document
+from gitkruise.model.promotion import Promotion
+from gitkruise.model.strict import Strict
 from gitkruise.wire.names import Obj
 from gitkruise.wire.times import parse_duration, parse_time
 
@@ -21,18 +23,12 @@ API_VERSION: Final = "gitkruise.io/v1alpha1"
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
-class _Strict(
-    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
-):
-    """Camel-case names on the wire, snake-case here, nothing unknown."""
-
-
-class Reference(_Strict, frozen=True):
+class Reference(Strict, frozen=True):
     name: str
     namespace: str = ""
 
 
-class GitRef(_Strict, frozen=True):
+class GitRef(Strict, frozen=True):
     """One of these; precedence when several are set: commit, name, semver, tag, branch."""
 
     branch: str = ""
@@ -42,12 +38,12 @@ class GitRef(_Strict, frozen=True):
     commit: str = ""
 
 
-class Verify(_Strict, frozen=True):
+class Verify(Strict, frozen=True):
     mode: Literal["head", "firstParent", "range", "tag", "tagAndHead"] = "head"
     secret_ref: Reference | None = None
 
 
-class GitSourceSpec(_Strict, frozen=True):
+class GitSourceSpec(Strict, frozen=True):
     url: str
     ref: GitRef = GitRef()
     interval: str = "5s"
@@ -58,56 +54,56 @@ class GitSourceSpec(_Strict, frozen=True):
     ignore: str = ""
 
 
-class ValuesFrom(_Strict, frozen=True):
+class ValuesFrom(Strict, frozen=True):
     """One object of the unit's namespace; exactly one of the two is set."""
 
     config_map: str = ""
     secret: str = ""
 
 
-class Substitute(_Strict, frozen=True):
+class Substitute(Strict, frozen=True):
     """`vars` win over `sources`, of which later ones win (field `from` on the wire)."""
 
     strict: bool = True
-    vars: dict[str, str] = {}
+    vars: dict[str, str] = msgspec.field(default_factory=dict)
     sources: tuple[ValuesFrom, ...] = msgspec.field(default=(), name="from")
 
 
-class Decryption(_Strict, frozen=True):
+class Decryption(Strict, frozen=True):
     provider: Literal["sops"]
     secret_ref: Reference | None = None
 
 
-class Render(_Strict, frozen=True):
+class Render(Strict, frozen=True):
     kind: Literal["auto", "plain", "kustomize", "helm"] = "auto"
     substitute: Substitute | None = None
     decryption: Decryption | None = None
 
 
-class Target(_Strict, frozen=True):
+class Target(Strict, frozen=True):
     namespace: str = ""
     create_namespace: bool = False
 
 
-class Suspend(_Strict, frozen=True):
+class Suspend(Strict, frozen=True):
     by: str = ""
     reason: str = ""
     until: str = ""
 
 
-class DependsOn(_Strict, frozen=True):
+class DependsOn(Strict, frozen=True):
     name: str
     namespace: str = ""
     ready: str = ""
 
 
-class Apply(_Strict, frozen=True):
+class Apply(Strict, frozen=True):
     conflicts: Literal["owned", "force", "fail"] = "owned"
     replace: Literal["never", "onImmutable"] = "never"
     concurrency: int = 16
 
 
-class Prune(_Strict, frozen=True):
+class Prune(Strict, frozen=True):
     enabled: bool = True
     when: Literal["afterHealthy"] = "afterHealthy"
     propagation: Literal["Foreground", "Background", "Orphan"] = "Foreground"
@@ -120,21 +116,21 @@ class Prune(_Strict, frozen=True):
     )
 
 
-class DriftIgnore(_Strict, frozen=True):
+class DriftIgnore(Strict, frozen=True):
     kind: str = ""
     name: str = ""
     paths: tuple[str, ...] = ()
     manager: str = ""
 
 
-class Backoff(_Strict, frozen=True):
+class Backoff(Strict, frozen=True):
     base: str = "2s"
     factor: int = 3
     max: str = "5m"
     reset_after: str = "10m"
 
 
-class Drift(_Strict, frozen=True):
+class Drift(Strict, frozen=True):
     mode: Literal["correct", "detect", "off"] = "correct"
     delay: str = "0s"
     backoff: Backoff = Backoff()
@@ -142,7 +138,7 @@ class Drift(_Strict, frozen=True):
     ignore: tuple[DriftIgnore, ...] = ()
 
 
-class HealthExpr(_Strict, frozen=True):
+class HealthExpr(Strict, frozen=True):
     """How objects of one kind do, in CEL over their fields; asked in the order of Flux."""
 
     kind: str
@@ -153,19 +149,19 @@ class HealthExpr(_Strict, frozen=True):
     held: str = ""
 
 
-class Health(_Strict, frozen=True):
+class Health(Strict, frozen=True):
     timeout: str = "10m"
     no_progress_timeout: str = "5m"
     fail_fast: bool = True
     exprs: tuple[HealthExpr, ...] = ()
 
 
-class Workloads(_Strict, frozen=True):
+class Workloads(Strict, frozen=True):
     engine: Literal["own", "kruise", "auto"] = "auto"
     on_plan_change: Literal["warn", "block"] = "warn"
 
 
-class UnitSpec(_Strict, frozen=True):
+class UnitSpec(Strict, frozen=True):
     source_ref: Reference
     path: str = "."
     sink_ref: Reference | None = None
@@ -183,7 +179,7 @@ class UnitSpec(_Strict, frozen=True):
     approval: Literal["never", "risky", "always"] = "never"
     on_failure: Literal["hold", "revert-pr", "revert-push"] = "hold"
     windows: tuple[dict[str, Any], ...] = ()
-    promotion: dict[str, Any] | None = None
+    promotion: Promotion | None = None
 
     def suspended(self, now: datetime) -> datetime | None:
         """Until when the unit is left alone: FOREVER without an end, None when it is not."""
@@ -193,14 +189,14 @@ class UnitSpec(_Strict, frozen=True):
         return None if end is not None and end <= now else end or FOREVER
 
 
-class Signing(_Strict, frozen=True):
+class Signing(Strict, frozen=True):
     """The Secret holds `identity` (ssh), or `git.asc` and `passphrase` (gpg)."""
 
     format: Literal["ssh", "gpg"]
     secret_ref: Reference
 
 
-class GitSink(_Strict, frozen=True):
+class GitSink(Strict, frozen=True):
     source_ref: Reference
     secret_ref: Reference | None = None
     signing: Signing | None = None
@@ -210,21 +206,21 @@ class GitSink(_Strict, frozen=True):
     detail: Literal["unit", "workload", "pods"] = "workload"
 
 
-class CommitStatus(_Strict, frozen=True):
+class CommitStatus(Strict, frozen=True):
     """The name of a unit's status, and above how many units of one commit they share one."""
 
     context: str = "gitkruise/{cluster}/{unit}"
     aggregate_above: int = 20
 
 
-class PullRequests(_Strict, frozen=True):
+class PullRequests(Strict, frozen=True):
     """What an open pull request gets: a comment with the plan, and a status named `check`."""
 
     comment: Literal["plan", "none"] = "plan"
     check: str = "gitkruise/plan"
 
 
-class ForgeSink(_Strict, frozen=True):
+class ForgeSink(Strict, frozen=True):
     """A repository on a forge; `url` is that of a forge of one's own."""
 
     type: Literal["github", "gitlab", "gitea", "forgejo"]
@@ -236,7 +232,7 @@ class ForgeSink(_Strict, frozen=True):
     deployment: dict[str, Any] | None = None
 
 
-class Notify(_Strict, frozen=True):
+class Notify(Strict, frozen=True):
     """Messages about units whose `namespace/name` fits one of `units`, or about all."""
 
     type: Literal["slack", "webhook"]
@@ -245,13 +241,13 @@ class Notify(_Strict, frozen=True):
     units: tuple[str, ...] = ()
 
 
-class SinkSpec(_Strict, frozen=True):
+class SinkSpec(Strict, frozen=True):
     git: GitSink | None = None
     forge: ForgeSink | None = None
     notify: tuple[Notify, ...] = ()
 
 
-class ReceiverSpec(_Strict, frozen=True):
+class ReceiverSpec(Strict, frozen=True):
     type: Literal["github", "gitlab", "gitea", "forgejo", "bitbucket", "generic-hmac"]
     secret_ref: Reference
     sources: tuple[Reference, ...] = ()
@@ -308,7 +304,7 @@ class Config(msgspec.Struct, frozen=True):
         return self.sinks[resolve_reference(ref, unit.namespace)] if ref else None
 
 
-SPECS: Final[dict[str, type[_Strict]]] = {
+SPECS: Final[dict[str, type[Strict]]] = {
     "GitSource": GitSourceSpec,
     "Unit": UnitSpec,
     "Sink": SinkSpec,
@@ -340,7 +336,6 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("approval",): "never",
         ("onFailure",): "hold",
         ("windows",): [],
-        ("promotion",): None,
     },
     "Sink": {
         ("git", "detail"): "workload",

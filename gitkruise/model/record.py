@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from gitkruise.errors import Finding
 from gitkruise.model.document import Commit
+from gitkruise.model.promotion import PromotionRecord
 from gitkruise.model.states import State
 from gitkruise.wire.names import ObjectKey
 
@@ -139,6 +140,7 @@ class UnitRecord:
     findings: tuple[Finding, ...] = ()
     superseded: tuple[tuple[Commit, str], ...] = ()  # (commit, id of the one that overtook it)
     removal: Removal | None = None  # unknown in records of earlier versions
+    promotion: PromotionRecord | None = None  # of units that have one
 
     @property
     def updated(self) -> int:

@@ -59,6 +59,7 @@ class Pull:
     """A pull (or merge) request as its forge tells of it. `head` and `merged_as` are commits.
 
     `foreign`: its branch is in another repository than the one it asks to be merged into.
+    `url` is where people look at it.
     """
 
     number: int
@@ -68,6 +69,8 @@ class Pull:
     title: str = ""
     merged_as: str = ""
     foreign: bool = False
+    branch: str = ""
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,11 +48,18 @@ class ModelForge:
     unchanged: int = 0  # answers 304
     fails: Callable[[str, str], Answer | None] = lambda _method, _path: None
     ids: int = 100
+    head_of: Callable[[str], str] = lambda _branch: ""  # a branch's commit; "" for none
+    mergeable: bool = True
+    on_merge: Callable[[int], str] = lambda _number: ""  # the commit a merge makes
 
     # A person's side ------------------------------------------------------------------------
 
-    def open_pull(self, number: int, head: str, base: str = "main", *, repo: int = 1) -> None:
-        self.pulls[number] = {"head": head, "base": base, "state": "open", "from": repo}
+    def open_pull(
+        self, number: int, head: str, base: str = "main", *, repo: int = 1, branch: str = "topic"
+    ) -> None:
+        self.pulls[number] = {
+            "head": head, "base": base, "state": "open", "from": repo, "branch": branch,
+        }  # fmt: skip
         self.commits.add(head)
 
     def end_pull(self, number: int, state: str, merged_as: str = "") -> None:
@@ -136,10 +143,43 @@ class ModelForge:
         return {"id": 1}
 
     def _list_pulls(self, query: Headers, _body: Any) -> Any:
-        if query.get("state") != ("opened" if self.kind == "gitlab" else "open"):
+        wanted = query.get("state", "")
+        if wanted not in ({"opened", "all"} if self.kind == "gitlab" else _LISTED[self.kind]):
             raise Refusal(400, "state")
-        shown = [self._pull(n) for n, p in sorted(self.pulls.items()) if p["state"] == "open"]
-        return self._page(shown, query)
+        states = {"all": {"open", "merged", "closed"}, "closed": {"merged", "closed"}}
+        found = [(n, p) for n, p in sorted(self.pulls.items(), reverse=wanted in {"all", "closed"})
+                 if p["state"] in states.get(wanted, {"open"})]  # fmt: skip
+        named = query.get("source_branch") or query.get("head", "").partition(":")[2]
+        return self._page([self._pull(n) for n, p in found if named in {"", p["branch"]}], query)
+
+    def _make_pull(self, _query: Headers, body: Any) -> Any:
+        lab = self.kind == "gitlab"
+        branch = body["source_branch" if lab else "head"]
+        base = body["target_branch" if lab else "base"]
+        if not self.head_of(branch) or not body["title"]:
+            raise Refusal({"github": 422, "gitlab": 400, "gitea": 404}[self.kind], "no such branch")
+        same = [p for p in self.pulls.values() if (p["branch"], p["base"]) == (branch, base)]
+        if any(p["state"] == "open" for p in same):
+            raise Refusal(422 if self.kind == "github" else 409, "there is one already")
+        number = max(self.pulls, default=0) + 1
+        self.open_pull(number, self.head_of(branch), base, branch=branch)
+        self.pulls[number]["title"] = body["title"]
+        return self._pull(number)
+
+    def _merge(self, _query: Headers, body: Any, number: str) -> Any:
+        pull = self.pulls[int(number)]
+        if pull["state"] != "open" or not self.mergeable:
+            raise Refusal(405, "the pull request is not mergeable: a required check has not run")
+        if body.get("head_commit_id" if self.kind == "gitea" else "sha") != pull["head"]:
+            raise Refusal(409, "head was modified")
+        self.end_pull(int(number), "merged", self.on_merge(int(number)))
+        return {"merged": True}
+
+    def _change_pull(self, _query: Headers, body: Any, number: str) -> Any:
+        if "close" not in {body.get("state_event"), body.get("state", "")[:5]}:
+            raise Refusal(422, "state")
+        self.end_pull(int(number), "closed")
+        return self._pull(int(number))
 
     def _one_pull(self, _query: Headers, _body: Any, number: str) -> Any:
         if int(number) not in self.pulls:
@@ -155,12 +195,14 @@ class ModelForge:
                 "iid": number, "sha": p["head"], "target_branch": p["base"], "state": state,
                 "title": "t", "merge_commit_sha": merged, "squash_commit_sha": None,
                 "source_project_id": p["from"], "target_project_id": 1,
+                "source_branch": p["branch"], "web_url": f"https://lab/{REPO}/{number}",
             }  # fmt: skip
         return {
             "number": number, "title": "t", "merge_commit_sha": merged,
             "state": "open" if p["state"] == "open" else "closed",
             "merged_at": "2026-11-21T10:00:00Z" if p["state"] == "merged" else None,
-            "head": {"sha": p["head"], "repo": {"id": p["from"]}},
+            "head": {"sha": p["head"], "repo": {"id": p["from"]}, "ref": p["branch"]},
+            "html_url": f"https://hub/{REPO}/pulls/{number}",
             "base": {"ref": p["base"], "repo": {"id": 1}},
         }  # fmt: skip
 
@@ -196,6 +238,7 @@ class ModelForge:
         raise Refusal(404, "Not Found")
 
 
+_LISTED: Final = {"github": {"open", "all"}, "gitea": {"open", "closed", "all"}}
 _HUB_STATES: Final = {"pending", "success", "failure", "error"}
 _LAB_STATES: Final = {"pending", "running", "success", "failed", "canceled", "skipped"}
 _Route = tuple[str, str, Callable[..., Any]]
@@ -203,12 +246,17 @@ _M: Final = ModelForge
 _ROUTES: Final[dict[bool, list[_Route]]] = {
     False: [
         ("POST", r"/statuses/(\w+)", _M._status), ("GET", r"/pulls", _M._list_pulls),
+        ("POST", r"/pulls", _M._make_pull), ("PATCH", r"/pulls/(\d+)", _M._change_pull),
+        ("PUT", r"/pulls/(\d+)/merge", _M._merge), ("POST", r"/pulls/(\d+)/merge", _M._merge),
         ("GET", r"/pulls/(\d+)", _M._one_pull), ("PATCH", r"/issues/comments/(\d+)", _M._edit),
         ("GET", r"/issues/(\d+)/comments", _M._list_comments),
         ("POST", r"/issues/(\d+)/comments", _M._comment),
     ],
     True: [
         ("POST", r"/statuses/(\w+)", _M._status), ("GET", r"/merge_requests", _M._list_pulls),
+        ("POST", r"/merge_requests", _M._make_pull),
+        ("PUT", r"/merge_requests/(\d+)", _M._change_pull),
+        ("PUT", r"/merge_requests/(\d+)/merge", _M._merge),
         ("GET", r"/merge_requests/(\d+)", _M._one_pull),
         ("GET", r"/merge_requests/(\d+)/notes", _M._list_comments),
         ("POST", r"/merge_requests/(\d+)/notes", _M._comment),

@@ -70,6 +70,34 @@ def test_a_commit_the_forge_lacks_is_refused_for_what_it_says(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_pull_request_is_opened_found_again_merged_and_closed(kind: str) -> None:
+    async def script(model: ModelForge, forge: Forge) -> None:
+        model.head_of = lambda branch: SHA if branch == "topic/50%" else ""
+        assert await forge.pulls_from("topic/50%") == []
+        pull = await forge.open_pull("topic/50%", "main", "on to 50%", "why")
+        assert (pull.state, pull.head, pull.base, pull.branch) == ("open", SHA, "main", "topic/50%")
+        assert pull.url.startswith("https://")
+        with pytest.raises(ApiError):
+            await forge.open_pull("topic/50%", "main", "again", "")
+        with pytest.raises(ApiError):
+            await forge.open_pull("nothing", "main", "there is no such branch", "")
+        assert await forge.pulls_from("topic/50%") == [pull]
+        model.mergeable = False
+        with pytest.raises(ApiError):
+            await forge.merge(pull.number, SHA)
+        model.mergeable = True
+        with pytest.raises(ApiError):
+            await forge.merge(pull.number, "f" * 40)
+        await forge.merge(pull.number, SHA)
+        assert (await forge.pulls_from("topic/50%"))[0].state == "merged"
+        other = await forge.open_pull("topic/50%", "main", "once more", "")
+        await forge.close(other.number)
+        assert [p.state for p in await forge.pulls_from("topic/50%")] == ["closed", "merged"]
+
+    play(kind, script)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_pull_requests_are_read_to_the_last_page(kind: str) -> None:
     async def script(model: ModelForge, forge: Forge) -> None:
         for number in range(1, 131):

@@ -60,6 +60,30 @@ class GitLab:
         assert isinstance(found, Pull)
         return found
 
+    async def pulls_from(self, branch: str) -> list[Pull]:
+        words = f"state=all&source_branch={quote(branch, safe='')}&order_by=created_at&sort=desc"
+        found = read_all(await self._caller.get(f"{self._project}/merge_requests?{words}"), _pull)
+        return [pull for pull in found if pull.branch == branch and not pull.foreign]
+
+    async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull:
+        wanted = {
+            "source_branch": branch, "target_branch": base, "title": title, "description": body,
+            "remove_source_branch": True,
+        }  # fmt: skip
+        made = await self._caller.send("POST", f"{self._project}/merge_requests", wanted)
+        (found,) = read_all([made], _pull)
+        assert isinstance(found, Pull)
+        return found
+
+    async def merge(self, number: int, head: str) -> None:
+        await self._caller.send(
+            "PUT", f"{self._project}/merge_requests/{number}/merge", {"sha": head}
+        )
+
+    async def close(self, number: int) -> None:
+        path = f"{self._project}/merge_requests/{number}"
+        await self._caller.send("PUT", path, {"state_event": "close"})
+
     async def comments(self, number: int) -> AsyncIterator[Comment]:
         path = f"{self._notes(number)}?sort=asc&order_by=created_at"
         async for page in pages(self._caller, path, ("per_page", 100)):
@@ -89,6 +113,8 @@ def _pull(item: Any) -> Pull:
         title=str(item.get("title") or ""),
         merged_as=str(merged) if item["state"] == "merged" else "",
         foreign=item["source_project_id"] != item["target_project_id"],
+        branch=str(item["source_branch"]),
+        url=str(item["web_url"]),
     )
 
 

@@ -25,13 +25,21 @@ class Dialect:
     comments_paged: bool
     scheme: str  # of the Authorization header
     headers: Mapping[str, str]
+    by_branch: tuple[str, ...]  # lists that tell of a branch's pull requests, newest first
+    merge: Callable[[str], tuple[str, Mapping[str, Any]]]  # method and body, by the head
 
 
-_GITEA: Final = Dialect("/api/v1", "limit", 50, comments_paged=False, scheme="token", headers={})
+_GITEA: Final = Dialect(
+    "/api/v1", "limit", 50, comments_paged=False, scheme="token", headers={},
+    by_branch=("state=open&limit=50", "state=closed&sort=recentupdate&limit=50"),
+    merge=lambda head: ("POST", {"Do": "merge", "head_commit_id": head}),
+)  # fmt: skip
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "github": Dialect(
         "/api/v3", "per_page", 100, comments_paged=True, scheme="Bearer",
         headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"},
+        by_branch=("state=all&head={owner}:{branch}",),
+        merge=lambda head: ("PUT", {"sha": head}),
     ),
     "gitea": _GITEA,
     "forgejo": _GITEA,
@@ -79,6 +87,29 @@ class Hub:
         assert isinstance(found, Pull)
         return found
 
+    async def pulls_from(self, branch: str) -> list[Pull]:
+        names = {"owner": self._repo.split("/")[2], "branch": quote(branch, safe="")}
+        found: list[Pull] = []
+        for words in self._dialect.by_branch:
+            page = await self._caller.get(f"{self._repo}/pulls?{words.format(**names)}")
+            found += read_all(page, _pull)
+        ours = [pull for pull in found if pull.branch == branch and not pull.foreign]
+        return sorted(ours, key=lambda pull: -pull.number)
+
+    async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull:
+        wanted = {"title": title, "head": branch, "base": base, "body": body}
+        made = await self._caller.send("POST", f"{self._repo}/pulls", wanted)
+        (found,) = read_all([made], _pull)
+        assert isinstance(found, Pull)
+        return found
+
+    async def merge(self, number: int, head: str) -> None:
+        method, body = self._dialect.merge(head)
+        await self._caller.send(method, f"{self._repo}/pulls/{number}/merge", body)
+
+    async def close(self, number: int) -> None:
+        await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", {"state": "closed"})
+
     async def comments(self, number: int) -> AsyncIterator[Comment]:
         path = f"{self._repo}/issues/{number}/comments"
         if not self._dialect.comments_paged:
@@ -114,6 +145,8 @@ def _pull(item: Any) -> Pull:
         title=str(item.get("title") or ""),
         merged_as=str(item.get("merge_commit_sha") or "") if merged else "",
         foreign=theirs is None or ours is None or theirs["id"] != ours["id"],
+        branch=str(item["head"]["ref"]),
+        url=str(item["html_url"]),
     )
 
 

@@ -1,0 +1,24 @@
+"""Where a promotion stands, in words for people."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gitkruise.wire.times import format_duration
+
+if TYPE_CHECKING:
+    from gitkruise.model.promotion import PromotionRecord
+
+
+def progress(promotion: PromotionRecord, now: datetime) -> str:
+    """`step 1 of 3; 50% in 8m`, or what keeps the next one from being made."""
+    behind = f"step {promotion.step} of {promotion.steps}"
+    onto = "all" if promotion.next in {"0", "0%"} else promotion.next
+    if promotion.offered:
+        return f"{behind}; {onto} is proposed: {promotion.offered}"
+    if promotion.why:
+        return f"{behind}; not on to {onto}: {promotion.why}"
+    if promotion.due is None or promotion.due <= now:
+        return f"{behind}; {onto} is next"
+    return f"{behind}; {onto} in {format_duration(promotion.due - now)}"

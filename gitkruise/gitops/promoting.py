@@ -1,0 +1,268 @@
+"""A unit's promotion driven on: after each soak the next step goes into git, as asked.
+
+Nothing is remembered here that git or the cluster do not tell: which steps are behind is the
+partition in git, since when it stands well is in the record and on the pods, and whether a step
+is offered already is known by the name of its branch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.git.trouble import RefMoved
+from gitkruise.gitops.acting import Verb, Wish
+from gitkruise.gitops.offering import Offers
+from gitkruise.gitops.proposing import Act, Proposal, Proposer
+from gitkruise.gitops.reporter import Reporter
+from gitkruise.kube.clock import wait_for
+from gitkruise.kube.limits import pause_s
+from gitkruise.model.config import Unit
+from gitkruise.model.labels import CLONESET
+from gitkruise.model.promotion import BRANCHES, Promotion, PromotionRecord
+from gitkruise.model.record import Rollout, UnitRecord
+from gitkruise.model.states import State
+from gitkruise.planner.rollout_kinds import ROLLOUTS
+from gitkruise.planner.sync.marks import hold_of
+from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.times import format_time
+
+log = logging.getLogger(__name__)
+LOOK: Final = timedelta(seconds=30)  # at a pull request that is open
+PAUSE_MAX_S: Final = 300.0
+
+
+class Following(Protocol):
+    """What a promotion asks of the unit's own loop."""
+
+    @property
+    def live_commit(self) -> str:
+        """The commit the cluster stands on for this unit."""
+        ...
+
+
+class Promoter:
+    """Drives the promotion of one unit, and says in its records where it stands."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        following: Following,
+        reporter: Reporter,
+        proposer: Proposer,
+        *,
+        offers: Offers | None = None,
+        has_news: Callable[[str], bool],
+    ) -> None:
+        assert unit.spec.promotion is not None
+        self._unit, self._spec = unit, unit.spec.promotion
+        self._following, self._reporter, self._has_news = following, reporter, has_news
+        self._proposer, self._offers = proposer, offers
+        self._clock = proposer.clock
+        namespace = unit.spec.target.namespace or unit.namespace
+        self._key = ObjectKey(*CLONESET, namespace, self._spec.workload.name)
+        self._wake = asyncio.Event()
+        self._asked = ""  # the commit of the branch up to which people were heard
+        self._stop = ""  # why people do not want it to go on from here
+        self._offered = ""  # where the next step is proposed
+        self._trouble, self._failures = "", 0
+        reporter.judged_by(self.stand)
+        reporter.listen(lambda _: self._wake.set())
+
+    # Where it stands ------------------------------------------------------------------------
+
+    def stand(self, record: UnitRecord) -> PromotionRecord | None:
+        """What a record means for the promotion; None while the workload is not there."""
+        rollout = self._rollout(record)
+        if rollout is None:
+            return None
+        where = (rollout.kept, rollout.replicas)
+        told = PromotionRecord(
+            key=self._key, step=self._spec.reached(*where), steps=len(self._spec.steps)
+        )
+        following = self._spec.next(*where)
+        if following is None:
+            return told
+        why = next(self._hindrances(record, rollout), "")
+        due = None if why else self._since(record, rollout) + self._spec.soak(*where)
+        offered = "" if why else self._offered
+        return replace(told, next=str(following.partition), due=due, why=why, offered=offered)
+
+    def _rollout(self, record: UnitRecord) -> Rollout | None:
+        return next((r for r in record.rollouts if r.key == self._key), None)
+
+    def _hindrances(self, record: UnitRecord, rollout: Rollout) -> Iterator[str]:
+        now = self._clock.now()
+        error = next((f for f in record.findings if f.severity == "error"), None)
+        if self._unit.spec.suspended(now):
+            yield "the unit is suspended"
+        if error is not None:
+            yield f"{error.code}: {error.message}"
+        if rollout.state is not State.HELD:
+            yield f"the rollout is {rollout.state}"
+        if record.state is not State.HELD:
+            yield f"the unit is {record.state}"
+        if rollout.updated > rollout.asked:
+            yield "more pods are updated than git asks for"
+        obj = self._proposer.live.store.get(self._key)
+        hold = hold_of(obj) if obj is not None else None
+        if hold is not None and hold[0] > now:
+            yield f"it is left alone until {format_time(hold[0])}"
+        if self._stop:
+            yield self._stop
+        if self._trouble:
+            yield self._trouble
+
+    def _since(self, record: UnitRecord, rollout: Rollout) -> datetime:
+        """Since when the step stands well: no pod of it came later, and none came back later."""
+        steps = dict(record.steps).get(self._key, ())
+        known = next((step.done for step in steps[-1:] if step.done), record.since)
+        obj = self._proposer.live.store.get(self._key)
+        pods = ROLLOUTS[CLONESET].pods(self._proposer.live.store, obj) if obj is not None else ()
+        ready = [
+            pod.ready_since
+            for pod in pods
+            if pod.ready_since and pod.short_revision == rollout.update_revision.rpartition("-")[2]
+        ]
+        return max([known, *ready]).replace(microsecond=0)  # as precise as records and pods are
+
+    # Going on -------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            pause = await self._guarded()
+            if self._failures and pause is not None:  # news do not shorten it
+                await self._clock.sleep(pause.total_seconds())
+            else:
+                await wait_for(self._wake, self._clock, pause)
+            self._wake.clear()
+
+    async def _guarded(self) -> timedelta | None:
+        try:
+            pause = await self.look()
+        except RefMoved:  # what was pushed meanwhile is looked at first
+            self._failures += 1
+            first = pause_s(self._failures, first_s=1.0, cap_s=PAUSE_MAX_S, seed=self._unit.id)
+            return timedelta(seconds=first)
+        except (Reported, ApiError) as error:
+            self._failures += 1
+            self._say(f"the next step cannot be made: {_told(error)}")
+            first = pause_s(self._failures, first_s=5.0, cap_s=PAUSE_MAX_S, seed=self._unit.id)
+            return timedelta(seconds=first)
+        self._failures = 0
+        self._say("")
+        return pause
+
+    def _say(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._reporter.look_again()
+
+    async def look(self) -> timedelta | None:
+        """Make the next step if it is time; how long nothing is to be done without news."""
+        told = self._now()
+        if told is None or not told.next:
+            return None
+        if told.why in {"", self._stop}:
+            await self._learn()
+            told = self._now()
+        if told is None or told.due is None:
+            return LOOK
+        left = told.due - self._clock.now()
+        if left > timedelta():
+            return min(left, LOOK)
+        commit = self._following.live_commit
+        if not commit or self._has_news(self._unit.id):
+            return timedelta(seconds=1)
+        if self._spec.via == "commit":
+            await self._commit(told, commit)
+        else:
+            await self._offer(told, commit)
+        return LOOK
+
+    def _now(self) -> PromotionRecord | None:
+        """Where it stands, without the trouble of the last try."""
+        trouble, self._trouble = self._trouble, ""
+        try:
+            return self.stand(self._reporter.record)
+        finally:
+            self._trouble = trouble
+
+    async def _learn(self) -> None:
+        """Whether the commit that set the partition is a `gitkruise hold`."""
+        live = self._following.live_commit
+        if not live or live == self._asked:
+            return
+        held = await asyncio.to_thread(self._proposer.held_by, self._key, live)
+        self._asked, before = live, self._stop
+        self._stop = f"{held.author} holds it there by {held.short}" if held is not None else ""
+        if self._stop != before:
+            self._reporter.look_again()
+
+    async def _commit(self, told: PromotionRecord, commit: str) -> None:
+        proposal = await self._proposed(told, commit)
+        if proposal is not None:
+            await asyncio.to_thread(self._proposer.push, proposal)
+            log.info("%s: %s", self._unit.id, proposal.subject)
+
+    async def _proposed(self, told: PromotionRecord, commit: str) -> Proposal | None:
+        """The commit of the next step; None when things are otherwise by now."""
+        number = f"{told.step + 1}/{told.steps}"
+        act = Act(
+            verb=Verb.PROMOTE,
+            key=self._key,
+            wish=Wish(to=told.next),
+            trailers=(("Gitkruise-Step", number),),
+        )
+        proposal = await self._proposer.propose(act, commit)
+        still = self._now()
+        same = still is not None and (still.next, still.why) == (told.next, "")
+        return proposal if same and not self._has_news(self._unit.id) else None
+
+    async def _offer(self, told: PromotionRecord, commit: str) -> None:
+        """Propose the step by a pull request, once; and have it merged, where that is asked."""
+        assert self._offers is not None
+        causal = self._reporter.record.causal
+        assert causal is not None
+        slug = told.next.replace("%", "pct")
+        branch = f"{BRANCHES}{self._key.name}-{slug}-{causal.short}"
+        pull = await self._offers.found(branch)
+        if pull is None:
+            proposal = await self._proposed(told, commit)
+            if proposal is None:
+                return
+            body = _body(told, self._spec, proposal)
+            pull = await self._offers.make(branch, proposal, body)
+        elif pull.state == "closed":
+            self._stop = f"pull request #{pull.number} that proposed it was closed"
+        elif pull.state == "open" and self._spec.merge == "whenReady":
+            await self._offers.merge(pull, self._key)
+        self._offered = pull.url if pull.state == "open" else ""
+        self._reporter.look_again()
+
+
+def _body(told: PromotionRecord, spec: Promotion, proposal: Proposal) -> str:
+    """What people read on the pull request; the plan comes as a comment."""
+    stood = ""
+    if told.step:
+        soak = spec.steps[told.step - 1].soak
+        stood = f"Step {told.step} has stood well for {soak}. " if soak != "0s" else ""
+    merged = "It is merged when the forge lets it be."
+    waits = "Merge it to go on; close it to stay where it is."
+    return (
+        f"Step {told.step + 1} of {told.steps} of the promotion of {told.key}: "
+        f"{proposal.edit.words}.\n\n{stood}{merged if spec.merge == 'whenReady' else waits}"
+    )
+
+
+def _told(error: Reported | ApiError) -> str:
+    if isinstance(error, ApiError):
+        return error.message
+    finding: Finding = error.findings[0]
+    return f"{finding.code}: {finding.message}"

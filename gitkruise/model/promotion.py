@@ -1,0 +1,68 @@
+"""A rollout that goes on by itself, step by step: what is asked for, and where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from gitkruise.model.strict import Strict
+from gitkruise.wire.intstr import partition_count
+from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.times import parse_duration
+
+BRANCHES: Final = "gitkruise/step-"  # of pull requests that propose the next one
+
+
+class PromotedWorkload(Strict, frozen=True):
+    """By name, in the namespace the unit's objects go to."""
+
+    name: str
+    kind: Literal["CloneSet"] = "CloneSet"
+
+
+class PromotionStep(Strict, frozen=True):
+    """A partition, and for how long it must stand well before the next one."""
+
+    partition: int | str
+    soak: str = "0s"
+
+
+class Promotion(Strict, frozen=True):
+    """`steps` go down; the first that keeps fewer pods back than git does is the next one."""
+
+    workload: PromotedWorkload
+    steps: tuple[PromotionStep, ...]
+    via: Literal["pull-request", "commit"] = "pull-request"
+    merge: Literal["manual", "whenReady"] = "manual"
+
+    def reached(self, kept: int, replicas: int) -> int:
+        """How many steps a partition that keeps `kept` of `replicas` pods has behind it."""
+        return sum(partition_count(step.partition, replicas) >= kept for step in self.steps)
+
+    def next(self, kept: int, replicas: int) -> PromotionStep | None:
+        """The step after those; None when all are reached."""
+        behind = self.reached(kept, replicas)
+        return self.steps[behind] if behind < len(self.steps) else None
+
+    def soak(self, kept: int, replicas: int) -> timedelta:
+        """For how long the rollout must stand well where it is."""
+        behind = self.reached(kept, replicas)
+        return parse_duration(self.steps[behind - 1].soak) if behind else timedelta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionRecord:
+    """Where a promotion stands. `step` of `steps` are reached; `next` is "" when all are.
+
+    `due` is when the next step may be made; `why` is what keeps it from being made, "" when only
+    time does. `offered` is the address of the pull request that proposes it.
+    """
+
+    key: ObjectKey
+    step: int
+    steps: int
+    next: str = ""
+    due: datetime | None = None
+    why: str = ""
+    offered: str = ""

@@ -1,0 +1,69 @@
+"""A stage whose unit has a promotion, followed every twenty seconds, with or without a forge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gitkruise.gitops.offering import Offers
+from gitkruise.gitops.promoting import Promoter
+from gitkruise.gitops.proposing import Proposer
+from gitkruise.gitops.telling.forge import Forge
+from gitkruise.model.config import Config, GitSource, GitSourceSpec
+from gitkruise.model.promotion import PromotionRecord
+from gitkruise.model.settings import Gates
+from gitkruise.sandbox.live import alongside
+from tests.git.repos import run_git
+from tests.gitops.stage import BOT, Stage
+
+STEPS = [
+    {"partition": "75%", "soak": "2m"},
+    {"partition": "50%", "soak": "4m"},
+    {"partition": 0},
+]
+
+
+def promotion(via: str = "commit", **more: Any) -> dict[str, Any]:
+    return {"workload": {"kind": "CloneSet", "name": "web"}, "steps": STEPS, "via": via, **more}
+
+
+def configured(stage: Stage) -> Config:
+    """The unit and its source."""
+    source = GitSource("shop", "src", GitSourceSpec(url=str(stage.origin.bare), ref=stage.ref))
+    unit = stage.unit.unit
+    return Config({"shop/src": source}, {unit.id: unit}, {})
+
+
+@asynccontextmanager
+async def promoting(stage: Stage, forge: Forge | None = None) -> AsyncIterator[Promoter]:
+    """gitkruise with the promotion of its unit, while the block runs; its end is a crash."""
+    unit = stage.unit.unit
+    proposer = Proposer(
+        repository=stage.repository, branch="main", config=configured(stage), live=stage.live,
+        gates=Gates(), clock=stage.clock, identity=BOT,
+    )  # fmt: skip
+    promoter = Promoter(
+        unit, stage.unit, stage.reporter, proposer,
+        offers=Offers(forge, proposer) if forge else None,
+        has_news=stage.around.standings.has_news,
+    )  # fmt: skip
+
+    async def follow() -> None:
+        while True:
+            await stage.follower.check()
+            await stage.clock.sleep(20)
+
+    async with stage.running(), alongside(follow(), promoter.run()):
+        yield promoter
+
+
+def standing(stage: Stage) -> PromotionRecord:
+    found = stage.record.promotion
+    assert found is not None
+    return found
+
+
+def written(stage: Stage, ref: str = "main") -> list[str]:
+    """Subjects of a branch, oldest first."""
+    return run_git(stage.origin.bare, "log", "--reverse", "--format=%s", ref).split("\n")
