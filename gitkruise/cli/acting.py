@@ -43,7 +43,7 @@ from gitkruise.model.settings import Gates
 
 if TYPE_CHECKING:
     from gitkruise.gitops.planning import Side
-    from gitkruise.model.config import Config
+    from gitkruise.model.config import Config, Sink
     from gitkruise.model.report import PlanReport
 
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
@@ -85,6 +85,7 @@ class _Draft:
     target: Side
     branch: Branch
     onto: str  # a new branch, or ""
+    sink: Sink | None
     preview: Preview
     cluster: str
     diff: tuple[str, ...]
@@ -108,7 +109,7 @@ def act(asked: Asked) -> int:
             return 0
         _confirm(draft)
         publisher.publish(draft.branch, draft.commit, onto=draft.onto)
-    _published(draft)
+    _published(draft, _proposed(draft) if draft.onto else ("", ""))
     return _wait(draft) if asked.wait and not draft.onto else 0
 
 
@@ -125,6 +126,7 @@ async def _draft(publisher: Publisher, repository: Repository, asked: Asked) -> 
     check_reach(edit, aim, preview.changes)
     if not asked.force:
         check_outcome(edit, aim, preview)
+    sink = stand.config.sink_of(aim.unit)
     return _Draft(
         asked=asked,
         aim=aim,
@@ -132,7 +134,8 @@ async def _draft(publisher: Publisher, repository: Repository, asked: Asked) -> 
         base=stand.side,
         target=target,
         branch=branch,
-        onto=_onto(asked, aim, stand.config),
+        onto=_onto(asked, aim, sink),
+        sink=sink,
         preview=preview,
         cluster=cluster,
         diff=tuple(_diff(repository, aim, edit)),
@@ -215,11 +218,10 @@ async def _preview(
         return made, chosen.name
 
 
-def _onto(asked: Asked, aim: Aim, config: Config) -> str:
+def _onto(asked: Asked, aim: Aim, sink: Sink | None) -> str:
     """The new branch a pull request is made from; "" for a commit on the unit's own."""
     if asked.branch:
         return asked.branch
-    sink = config.sink_of(aim.unit)
     forge = sink is not None and sink.spec.forge is not None
     if not asked.pr and (asked.directly or not forge):
         return ""
@@ -251,7 +253,8 @@ def _show(draft: _Draft) -> None:
     paints = {"+": ["green"], "-": ["red"], "@": ["blue"]}
     for line in draft.diff:
         say(style.paint(line, *paints.get(line[:1], [])), style)
-    say("", style)
+    if draft.diff:
+        say("", style)
     say(plan_lines(draft.report, style), style)
 
 
@@ -273,17 +276,36 @@ def _confirm(draft: _Draft) -> None:
         raise click.Abort
 
 
-def _published(draft: _Draft) -> None:
+def _proposed(draft: _Draft) -> tuple[str, str]:
+    """(its pull request, where to open one): addresses, as far as there is a forge."""
+    from gitkruise.cli.proposing import Pushed, open_pull  # noqa: PLC0415  only with a forge
+    from gitkruise.planner.sync.report_words import summary  # noqa: PLC0415
+
+    pushed = Pushed(
+        branch=draft.onto,
+        base=draft.branch.name,
+        title=draft.target.commit.subject,
+        body="\n\n".join(filter(None, [draft.edit.why, summary(draft.report)])),
+    )
+    return open_pull(pushed, draft.sink, draft.asked.cluster)
+
+
+def _published(draft: _Draft, at: tuple[str, str]) -> None:
     """What was done, and what comes next."""
+    pull, page = at
     if draft.asked.output == "json":
-        say_json(_action_obj(draft), Style.of(read_environment()))
+        say_json({**_action_obj(draft), "pullRequest": pull}, Style.of(read_environment()))
     style = Style.of_errors(read_environment())
     name, remote = draft.onto or draft.branch.name, draft.branch.remote
     pushed = f", pushed to {remote}" if remote else ""
     short = draft.target.commit.short
     tell(f"{style.paint('✓', 'green')} {short} on {name}{pushed}: {draft.target.commit.subject}")
-    if draft.onto:
-        tell(f"  next: open a pull request from {name} into {draft.branch.name}")
+    if pull:
+        tell(f"  pull request: {pull}")
+        tell("  next: merge it")
+    elif draft.onto:
+        where = f": {page}" if page else ""
+        tell(f"  next: open a pull request from {name} into {draft.branch.name}{where}")
     elif not draft.asked.wait:
         tell(f"  next: {_waiting(draft)}")
 

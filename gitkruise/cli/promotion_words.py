@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gitkruise.wire.times import format_duration
@@ -19,6 +19,6 @@ def progress(promotion: PromotionRecord, now: datetime) -> str:
         return f"{behind}; {onto} is proposed: {promotion.offered}"
     if promotion.why:
         return f"{behind}; not on to {onto}: {promotion.why}"
-    if promotion.due is None or promotion.due <= now:
+    if promotion.due is None or promotion.due - now < timedelta(seconds=1):
         return f"{behind}; {onto} is next"
     return f"{behind}; {onto} in {format_duration(promotion.due - now)}"

@@ -280,7 +280,8 @@ def check_reach(edit: Edit, aim: Aim, changes: Sequence[Change]) -> None:
     others = sorted(str(key) for key in changed.keys() - {aim.key})
     mine = changed.get(aim.key)
     got = {(c.path, str(c.after)) for c in mine.fields} if mine else set()
-    missed = [c for c in edit.fields if (c.path, str(c.after)) not in got]
+    new = mine is not None and mine.kind is ChangeKind.CREATE  # not there yet: it comes as git says
+    missed = [c for c in edit.fields if (c.path, str(c.after)) not in got and not new]
     if not others and not missed:
         return
     if others:

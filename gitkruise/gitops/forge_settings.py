@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-from urllib.parse import urlsplit
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
 
 from gitkruise.errors import Finding
 from gitkruise.model.document import Document
 from gitkruise.wire.paths import get
 
+if TYPE_CHECKING:
+    from gitkruise.model.config import ForgeSink
+
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+# Where each forge lets people ask for a branch to be merged.
+_PAGES: Final[Mapping[str, str]] = {
+    "github": "compare/{base}...{branch}?expand=1",
+    "gitlab": "-/merge_requests/new?merge_request%5Bsource_branch%5D={branch}"
+    "&merge_request%5Btarget_branch%5D={base}",
+    "gitea": "compare/{base}...{branch}",
+    "forgejo": "compare/{base}...{branch}",
+}
 _OWN: Final = frozenset({"gitea", "forgejo"})  # there is none that everybody means
 
 
@@ -23,6 +34,13 @@ def sendable(address: str) -> bool:
         return False
     safe = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
     return bool(host) and safe and port != 0 and not parts.username
+
+
+def page_for(forge: ForgeSink, base: str, branch: str) -> str:
+    """The address at which people open a pull request for `branch` into `base`."""
+    root = (forge.url or f"https://{forge.type}.com").rstrip("/")
+    names = {"base": quote(base, safe="/"), "branch": quote(branch, safe="/")}
+    return f"{root}/{forge.repo}/{_PAGES[forge.type].format(**names)}"
 
 
 def forge_findings(document: Document) -> Iterator[Finding]:

@@ -136,11 +136,13 @@ class Follower:
             self.record = await self.news.get()
 
 
-def documents_for(fleet: Fleet, *, sink: Mapping[str, Any] | None = None) -> list[str]:
+def documents_for(
+    fleet: Fleet, *, sink: Mapping[str, Any] | None, spec: Mapping[str, Any]
+) -> list[str]:
     """One unit that follows main, looked at once a day; and a Receiver."""
     ref = {"branch": "main"}
     unit: dict[str, Any] = {
-        "sourceRef": {"name": "src"}, "path": ".", "health": {"noProgressTimeout": "3s"},
+        "sourceRef": {"name": "src"}, "path": ".", "health": {"noProgressTimeout": "3s"}, **spec,
     }  # fmt: skip
     more = []
     if sink is not None:
@@ -167,16 +169,21 @@ async def living(stage: Stage) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def following(
-    stage: Stage, fleet: Fleet, *, sink: Mapping[str, Any] | None = None
+    stage: Stage,
+    fleet: Fleet,
+    *,
+    sink: Mapping[str, Any] | None = None,
+    unit: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Follower]:
-    """gitkruise, while the block runs."""
+    """gitkruise, while the block runs; its unit has `unit` besides."""
     forge = fleet.forge
     put_secret(stage, "hook", token=KEY)
     put_secret(stage, "git", username=OWNER, password=forge.token, ca__crt=forge.ca_pem)
     put_secret(stage, "forge", token=forge.token, ca__crt=forge.ca_pem)
     news: asyncio.Queue[UnitRecord] = asyncio.Queue()
+    told = documents_for(fleet, sink=sink, spec=unit or {})
     options = RunOptions(
-        config=configured(fleet.folder, *documents_for(fleet, sink=sink)), cluster=CLUSTER,
+        config=configured(fleet.folder, *told), cluster=CLUSTER,
         state_dir=fleet.folder / "state", identity="me", listeners=(news.put_nowait,),
         listen=Listen(port=0),
     )  # fmt: skip
