@@ -38,7 +38,7 @@ from gitkruise.gitops.plan_report import report_of
 from gitkruise.gitops.planning import config_at, read_side
 from gitkruise.gitops.prospect import Preview, live_preview, offline_preview
 from gitkruise.kube.data import load_catalog
-from gitkruise.model.labels import CLONESET
+from gitkruise.model.labels import CLONESET, SIDECARSET
 from gitkruise.model.settings import Gates
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
 _GATES: Final = Gates()
+_MOVED: Final = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +145,11 @@ async def _draft(publisher: Publisher, repository: Repository, asked: Asked) -> 
 
 def _aim(publisher: Publisher, repository: Repository, asked: Asked) -> tuple[Branch, Stand, Aim]:
     wanted = parse_object(asked.object_name)
-    if not wanted.rollouts or not wanted.name:
-        message = f"{asked.verb} is for CloneSets: cloneset/NAME"
+    kind = _MOVED.get(wanted.noun)
+    if kind is None or not wanted.name:
+        message = f"{asked.verb} is for cloneset/NAME and sidecarset/NAME"
         raise UsageProblem(Finding(code="GK7040", message=message))
-    sought = Sought(kind=CLONESET, name=wanted.name, namespace=asked.namespace, unit=asked.unit)
+    sought = Sought(kind=kind, name=wanted.name, namespace=asked.namespace, unit=asked.unit)
     default = publisher.current() or "main"
     rules = (load_catalog(), _GATES)
     branches: dict[str, Branch] = {}
@@ -182,7 +184,8 @@ async def _wish(repository: Repository, aim: Aim, asked: Asked) -> Wish:
     from gitkruise.gitops.survey import Survey  # noqa: PLC0415  imports the schemas
 
     async with connected(asked.cluster, read_environment()) as chosen:
-        survey = Survey(chosen.transport, load_catalog(), (CLONESET,), namespace=aim.key.namespace)
+        kinds, space = (aim.key.group_kind,), aim.key.namespace
+        survey = Survey(chosen.transport, load_catalog(), kinds, namespace=space)
         await survey.look()
         found = survey.managed(chosen.clock.now(), name=aim.key.name)
     rollouts = [m.rollout for m in found if m.key == aim.key and m.rollout]
@@ -209,7 +212,7 @@ async def _preview(
 ) -> tuple[Preview, str]:
     catalog = load_catalog()
     if not asked.cluster.given:
-        stages = earlier_stages(repository, aim)
+        stages = earlier_stages(repository, aim, stand.side.objects)
         made = offline_preview(stand.side, target, catalog, _GATES, earlier=stages)
         return made, ""
     async with connected(asked.cluster, read_environment()) as chosen:

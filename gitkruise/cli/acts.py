@@ -82,7 +82,7 @@ def promote(
     Examples:
       gitkruise promote cloneset/checkout -n shop --to 30%
       gitkruise promote checkout -n shop --pr --sandbox
-      gitkruise promote cs/checkout -n shop --print
+      gitkruise promote sidecarset/mesh --to 20% --print
 
     With a cluster (--sandbox, --context) the plan names the pods that move.
     """

@@ -79,6 +79,7 @@ def _block(document: Document, path: FieldPath) -> _Block | None:
     lines = document.lines
     if lines[mark.key.line - 1][:indent].strip():
         return None  # it shares its line with something before it
+    listed = isinstance(get(document.obj, *path), list)  # its dashes may stand below the key
     end = mark.key.line
     for number in range(mark.key.line, len(lines)):
         line = lines[number]
@@ -87,7 +88,8 @@ def _block(document: Document, path: FieldPath) -> _Block | None:
         depth = len(line) - len(line.lstrip(" "))
         if _IDLE.fullmatch(line):
             continue
-        if depth <= indent:
+        item = listed and depth == indent and (line[depth:] + " ").startswith("- ")
+        if depth <= indent and not item:
             break
         end = number + 1
     return _Block(mark.key.line - 1, end, indent)

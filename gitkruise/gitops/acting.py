@@ -23,6 +23,7 @@ from gitkruise.gitops.rollback import (
     compute_rollback,
     rollback_target,
     strategy_path,
+    template_paths,
     templates,
 )
 from gitkruise.model.change import Change, ChangeKind, Desired, FieldChange
@@ -31,7 +32,7 @@ from gitkruise.model.forecast import STUCK, Prediction
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.wire.intstr import partition_count
 from gitkruise.wire.names import ObjectKey, named
-from gitkruise.wire.paths import get, put
+from gitkruise.wire.paths import drop, get, put
 
 _STAGES_MAX: Final = 3  # of the past, played before an offline preview
 
@@ -51,14 +52,11 @@ class Aim:
     desired: Desired
     unit: Unit
     commit: str  # the branch's tip
+    pods: int  # that it has, as far as git or the cluster tells
 
     @property
     def key(self) -> ObjectKey:
         return self.desired.key
-
-    @property
-    def replicas(self) -> int:
-        return int(get(self.desired.obj, "spec", "replicas", default=1))
 
     def strategy(self, field: str) -> Any:
         """A field of the update strategy, wherever the object's version keeps it."""
@@ -72,7 +70,7 @@ class Aim:
 
     def kept(self, partition: int | str | None) -> int:
         """Pods that a partition keeps on the current revision."""
-        return partition_count(partition, self.replicas)
+        return partition_count(partition, self.pods)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +170,7 @@ def _rollback(repository: Repository, aim: Aim, wish: Wish) -> Edit:
     found = compute_rollback(repository, aim.key, now=now, to=back.id, file=file)
     if not found.fields:
         raise _nothing(aim, f"git asks for the template of {back.short} already, and for all pods")
-    same = back.id == now or not any(c.path[:2] == ("spec", "template") for c in found.fields)
+    same = back.id == now or not any(c.path[:2] in template_paths(aim.key) for c in found.fields)
     words = "let every pod return" if same else f"roll back to {back.short}"
     why = "" if same else f'Back to "{back.subject}". Template and partition together, so that '
     why += "every pod returns: a partition kept while the template goes back moves none."
@@ -256,19 +254,26 @@ def parse_partition(text: str) -> int | str:
 # Proof --------------------------------------------------------------------------------------------
 
 
-def earlier_stages(repository: Repository, aim: Aim) -> tuple[tuple[Desired, ...], ...]:
-    """How the object stood under the templates before this one, oldest first, for a preview
-    without a cluster: each is taken to have come to rest."""
+def earlier_stages(
+    repository: Repository, aim: Aim, objects: Sequence[Desired]
+) -> tuple[tuple[Desired, ...], ...]:
+    """How `objects` stood under the object's templates before this one, oldest first, for a
+    preview without a cluster: each is taken to have come to rest."""
     file = aim.desired.document.file
     found = list(islice(templates(repository, aim.commit, aim.key, file), _STAGES_MAX))[1:]
-    return tuple((_as_it_was(aim.desired, past.document.obj),) for past in reversed(found))
+    return tuple(
+        tuple(_as_it_was(d, past.document.obj) if d.key == aim.key else d for d in objects)
+        for past in reversed(found)
+    )
 
 
 def _as_it_was(desired: Desired, old: Any) -> Desired:
     """The object of today with the template and the strategy it had."""
-    obj = put(desired.obj, ("spec", "template"), get(old, "spec", "template"))
-    strategy = get(old, "spec", "updateStrategy", default={})
-    return replace(desired, obj=put(obj, ("spec", "updateStrategy"), strategy))
+    obj = desired.obj
+    for path in (*template_paths(desired.key), ("spec", "updateStrategy")):
+        was = get(old, *path)
+        obj = put(obj, path, was) if was is not None else drop(obj, path)
+    return replace(desired, obj=obj)
 
 
 def check_reach(edit: Edit, aim: Aim, changes: Sequence[Change]) -> None:
@@ -318,8 +323,10 @@ def check_outcome(edit: Edit, aim: Aim, preview: Preview) -> None:
 
 
 def _shortfall(edit: Edit, p: Prediction) -> str:
-    asked = p.replicas - p.partition
-    if edit.verb is Verb.ROLLBACK and (p.updated_after < p.replicas or p.hold):
+    out = p.sidecars.left_out if p.sidecars else 0  # a selector leaves them to others
+    asked = p.replicas - out - p.partition
+    stopped = p.hold and not (out and p.hold == "NotSelected")
+    if edit.verb is Verb.ROLLBACK and (p.updated_after < p.replicas - out or stopped):
         return f"{p.updated_after} of {p.replicas} pods return: {p.message or p.hold}"
     if edit.verb in {Verb.HOLD, Verb.PAUSE} and p.updated_after > p.updated_before:
         return f"{p.updated_after - p.updated_before} more pods are updated"

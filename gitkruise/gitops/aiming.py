@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.repo import Repository
@@ -12,9 +13,15 @@ from gitkruise.gitops.acting import Aim
 from gitkruise.gitops.planning import Side, read_side
 from gitkruise.model.change import Desired
 from gitkruise.model.config import Config, Unit
+from gitkruise.model.labels import SIDECARSET
+from gitkruise.model.rolling import BEARERS
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind
+from gitkruise.wire.paths import get
+from gitkruise.wire.selectors import label_selector
+
+_LABELS: Final = ("spec", "template", "metadata", "labels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +34,7 @@ class Sought:
     unit: str = ""
 
     def fits(self, d: Desired) -> bool:
-        here = self.namespace in {"", d.key.namespace}
+        here = self.namespace in {"", d.key.namespace} or not d.key.namespace
         return d.key.group_kind == self.kind and d.key.name == self.name and here
 
 
@@ -86,7 +93,27 @@ def _fitting(stands: Iterable[Stand], sought: Sought) -> Iterator[tuple[Stand, A
         for d in stand.side.objects:
             unit = stand.side.units[d.key]
             if sought.fits(d) and sought.unit in {"", unit.id, unit.name}:
-                yield stand, Aim(desired=d, unit=unit, commit=stand.side.commit.id)
+                pods = _pods(d, stand.side.objects)
+                yield stand, Aim(desired=d, unit=unit, commit=stand.side.commit.id, pods=pods)
+
+
+def _pods(d: Desired, objects: Iterable[Desired]) -> int:
+    """A CloneSet's own; for a SidecarSet those of the workloads in git that it selects."""
+    if d.key.group_kind != SIDECARSET:
+        return _replicas(d)
+    selector = label_selector(get(d.obj, "spec", "selector", default={}))
+    space = get(d.obj, "spec", "namespace", default="")
+    return sum(
+        _replicas(other)
+        for other in objects
+        if other.key.group_kind in BEARERS
+        and space in {"", other.key.namespace}
+        and selector.matches(get(other.obj, *_LABELS, default={}))
+    )
+
+
+def _replicas(d: Desired) -> int:
+    return int(get(d.obj, "spec", "replicas", default=1))
 
 
 def _none(stands: Sequence[Stand], sought: Sought) -> UsageProblem:

@@ -22,6 +22,7 @@ from gitkruise.model.change import Change, Desired
 from gitkruise.model.labels import CLONESET, SIDECARSET
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.revision import REVISION
+from gitkruise.model.rolling import BEARERS
 from gitkruise.model.settings import Gates
 from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.rollout_kinds import ROLLOUTS
@@ -48,8 +49,6 @@ _STAGE: Final = (
     SIDECARSET,
     CLONESET,
 )
-# Whose pods sidecars are injected into, offline.
-_BEARERS: Final = frozenset({GroupKind("apps", "Deployment"), CLONESET})
 _NODES: Final = 5  # of an offline preview
 
 
@@ -71,7 +70,7 @@ def offline_world(
 
     Raises the ApiError of a bad stage.
     """
-    bearers = _BEARERS if any(key.group_kind == SIDECARSET for key in moved) else frozenset()
+    bearers = BEARERS if any(key.group_kind == SIDECARSET for key in moved) else frozenset()
     world = _world(catalog, gates)
     add_nodes(world, _NODES, now)
     for stage in stages:

@@ -34,6 +34,7 @@ from gitkruise.wire.times import format_time
 
 log = logging.getLogger(__name__)
 LOOK: Final = timedelta(seconds=30)  # at a pull request that is open
+MERGE: Final = timedelta(seconds=5)  # until the first try to merge one
 PAUSE_MAX_S: Final = 300.0
 
 
@@ -184,7 +185,7 @@ class Promoter:
             await self._commit(told, commit)
         else:
             await self._offer(told, commit)
-        return LOOK
+        return MERGE if self._spec.merge == "whenReady" else LOOK
 
     def _now(self) -> PromotionRecord | None:
         """Where it stands, without the trouble of the last try."""

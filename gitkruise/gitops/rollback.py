@@ -17,13 +17,15 @@ from gitkruise.git.edit import edit_field
 from gitkruise.git.graft import graft
 from gitkruise.git.repo import Repository
 from gitkruise.model.change import FieldChange
-from gitkruise.model.document import Commit, Document
-from gitkruise.model.labels import CLONESET
+from gitkruise.model.document import Commit, Document, FieldPath
+from gitkruise.model.labels import CLONESET, SIDECARSET
+from gitkruise.model.sidecarset_revision import RECORDED
 from gitkruise.planner.sync.differ import all_differences
 from gitkruise.wire.names import ObjectKey, split_api_version
 from gitkruise.wire.paths import get
 
-TEMPLATE: Final = ("spec", "template")
+_TEMPLATE: Final = (("spec", "template"),)
+_SIDECARS: Final = tuple(("spec", field) for field in RECORDED)
 NOBODY: Final = frozenset({None, 0, "0", "0%"})  # partitions that hold nobody
 _COMMITS_MAX: Final = 200  # looked through for older templates
 
@@ -57,6 +59,11 @@ def strategy_path(document: Document, field: str) -> tuple[str, ...]:
     return ("spec", "updateStrategy", *(("rollingUpdate",) if moved else ()), field)
 
 
+def template_paths(key: ObjectKey) -> tuple[FieldPath, ...]:
+    """The fields that a revision of the object is made of: a pod template, or sidecars."""
+    return _SIDECARS if key.group_kind == SIDECARSET else _TEMPLATE
+
+
 def compute_rollback(
     repository: Repository, key: ObjectKey, *, now: str, to: str, file: str = ""
 ) -> Rollback:
@@ -88,19 +95,29 @@ def _with_template(
 ) -> bytes:
     """The file with the old template: by its values where those are all, else by its lines."""
     (commit, current), (older, target) = now, to
-    file = current.file
-    data = _read(repository, commit, file)
-    wanted = all_differences(get(current.obj, *TEMPLATE), get(target.obj, *TEMPLATE), None)
-    scalars = all(isinstance(c.after, str | int | float | bool | None) for c in wanted)
-    if scalars:
-        try:
-            for change in wanted:
-                data = edit_field(data, file, key, (*TEMPLATE, *change.path), change.after)
-        except InvalidManifests:
-            data = _read(repository, commit, file)
-        else:
-            return data
-    return graft(data, file, key, TEMPLATE, _read(repository, older, target.file))
+    data = _read(repository, commit, current.file)
+    for path in template_paths(key):
+        if get(current.obj, *path) != get(target.obj, *path):
+            data = _with_part(data, current, (path, get(target.obj, *path)), key) or graft(
+                data, current.file, key, path, _read(repository, older, target.file)
+            )
+    return data
+
+
+def _with_part(
+    data: bytes, current: Document, part: tuple[FieldPath, Any], key: ObjectKey
+) -> bytes | None:
+    """The file with one part of a template as it was, where only values differ; else None."""
+    path, wanted = part
+    changes = all_differences(get(current.obj, *path), wanted, None)
+    if not all(isinstance(c.after, str | int | float | bool | None) for c in changes):
+        return None
+    try:
+        for change in changes:
+            data = edit_field(data, current.file, key, (*path, *change.path), change.after)
+    except InvalidManifests:
+        return None
+    return data
 
 
 def templates(repository: Repository, commit: str, key: ObjectKey, file: str) -> Iterator[Past]:
@@ -113,7 +130,7 @@ def templates(repository: Repository, commit: str, key: ObjectKey, file: str) ->
         if found is None:
             break
         if newest is not None and since is not None:
-            if get(found.obj, *TEMPLATE) == get(newest[1].obj, *TEMPLATE):
+            if _template(found, key) == _template(newest[1], key):
                 since = each
                 continue
             yield Past(since=since, until=newest[0], document=newest[1])
@@ -150,11 +167,11 @@ def rollback_target(repository: Repository, commit: str, key: ObjectKey, file: s
     if newest is None or before is None:
         return None
     older = next(pasts, None)
-    if older is not None and _same_template(newest, older) and not _asked_of_all(newest):
+    if older is not None and _same_template(newest, older, key) and not _asked_of_all(newest):
         return newest
     chosen = before
     for past in chain([before, older] if older else [before], pasts):
-        if _same_template(newest, past):
+        if _same_template(newest, past, key):
             continue
         chosen = past
         if _asked_of_all(past):
@@ -162,8 +179,12 @@ def rollback_target(repository: Repository, commit: str, key: ObjectKey, file: s
     return chosen
 
 
-def _same_template(one: Past, other: Past) -> bool:
-    return bool(get(one.document.obj, *TEMPLATE) == get(other.document.obj, *TEMPLATE))
+def _same_template(one: Past, other: Past, key: ObjectKey) -> bool:
+    return _template(one.document, key) == _template(other.document, key)
+
+
+def _template(document: Document, key: ObjectKey) -> list[Any]:
+    return [get(document.obj, *path) for path in template_paths(key)]
 
 
 def _asked_of_all(past: Past) -> bool:

@@ -10,3 +10,5 @@ from gitkruise.wire.names import GroupKind
 ROLLING_KINDS: Final = frozenset({
     GroupKind(KRUISE_GROUP, "CloneSet"), GroupKind(KRUISE_GROUP, "SidecarSet")
 })  # fmt: skip
+# Whose pods sidecars are injected into, as far as manifests tell.
+BEARERS: Final = frozenset({GroupKind("apps", "Deployment"), GroupKind(KRUISE_GROUP, "CloneSet")})

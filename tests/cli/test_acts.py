@@ -200,8 +200,8 @@ def test_refused_as_wrong_usage(act: Act, origin: Origin, line: str, code: str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ss/mesh", "rollouts/", "pods/x"])
-def test_only_clonesets_are_moved(act: Act, name: str) -> None:
+@pytest.mark.parametrize("name", ["deployment/mesh", "rollouts/", "pods/x"])
+def test_only_what_rolls_out_is_moved(act: Act, name: str) -> None:
     assert act("promote", name).code == 2
 
 

@@ -42,7 +42,7 @@ def played(origin: Origin, verb: Verb, wish: Wish) -> Prediction:
         commit = origin.commit({edit.file: edit.data}, branch="proposed")
         run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")
         after = read_stand(repository, "proposed", commit, stand.config, RULES)
-        stages = earlier_stages(repository, target)
+        stages = earlier_stages(repository, target, stand.side.objects)
         preview = offline_preview(stand.side, after.side, *RULES, earlier=stages)
         check_outcome(edit, target, preview)
         assert preview.forecast is not None
@@ -137,7 +137,7 @@ def test_without_a_namespace_or_with_several_units_the_object_is_still_one(
     commit_all(origin, ("app:v1", 0))
     with Repository.open(str(origin.bare)) as repository:
         _, found = aim(repository)
-        assert (found.key.namespace, found.unit.id, found.replicas) == (
+        assert (found.key.namespace, found.unit.id, found.pods) == (
             "default", "default/repository", 40,
         )  # fmt: skip
         with pytest.raises(UsageProblem, match="GK7041"):

@@ -15,8 +15,8 @@ from gitkruise.wire.names import named
 _NAMES_SHOWN: Final = 3
 _WAYS: Final = {IN_PLACE: "in place", HOT: "hot (two containers take turns)"}
 _HOLDS: Final = {
-    "PartitionReached": "⏸ hold  next: a commit that lowers updateStrategy.partition of {}",
-    "Paused": "▮ paused  next: a commit that takes updateStrategy.paused out of {}",
+    "PartitionReached": "⏸ hold  next: gitkruise promote {}",
+    "Paused": "▮ paused  next: gitkruise resume {}",
     "CannotUpdateInPlace": "⏸ hold  the others follow when they are replaced",
     "NotSelected": "⏸ hold  updateStrategy.selector leaves the others out",
     "NotUpdate": "⏸ hold  updateStrategy.type NotUpdate: new pods only",
