@@ -141,7 +141,22 @@ cli.params += colour_options()
 def main() -> None:
     """Entry point of the `gitkruise` and `kubectl-gitkruise` commands."""
     gc.set_threshold(YOUNG_OBJECTS)
+    _open_closed_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_closed_streams() -> None:
+    """Whoever started us may have closed what they do not want to read: it goes nowhere then, and
+    no file that is opened later takes its number."""
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        import os  # noqa: PLC0415  seldom needed
+
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(number)
+        sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115  for good
+        sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115  for good
+        sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115  for good
 
 
 def run(words: Sequence[str]) -> int:

@@ -47,6 +47,9 @@ from gitkruise.wire.request import APPLY_PATCH, JSON, ApiRequest
 
 _NAMESPACE: Final = GroupKind("", "Namespace")
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
+_REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
+# What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
+_CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
 _CONFLICTING: Final = re.compile(r'conflict with "([^"]+)"')
 # Tools whose fields git may take over without asking: people moved on to git from them.
 _KNOWN_TOOLS: Final = (
@@ -270,11 +273,36 @@ def _not_served(d: Desired, catalog: Catalog) -> Finding:
     )
 
 
+def _uncalled(d: Desired, name: str, why: str) -> Finding:
+    """GK5101: an admission webhook whose word is needed gives none."""
+    distrusted = "x509" in why or "certificate" in why
+    message = (
+        f"the API server refuses the certificate of webhook {name}"
+        if distrusted
+        else f"the API server cannot call webhook {name}"
+    )
+    return Finding(
+        code="GK5101",
+        message=message,
+        places=(d.document.place(("kind",)),),
+        notes=(
+            ("it says", why),
+            ("effect", "nothing that the webhook is asked about can be written (failurePolicy)"),
+            ("unchanged", f"the live {d.key}; it is tried again"),
+            ("next", f"see what serves it: kubectl get {_REGISTERED} -o yaml | grep -A9 {name}"),
+        ),
+        object=str(d.key),
+    )
+
+
 def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
     """The server's refusal of one object, at the line that caused it as far as that is known.
 
     `account` is the service account it was sent by, where that was not our own.
     """
+    webhook = _CALLED.search(error.message)
+    if webhook is not None:
+        return _uncalled(d, *webhook.groups())
     if error.retry is Retry.BACKOFF:
         return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
     if isinstance(error, Forbidden):

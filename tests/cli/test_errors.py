@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -9,9 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from gitkruise.cli.config import read_environment
+from gitkruise.cli.connect import ClusterChoice, connected
 from gitkruise.cli.findings import github_annotations
-from gitkruise.errors import Finding, Place
+from gitkruise.errors import ClusterFailed, Finding, Place, SourceFailed
+from gitkruise.git.repo import Repository
+from gitkruise.wire.request import ApiRequest
 from tests.cli.calls import Caller
+from tests.cli.forms import all_forms
+from tests.cli.live import NAMESPACES
 from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
 
 GOOD = cloneset()
@@ -87,6 +94,29 @@ def test_git_and_cluster_errors(
     }
     text = "\n".join(f"## {title}: exit {e.code}\n{e.err}" for title, e in lines.items())
     golden("cli-errors/git-and-cluster.txt", text.replace(str(tmp_path), "TMP"))
+
+
+def test_a_remote_and_a_cluster_out_of_reach(
+    tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
+    from tests.cli.test_exit_codes import kubeconfig  # noqa: PLC0415
+
+    with (
+        Repository.open("https://127.0.0.1:9/deploy.git", mirrors=tmp_path / "mirrors") as remote,
+        pytest.raises(SourceFailed) as far,
+    ):
+        remote.tip("main")
+    golden("cli-errors/GK3101-remote.txt", all_forms(far.value.findings))
+    choice = ClusterChoice(kubeconfig=str(kubeconfig(tmp_path)))
+
+    async def ask() -> None:
+        async with connected(choice, read_environment()) as chosen:
+            await chosen.transport.send(ApiRequest(verb="list", resource=NAMESPACES))
+
+    with pytest.raises(ClusterFailed) as lost:
+        asyncio.run(ask())
+    golden("cli-errors/GK4101-cluster.txt", all_forms(lost.value.findings))
+    assert all("unchanged" in dict(f.notes) for f in (*far.value.findings, *lost.value.findings))
 
 
 def test_a_secret_value_is_never_shown(gk: Caller) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,6 +110,17 @@ def test_80_columns_are_enough(gk: Caller, shop: Checkout, cluster: Path, comman
     ended = gk(*command.split(), cwd=shop.folder, KUBECONFIG=str(cluster), COLUMNS="80")
     assert ended.code == 0
     assert max(len(line) for line in ended.out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("command", ["plan", "history", "status", "get rollouts -A", "validate"])
+def test_who_reads_the_data_may_close_the_rest(shop: Checkout, cluster: Path, command: str) -> None:
+    line = f"{sys.executable} -m gitkruise {command} -o json 2>&-"
+    done = subprocess.run(
+        ["bash", "-c", line], env=environment(KUBECONFIG=str(cluster)), cwd=shop.folder,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["apiVersion"] == "gitkruise.io/v1alpha1"
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_narration_of_validate_is_not_data(gk: Caller) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from gitkruise.cli.findings import finding_text
-from gitkruise.cli.style import Style
-from gitkruise.errors import Forbidden
+from gitkruise.errors import Forbidden, InternalError
 from gitkruise.git.process import Result
 from gitkruise.git.trouble import remote_failure
 from gitkruise.wire.request import ApiRequest
+from tests.cli.forms import all_forms
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
@@ -44,13 +43,14 @@ ROWS: list[tuple[str, str, str]] = [
 
 
 def said(stage: Stage, code: str) -> str:
-    """The finding as text, without what differs from run to run."""
+    """The finding in every form, without what differs from run to run."""
     found = next(f for f in stage.record.findings if f.code.startswith(code[:4]))
-    text = finding_text(found, Style(colour=False, unicode=True, width=100))
+    assert any(label == "unchanged" for label, _ in found.notes)
+    text = all_forms([found])
     for commit in run_git(stage.origin.bare, "log", "--all", "--format=%H %s").splitlines():
         name, _, subject = commit.partition(" ")
         text = text.replace(name, f"<{subject}>").replace(name[:7], f"<{subject[:7]}>")
-    return text + "\n"
+    return text
 
 
 @pytest.mark.parametrize(("name", "good", "bad"), ROWS, ids=[row[0] for row in ROWS])
@@ -69,8 +69,7 @@ def test_rejections(
     stage.play(script)
     text = said(stage, name)
     golden(f"gitops/{name}.txt", text)
-    assert text.startswith(f"error[{name[:6]}]")
-    assert "= unchanged:" in text
+    assert f"\nerror[{name[:6]}]" in text
     assert "= next:" in text
 
 
@@ -129,6 +128,30 @@ def test_a_missing_right(staged: MakeStage, golden: Callable[[str, str], None]) 
 
     stage.play(script)
     golden("gitops/GK4301-forbidden.txt", said(stage, "GK4301"))
+
+
+def test_a_webhook_whose_certificate_is_refused(
+    staged: MakeStage, golden: Callable[[str, str], None]
+) -> None:
+    stage = staged()
+    why = (
+        'Internal error occurred: failed calling webhook "vcloneset.kb.io": failed to call '
+        'webhook: Post "https://webhook.gitkruise.svc:443/validate": tls: failed to verify '
+        "certificate: x509: certificate is valid for webhook.gitkruise"
+    )
+
+    async def script() -> None:
+        stage.wire.refuse = lambda r: InternalError(why) if r.verb == "patch" else None
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest(5)
+            text = said(stage, "GK5101")
+            stage.wire.refuse = lambda _: None
+            await stage.rest(120)
+            assert stage.state == "Done"
+        golden("gitops/GK5101-webhook.txt", text)
+
+    stage.play(script)
 
 
 def test_a_conflict(staged: MakeStage, golden: Callable[[str, str], None]) -> None:

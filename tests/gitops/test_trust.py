@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gitkruise.cli.findings import finding_text
-from gitkruise.cli.style import Style
 from gitkruise.errors import Finding
 from gitkruise.git.repo import Repository
 from gitkruise.git.signatures import Signers
 from gitkruise.gitops.trust import FirstSeen, Trust, Trusted
 from gitkruise.model.config import GitRef, Verify
+from tests.cli.forms import all_forms
 from tests.conftest import need
 from tests.git.repos import run_git
 from tests.git.signing import sign, ssh_key
@@ -72,9 +71,9 @@ def commit(stage: Stage, keys: Path, text: str, who: str) -> str:
 
 def said(finding: Finding, good: str) -> str:
     """As a person reads it, without what differs from run to run."""
-    text = finding_text(finding, Style(colour=False, unicode=True, width=100))
+    text = all_forms([finding])
     text = re.sub(r"SHA256:[A-Za-z0-9+/]+", "SHA256:<key>", text)
-    return re.sub(r"commit [0-9a-f]{7}", "commit <bad>", text.replace(good[:7], "<good>")) + "\n"
+    return re.sub(r"commit [0-9a-f]{7}", "commit <bad>", text.replace(good[:7], "<good>"))
 
 
 @pytest.mark.parametrize(("who", "code"), [("mallory", "GK3301"), ("", "GK3302")])

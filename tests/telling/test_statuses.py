@@ -144,8 +144,8 @@ def test_what_was_left_pending_is_closed_when_units_moved_on() -> None:
         (("pending", "a", 1), "pending", "b", 30.0),
         (("pending", "a", 1), "success", "a", 0.0),
         (("success", "a", 1), "success", "b", 15.0),
-        (("pending", "a", 40), "pending", "b", None),
-        (("pending", "a", 49), "success", "b", 0.0),
+        (("pending", "a", 30), "pending", "b", None),
+        (("pending", "a", 39), "success", "b", 0.0),
         (("success", "a", ENDS_ONLY_FROM), "pending", "b", None),
         (("success", "a", ENDS_ONLY_FROM), "failure", "b", 0.0),
         (("success", "a", WRITES_MAX), "failure", "b", None),
@@ -158,6 +158,25 @@ def test_news_are_told_at_once_counts_after_a_pause_and_not_for_ever(
     letter = StatusLetter(ONE.id, "x", state, words)
     when = due(known, letter, START)
     assert when == (None if pause is None else START + timedelta(seconds=pause))
+
+
+@given(
+    states=st.lists(
+        st.tuples(st.sampled_from(["pending", "success", "failure", "error"]), st.text(max_size=3)),
+        min_size=100, max_size=200,
+    )
+)  # fmt: skip
+def test_no_commit_and_context_is_written_more_than_fifty_times(
+    states: list[tuple[StatusState, str]],
+) -> None:
+    told, writes, now = None, 0, START
+    for state, words in states:
+        letter, now = StatusLetter(ONE.id, "x", state, words), now + timedelta(minutes=1)
+        when = due(told, letter, now)
+        if when is not None:
+            writes += 1
+            told = Told(letter.state, letter.description, when, writes)
+    assert writes <= 50
 
 
 TEXT: Final = st.text(max_size=400)

@@ -14,9 +14,9 @@ from gitkruise.model.telling import StatusLetter, StatusState, Told
 
 DESCRIPTION_MAX: Final = 140  # GitHub refuses more
 CONTEXT_MAX: Final = 255
-NEWS_ONLY_FROM: Final = 40  # writes for one commit and context; then another state alone is news
-ENDS_ONLY_FROM: Final = 50  # then not even that pods move again
-WRITES_MAX: Final = 60  # GitHub's ceiling is 1,000
+NEWS_ONLY_FROM: Final = 30  # writes for one commit and context; then another state alone is news
+ENDS_ONLY_FROM: Final = 40  # then not even that pods move again
+WRITES_MAX: Final = 50  # GitHub's ceiling is 1,000
 BUSY_PAUSE: Final = timedelta(seconds=30)  # between two counts while pods move
 PAUSE: Final = timedelta(seconds=15)
 UNIT: Final = "{unit}"
