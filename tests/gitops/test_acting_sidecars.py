@@ -13,8 +13,8 @@ from gitkruise.gitops.planning import whole_repository
 from gitkruise.gitops.prospect import offline_preview
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.forecast import Prediction
+from gitkruise.model.labels import SIDECARSET
 from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SIDECARSET
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, Stage, documents, web
 from tests.gitops.test_sidecars import mesh
