@@ -9,6 +9,7 @@ from typing import Final
 
 from gitkruise.errors import Unavailable
 from gitkruise.sandbox.encoding import Encoder
+from gitkruise.sandbox.fanout import Fanout
 from gitkruise.sandbox.journal import Journal
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.request import ApiReply, ApiRequest
@@ -19,6 +20,9 @@ ADMIN: Final = "system:admin"
 # takes that long, and whoever watches gets to act on a pod that ends. Those who share our event
 # loop get their turns however busy it is.
 MARKED_S, MARKED_TURNS = 0.003, 20
+# Telling a watch takes about this long. Many are told at once and seldom enough for others to get
+# their turns: 1,000 of them ten times a second.
+TOLD_S, TOLD_AT_ONCE, GATHER_MAX_S = 0.0001, 50, 0.2
 READS: Final = frozenset({"get", "list", "watch"})
 DELETES: Final = frozenset({"delete", "deletecollection"})
 
@@ -42,10 +46,15 @@ class Cluster:
         self.world = world
         self.now = now
         self.encoder = encoder or Encoder()
+        self.fanout = Fanout(world)
         self._journal = journal
         self.closed = False
         self._published = journal.appended if journal else world.version
         self._news = asyncio.Event()
+        self._round = asyncio.Event()
+        self._gathering = 0
+        self._round_due = False
+        self._told = self._published
 
     @property
     def version(self) -> int:
@@ -90,6 +99,19 @@ class Cluster:
         self._published = version
         news, self._news = self._news, asyncio.Event()
         news.set()
+        if self._gathering <= TOLD_AT_ONCE:
+            self._tell()
+        elif not self._round_due:
+            self._round_due = True
+            pause_s = min(self._gathering * TOLD_S, GATHER_MAX_S)
+            asyncio.get_running_loop().call_later(pause_s, self._tell)
+
+    def _tell(self) -> None:
+        """Wake the watches."""
+        self._round_due = False
+        self._told = self._published
+        told, self._round = self._round, asyncio.Event()
+        told.set()
 
     async def _pause(self, mark: int) -> None:
         """Tell what happened up to `mark`, and let it be seen."""
@@ -116,10 +138,25 @@ class Cluster:
             await self._news.wait()
         return self._published
 
+    @property
+    def told(self) -> int:
+        """The last resourceVersion that watches get to see by now."""
+        return self._told
+
+    async def gathered(self, since: int) -> None:
+        """Wait until something newer than `since` is told; what comes close together is at once."""
+        self._gathering += 1
+        try:
+            while self._told <= since and not self.closed:
+                await self._round.wait()
+        finally:
+            self._gathering -= 1
+
     def close(self) -> None:
         """End every watch; nothing is waited for any more."""
         self.closed = True
         self._news.set()
+        self._round.set()
 
     async def durable(self, version: int) -> None:
         """Wait until `version` is on disk, however long a full disk takes; Unavailable if never."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -12,6 +12,7 @@ from aiohttp import web
 
 from gitkruise.errors import ApiError, BadRequest, NotSupported, TooManyRequests
 from gitkruise.sandbox.cluster import ADMIN, Cluster
+from gitkruise.sandbox.fanout import Stretch, joined
 from gitkruise.sandbox.intake import read_request
 from gitkruise.sandbox.negotiation import Form, form_of
 from gitkruise.sandbox.replies import send, text_reply
@@ -25,7 +26,7 @@ from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
 
 WATCHES_MAX: Final = 1_000
 WRITE_WITHIN_S: Final = 30.0  # a reader that takes nothing for this long is let go
-FRAMES_MAX: Final = 256  # events joined into one write
+ROWS_AT_ONCE: Final = 256  # events shaped together
 
 NO_LOGS: Final = (
     "There are no logs: this is the sandbox of gitkruise. Its pods are simulated,"
@@ -114,10 +115,11 @@ class Objects:
                 response.enable_chunked_encoding()
                 await response.prepare(http)
                 frames = self._frames(first, stream, kind, form, include)
-                async with aclosing(frames):
+                async with aclosing(frames), asyncio.timeout(None) as patience:
                     async for data in frames:
-                        async with asyncio.timeout(WRITE_WITHIN_S):
-                            await response.write(data)
+                        patience.reschedule(asyncio.get_running_loop().time() + WRITE_WITHIN_S)
+                        await response.write(data)
+                        patience.reschedule(None)
                 await response.write_eof()
         except TimeoutError:
             if http.transport is not None:
@@ -129,8 +131,8 @@ class Objects:
 
     async def _frames(
         self,
-        first: list[WatchEvent],
-        stream: AsyncIterator[list[WatchEvent]],
+        first: Stretch,
+        stream: AsyncIterator[Stretch],
         kind: Kind,
         form: Form,
         include: str,
@@ -138,20 +140,29 @@ class Objects:
         """Chunks of watch lines; a failure after the start is told by an ERROR event, the last."""
         encoder = self.cluster.encoder
         told_columns = False
-        events = first
+        stretch = first
+        del first
         try:
             while True:
-                for start in range(0, len(events), FRAMES_MAX):
-                    some = events[start : start + FRAMES_MAX]
-                    if form.shape:
-                        some = self.shaper.events(
-                            some, kind, form, include=include, columns=not told_columns
-                        )
-                        told_columns = True
-                    yield b"".join([encoder.frame(event) for event in some])
+                if not form.shape:
+                    for chunk in stretch.chunks(encoder):
+                        yield chunk
+                for some in _parts(stretch.events if form.shape else ()):
+                    shaped = self.shaper.events(
+                        some, kind, form, include=include, columns=not told_columns
+                    )
+                    told_columns = True
+                    for chunk in joined(encoder, shaped):
+                        yield chunk
+                del stretch
                 try:
-                    events = await anext(stream)
+                    stretch = await anext(stream)
                 except StopAsyncIteration:
                     return
         except ApiError as error:
             yield encoder.frame(WatchEvent(type="ERROR", object=error.as_status()))
+
+
+def _parts(events: Sequence[WatchEvent]) -> Iterator[Sequence[WatchEvent]]:
+    for start in range(0, len(events), ROWS_AT_ONCE):
+        yield events[start : start + ROWS_AT_ONCE]

@@ -8,6 +8,7 @@ from typing import Final
 
 from gitkruise.errors import BadRequest
 from gitkruise.sandbox.cluster import Cluster
+from gitkruise.sandbox.fanout import Stretch
 from gitkruise.wire.names import Obj, join_api_version
 from gitkruise.wire.request import ApiRequest, WatchEvent
 
@@ -19,7 +20,7 @@ _TRUE: Final = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 async def batches(
     cluster: Cluster, request: ApiRequest, *, bookmark_every_s: float = BOOKMARK_EVERY_S
-) -> AsyncGenerator[list[WatchEvent]]:
+) -> AsyncGenerator[Stretch]:
     """The events of one watch, as many at a time as there are; ends at `timeoutSeconds`.
 
     The first batch comes at once, empty if need be, so that bad terms fail before an answer
@@ -31,37 +32,41 @@ async def batches(
     bookmarks = _flag(request.params, "allowWatchBookmarks")
     loop = asyncio.get_running_loop()
     end = loop.time() + _timeout_s(request.params)
-    events, position = cluster.world.watch(request, 0)
+    stretch = Stretch(*cluster.world.watch(request, 0))
     told = loop.time()
-    await cluster.durable(position)
-    yield events
+    await cluster.durable(stretch.end)
+    yield stretch
+    position = stretch.end
+    del stretch  # many watches wait here
     while True:
         if loop.time() >= end or cluster.closed:
             return
         due = told + bookmark_every_s if bookmarks else end
         await _news(cluster, position, until=min(due, end))
-        events, position = cluster.world.watch(request, position, until=cluster.version)
-        if not events and bookmarks and loop.time() >= due:
-            events = [bookmark(cluster, request, position)]
-        if events:
+        stretch = cluster.fanout.after(request, position, cluster.told)
+        position = stretch.end
+        if not stretch.events and bookmarks and loop.time() >= due:
+            stretch = Stretch([bookmark(cluster, request, position)], position)
+        if stretch.events:
             await cluster.durable(position)
             told = loop.time()
-            yield events
+            yield stretch
+        del stretch
 
 
 async def follow(
     cluster: Cluster, request: ApiRequest, *, bookmark_every_s: float = BOOKMARK_EVERY_S
 ) -> AsyncGenerator[WatchEvent]:
     """The events of `batches`, one by one."""
-    async for events in batches(cluster, request, bookmark_every_s=bookmark_every_s):
-        for event in events:
+    async for stretch in batches(cluster, request, bookmark_every_s=bookmark_every_s):
+        for event in stretch.events:
             yield event
 
 
 async def _news(cluster: Cluster, position: int, *, until: float) -> None:
     try:
         async with asyncio.timeout_at(until):
-            await cluster.changed(position)
+            await cluster.gathered(position)
     except TimeoutError:
         return
 
