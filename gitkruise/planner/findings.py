@@ -36,8 +36,9 @@ class Findings:
 
     def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
         """The same for many pods at once."""
-        names = [self.called(pod) for pod in pods]
-        self.held = {**{name: Held(name, why) for name in names}, **self.held}
+        names = [self.called(pod) for pod in pods] if self.spaces else [pod.name for pod in pods]
+        held = {name: Held(name, why) for name in names}
+        self.held = held | self.held if self.held else held
 
     def act(self, pod: PodFacts, action: Action) -> None:
         self.actions.append(action)
@@ -46,7 +47,7 @@ class Findings:
     def add(self, other: Findings) -> None:
         """Everything of a later phase; reasons found earlier stay."""
         self.actions += other.actions
-        self.held = {**other.held, **self.held}
+        self.held = other.held | self.held if self.held else dict(other.held)
         self.events += other.events
         self.trouble += other.trouble
         self.wake += other.wake

@@ -312,7 +312,7 @@ def _made_from(pod: Obj, run: PodRun) -> tuple[object, ...]:
     """What a decision and a status are made from, to be compared by identity."""
     meta = pod["metadata"]
     going, generation = meta.get("deletionTimestamp"), meta.get("generation")
-    return pod["spec"], pod.get("status"), generation, run.runtime, going, bool(run.timers)
+    return pod["spec"], pod.get("status"), run.runtime, generation, going, bool(run.timers)
 
 
 def _is_judged(pod: Obj, run: PodRun) -> bool:
@@ -322,13 +322,14 @@ def _is_judged(pod: Obj, run: PodRun) -> bool:
 def _is_told(pod: Obj, run: PodRun) -> bool:
     """Whether the last status says all there is to say.
 
-    A timer only puts news off, and that a pod is to go shows once one of its containers is down.
+    A timer puts news off, as it does which generation was seen; and that a pod is to go shows once
+    one of its containers is down.
     """
     if run.judged is None:
         return False
-    *same, going, waiting = map(is_, run.judged, _made_from(pod, run))
+    spec, status, runtime, seen, going, waiting = map(is_, run.judged, _made_from(pod, run))
     up = going or all(c.up for c in run.runtime.containers.values())
-    return all(same) and up and (waiting or bool(run.timers))
+    return spec and status and runtime and up and (bool(run.timers) or (seen and waiting))
 
 
 def _has_last_words(world: World, pod: Obj) -> bool:

@@ -54,8 +54,10 @@ def _plainly_ours(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> list[PodFac
     pairs = owner.pairs
     if not pairs:
         return []
-    found = [p for p in pods if p.controller_uid == owner.uid]
-    for key, value in pairs.items():
+    uid, (first, *others) = owner.uid, pairs.items()
+    key, value = first
+    found = [p for p in pods if p.controller_uid == uid and p.labels.get(key) == value]
+    for key, value in others:
         found = [p for p in found if p.labels.get(key) == value]
     return found
 

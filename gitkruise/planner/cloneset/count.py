@@ -45,7 +45,7 @@ def judge(
 ) -> Fleet:
     """Judge `pods`; `named` are the names of podsToDelete."""
     short = update_revision.rpartition("-")[2]
-    listed, preparing = frozenset(named), State.PREPARING_DELETE
+    listed, preparing = frozenset(named), State.PREPARING_DELETE.value
     names = frozenset([p.name for p in pods])
     rested = [p for p in pods if p.at_rest and p.in_service]
     if min_ready_s > 0:
@@ -56,7 +56,7 @@ def judge(
         updated=frozenset([p.name for p in pods if p.short_revision == short and p.revision]),
         available=frozenset([p.name for p in rested]),
         specified=(names & listed).union([p.name for p in pods if p.specified_delete]),
-        preparing=frozenset([p.name for p in pods if p.state == preparing]),
+        preparing=frozenset([p.name for p in pods if not p.at_rest and p.state == preparing]),
     )
 
 

@@ -107,8 +107,8 @@ def _taken_ids(
     view: View, owner: CloneSetFacts, pods: tuple[PodFacts, ...], claims: Sequence[Obj]
 ) -> dict[str, str]:
     """Of the ids this round may give to new pods, those whose names strangers have; and who."""
-    going = State.PREPARING_DELETE
-    here = len([p for p in pods if p.active and p.state != going])
+    going = State.PREPARING_DELETE.value
+    here = len([p for p in pods if p.active and (p.at_rest or p.state != going)])
     missing = owner.replicas + resolve_amounts(owner).surge - here
     if missing <= 0:
         return {}
