@@ -17,6 +17,9 @@ MAX_DEPTH: Final = 200
 Operation: TypeAlias = Mapping[str, Any]
 Change: TypeAlias = Callable[[Any, str], Any]  # (container, last token) -> new container
 
+MAPS: Final = (dict, Mapping)  # dict first: nearly all are, and that is quickly seen
+LISTS: Final = (list, tuple)
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _MISSING: Final = object()
 
 
@@ -27,14 +30,14 @@ def same(left: Any, right: Any) -> bool:
         a, b = stack.pop()
         if a is b:
             continue
-        if a.__class__ is str or b.__class__ is str:
-            if a != b:
+        if a.__class__ in _SCALARS and b.__class__ in _SCALARS:
+            if a != b or (a.__class__ is bool) is not (b.__class__ is bool):
                 return False
-        elif isinstance(a, dict | Mapping) and isinstance(b, dict | Mapping):
+        elif isinstance(a, MAPS) and isinstance(b, MAPS):
             if len(a) != len(b) or any(key not in b for key in a):
                 return False
             stack += [(value, b[key]) for key, value in a.items()]
-        elif isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        elif isinstance(a, LISTS) and isinstance(b, LISTS):
             if len(a) != len(b):
                 return False
             stack += zip(a, b, strict=True)
@@ -49,11 +52,11 @@ def check_depth(value: Any) -> None:
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
         for item in level:
-            if item.__class__ is str:
+            if item.__class__ in _SCALARS:
                 continue
-            if isinstance(item, dict | Mapping):
+            if isinstance(item, MAPS):
                 inner += item.values()
-            elif isinstance(item, list | tuple):
+            elif isinstance(item, LISTS):
                 inner += item
         level = inner
         if not level:

@@ -67,8 +67,7 @@ class ApiRequest:
         return "/".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiReply:
+class ApiReply(NamedTuple):
     """What came back: HTTP status (2xx; failures are raised) and the decoded body."""
 
     status: int

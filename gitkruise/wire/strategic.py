@@ -14,7 +14,7 @@ from typing import Any, Final
 from gitkruise.errors import BadRequest
 from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
-from gitkruise.wire.patches import check_depth, same
+from gitkruise.wire.patches import LISTS, MAPS, check_depth, same
 
 PATCH: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
@@ -28,7 +28,7 @@ def strategic_patch(obj: Obj, patch: Any, node: Node) -> Obj:
     Raises BadRequest for a patch that is no object, an unknown directive, an element without its
     merge key, or an order list that contradicts the patch.
     """
-    if not isinstance(patch, dict | Mapping):
+    if not isinstance(patch, MAPS):
         raise BadRequest("a strategic merge patch is an object")
     check_depth(patch)
     return _map(obj, patch, node)
@@ -65,15 +65,15 @@ def _entry(out: dict[str, Any], key: str, value: Any, node: Node | None) -> None
     if value is None:
         out.pop(key, None)
         return
-    if value.__class__ is str:
+    if value.__class__ is str or value.__class__ is bool:
         out[key] = value
         return
     old = out.get(key)
     child = node.child(key) if node else None
-    if isinstance(value, dict | Mapping) and isinstance(old, dict | Mapping):
+    if isinstance(value, MAPS) and isinstance(old, MAPS):
         replace = child is not None and "replace" in child.merge_strategy
         out[key] = _plain(value) if replace else _map(old, value, child)
-    elif isinstance(value, list | tuple) and isinstance(old, list | tuple):
+    elif isinstance(value, LISTS) and isinstance(old, LISTS):
         out[key] = _list(old, value, child)
     else:
         out[key] = _plain(value)
@@ -81,14 +81,14 @@ def _entry(out: dict[str, Any], key: str, value: Any, node: Node | None) -> None
 
 def _plain(value: Any) -> Any:
     """A patch's value where there was none before: without nulls in maps and without directives."""
-    if isinstance(value, Mapping):
+    if isinstance(value, MAPS):
         return {
             key: _plain(item)
             for key, item in value.items()
             if item is not None and not key.startswith("$")
         }
-    if isinstance(value, list | tuple):
-        kept = [item for item in value if not (isinstance(item, Mapping) and _is_deletion(item))]
+    if isinstance(value, LISTS):
+        kept = [item for item in value if not (isinstance(item, MAPS) and _is_deletion(item))]
         return [_plain(item) for item in kept if not _is_marker(item)]
     return value
 
@@ -98,7 +98,7 @@ def _is_deletion(item: Obj) -> bool:
 
 
 def _is_marker(item: Any) -> bool:
-    return isinstance(item, Mapping) and set(item) == {PATCH}
+    return isinstance(item, MAPS) and set(item) == {PATCH}
 
 
 def _retained(out: dict[str, Any], patch: Obj) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _retained(out: dict[str, Any], patch: Obj) -> dict[str, Any]:
     keep = patch.get(RETAIN_KEYS)
     if keep is None:
         return out
-    if not isinstance(keep, list | tuple):
+    if not isinstance(keep, LISTS):
         raise BadRequest("invalid patch format of retainKeys: a list of names is needed")
     strangers = [key for key in patch if not key.startswith("$") and key not in keep]
     if strangers:
@@ -115,10 +115,10 @@ def _retained(out: dict[str, Any], patch: Obj) -> dict[str, Any]:
 
 
 def _delete_from(out: dict[str, Any], name: str, values: Any) -> None:
-    if not isinstance(values, list | tuple):
+    if not isinstance(values, LISTS):
         raise BadRequest(f"{DELETE_FROM}{name} needs a list")
     old = out.get(name)
-    if isinstance(old, list | tuple):
+    if isinstance(old, LISTS):
         gone = {_token(value) for value in values}
         out[name] = [item for item in old if _token(item) not in gone]
 
@@ -135,13 +135,13 @@ class _Identity:
     def value(self, item: Any) -> Any:
         if not self.key:
             return item
-        if not isinstance(item, Mapping) or item.get(self.key) is None:
+        if not isinstance(item, MAPS) or item.get(self.key) is None:
             raise BadRequest(f"map: {item} does not contain declared merge key: {self.key}")
         return item[self.key]
 
     def token(self, item: Any) -> Hashable:
         """The identity as something to look up; in order lists a bare key may stand for it."""
-        bare = self.key and not isinstance(item, Mapping)
+        bare = self.key and not isinstance(item, MAPS)
         return _token(item if bare else self.value(item))
 
     def places(self, items: Sequence[Any]) -> dict[Hashable, int]:
@@ -156,9 +156,9 @@ def _token(value: Any) -> Hashable:
     """A hashable stand-in, equal for equal JSON values: true is not 1, 1 is 1.0."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, MAPS):
         return frozenset((key, _token(item)) for key, item in value.items())
-    if isinstance(value, list | tuple):
+    if isinstance(value, LISTS):
         return tuple(_token(item) for item in value)
     return (isinstance(value, bool), value)
 
@@ -166,7 +166,7 @@ def _token(value: Any) -> Hashable:
 def _list(original: Sequence[Any], patch: Sequence[Any], node: Node | None) -> Any:
     if node is None or "merge" not in node.merge_strategy:
         return _plain(patch)
-    if not any(isinstance(item, Mapping) for item in (*original, *patch)):
+    if not any(isinstance(item, MAPS) for item in (*original, *patch)):
         identity = _Identity("")
         places = identity.places((*original, *patch))
         merged = [(*original, *patch)[index] for index in places.values()]
@@ -218,7 +218,7 @@ def _specials(
     """Apply the `$patch` elements: (what stays, plain elements, whether the list is replaced)."""
     kept, plain, replaced = list(original), [], False
     for item in patch:
-        directive = item.get(PATCH) if isinstance(item, Mapping) else None
+        directive = item.get(PATCH) if isinstance(item, MAPS) else None
         if directive is None:
             plain.append(item)
         elif directive == "delete":
@@ -278,7 +278,7 @@ def _ordered_entry(out: dict[str, Any], patch: Obj, name: str, node: Node | None
     """Merge the list `name` and put it in the order of its `$setElementOrder`."""
     order, old, new = patch[SET_ORDER + name], out.get(name), patch.get(name)
     for found in (order, old or (), new or ()):
-        if not isinstance(found, list | tuple):
+        if not isinstance(found, LISTS):
             raise BadRequest(f"{SET_ORDER}{name} and what it orders must be lists")
     child = node.child(name) if node else None
     identity = _Identity(child.merge_key if child else "")
@@ -297,7 +297,7 @@ def _check_order(
     """Every plain element of the patch stands in the order list, in the same order."""
     places, last = identity.places(order), -1
     for item in patch:
-        if isinstance(item, Mapping) and PATCH in item:
+        if isinstance(item, MAPS) and PATCH in item:
             continue
         place = places.get(identity.token(item), -1)
         if place <= last:
@@ -324,7 +324,7 @@ def strategic_diff(before: Obj, after: Obj, node: Node | None) -> dict[str, Any]
         if key in before and same(old, value):
             continue
         child = node.child(key) if node else None
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
+        if isinstance(old, Mapping) and isinstance(value, MAPS):
             inner = strategic_diff(old, value, child)
             patch |= {key: inner} if inner else {}
         elif _merges(old, value, child):
@@ -336,7 +336,7 @@ def strategic_diff(before: Obj, after: Obj, node: Node | None) -> dict[str, Any]
 
 
 def _merges(old: Any, new: Any, node: Node | None) -> bool:
-    lists = isinstance(old, list | tuple) and isinstance(new, list | tuple)
+    lists = isinstance(old, LISTS) and isinstance(new, LISTS)
     return lists and node is not None and "merge" in node.merge_strategy
 
 
@@ -344,7 +344,7 @@ def _list_diff(name: str, old: Sequence[Any], new: Sequence[Any], node: Node) ->
     identity = _Identity(node.merge_key)
     before, after = identity.places(old), identity.places(new)
     gone = [item for item in old if identity.token(item) not in after]
-    if not any(isinstance(item, Mapping) for item in (*old, *new)):
+    if not any(isinstance(item, MAPS) for item in (*old, *new)):
         parts = {
             name: [item for item in new if identity.token(item) not in before],
             DELETE_FROM + name: gone,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from hashlib import sha256
@@ -50,8 +49,7 @@ class Container(NamedTuple):
         return self.run is Run.RUNNING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sandbox:
+class Sandbox(NamedTuple):
     """The pod's network: `ready` False after the node restarted it."""
 
     attempt: int = 0
@@ -59,13 +57,12 @@ class Sandbox:
     ip: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodRuntime:
+class PodRuntime(NamedTuple):
     """What the node holds for one pod; `waiting` is name → (reason, message) of failed starts."""
 
     sandbox: Sandbox | None = None
-    containers: Mapping[str, Container] = field(default_factory=dict)
-    waiting: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    containers: Mapping[str, Container] = MappingProxyType({})
+    waiting: Mapping[str, tuple[str, str]] = MappingProxyType({})
 
     def having(self, container: Container) -> PodRuntime:
         """With `container` as the newest of its name."""
@@ -74,12 +71,12 @@ class PodRuntime:
 
     def stuck(self, name: str, reason: str, message: str) -> PodRuntime:
         """With the container waiting for `reason`."""
-        return replace(self, waiting={**self.waiting, name: (reason, message)})
+        return self._replace(waiting={**self.waiting, name: (reason, message)})
 
     def unstuck(self, name: str) -> PodRuntime:
         if name not in self.waiting:
             return self
-        return replace(self, waiting={k: v for k, v in self.waiting.items() if k != name})
+        return self._replace(waiting={k: v for k, v in self.waiting.items() if k != name})
 
 
 def regular(pod: Obj) -> Sequence[Obj]:
@@ -152,7 +149,7 @@ def runtime_of(pod: Obj) -> PodRuntime:
             runtime = runtime.stuck(
                 entry["name"], reason, get(entry, "state", "waiting", "message", default="")
             )
-    return replace(runtime, waiting={k: v for k, v in runtime.waiting.items() if v[0] in _FAILED})
+    return runtime._replace(waiting={k: v for k, v in runtime.waiting.items() if v[0] in _FAILED})
 
 
 def runs_as_asked(pod: Obj) -> bool:

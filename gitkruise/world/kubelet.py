@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from operator import is_
@@ -221,7 +220,7 @@ class Kubelet:
         assert actions.attempt is not None
         host = bool(turn.pod["spec"].get("hostNetwork"))
         ip = self._host_ip(turn.view, turn.pod) if host else self._free_ip(run.uid)
-        run.runtime = replace(run.runtime, sandbox=Sandbox(attempt=actions.attempt, ip=ip))
+        run.runtime = run.runtime._replace(sandbox=Sandbox(attempt=actions.attempt, ip=ip))
 
     def _free_ip(self, uid: str) -> str:
         start = int.from_bytes(sha256(uid.encode()).digest()[:3], "big")

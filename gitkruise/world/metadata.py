@@ -153,8 +153,12 @@ def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem
 def _check_parts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
     for part, check in _CHECKS.items():
         value = new.get(part)
-        if value and value is not old.get(part) and value != old.get(part):
-            yield from check(value)
+        known = old.get(part)
+        if not value or value is known or value == known:
+            continue
+        if known and check is _labels:
+            value = {k: text for k, text in value.items() if known.get(k) != text}
+        yield from check(value)
 
 
 def _labels(labels: Mapping[str, Any]) -> Iterator[Problem]:

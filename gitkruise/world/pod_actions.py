@@ -7,8 +7,8 @@ row of tests/world/test_pod_actions.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from gitkruise.wire.names import Obj
 from gitkruise.world.containers import (
@@ -22,14 +22,13 @@ from gitkruise.world.containers import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodActions:
+class PodActions(NamedTuple):
     """`kill` is name → message of the Killing event. `kill_pod` ends all, sandbox included.
 
     `attempt` is the number of the sandbox to create, None to keep the present one.
     """
 
-    kill: Mapping[str, str] = field(default_factory=dict)
+    kill: Mapping[str, str] = MappingProxyType({})
     start_init: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     kill_pod: bool = False

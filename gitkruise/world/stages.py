@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from gitkruise.model.plan import Event
 from gitkruise.model.view import View
@@ -62,8 +62,7 @@ class PodRun:
             self.timers.pop((name, stage), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(NamedTuple):
     """What a stage may look at, and where it leaves the events it causes."""
 
     view: View
