@@ -10,7 +10,8 @@ from gitkruise.admission.sidecarset import HUB
 from gitkruise.admission.sidecarset_neighbours import conflicts
 from gitkruise.errors import Finding
 from gitkruise.model.change import Desired
-from gitkruise.model.sidecarset import SIDECARSET, sidecarset_facts
+from gitkruise.model.labels import SIDECARSET
+from gitkruise.model.sidecarset import sidecarset_facts
 
 
 def sidecar_clashes(objects: Sequence[Desired]) -> Iterator[Finding]:
