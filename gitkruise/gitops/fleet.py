@@ -34,6 +34,7 @@ from gitkruise.gitops.makeup import (
 from gitkruise.gitops.parts import Parts
 from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.promotions import Promotions
+from gitkruise.gitops.pruning import Pruning
 from gitkruise.gitops.receiver import Hearing, open_receivers, receiver_keys
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.resume import by_unit, resumed
@@ -83,6 +84,15 @@ class _Branch:
     writer: Writer
 
 
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What is known of a unit from before its settings changed."""
+
+    record: UnitRecord
+    steps: Steps
+    pruning: Pruning
+
+
 class Fleet:
     """Everything that follows git, for one process. Only `become` changes what runs."""
 
@@ -95,7 +105,7 @@ class Fleet:
             home.state_dir, around.cluster, around.clock, self._renewal, home.moved
         )
         self._histories: dict[Repository, History] = {}
-        self._past: dict[str, tuple[UnitRecord, Steps]] = {}  # of units that are made anew
+        self._past: dict[str, _Past] = {}  # of units that are made anew
         self._sources: Parts[_Source] = Parts(tasks)
         self._branches: Parts[_Branch | None] = Parts(tasks)
         self.units: Parts[UnitSync] = Parts(tasks)
@@ -210,7 +220,7 @@ class Fleet:
             lean = replace(
                 record, objects=(), rollouts=(), steps=(), drift=(), findings=(), superseded=()
             )
-            self._past[name] = (lean, dict(record.steps))
+            self._past[name] = _Past(lean, dict(record.steps), self.units[name].pruning)
         else:
             self._around.claims.leave(name)
             self._around.standings.leave(name)
@@ -290,20 +300,23 @@ class Fleet:
             ignore=tuple(marks.config.sources[source].spec.ignore.splitlines()),
             shared=self._histories.setdefault(made.repository, History(made.repository)),
         )
-        reporter = self._reporter(unit, ref_of(marks.config.sources[source]), sink)
+        past = self._past.pop(name, None)
+        reporter = self._reporter(unit, past, ref_of(marks.config.sources[source]), sink)
         sync = UnitSync(unit, reader, self._around, reporter)
+        if past is not None:
+            sync.pruning.inherit(past.pruning)
         self.reporters[name] = reporter
         self.units.add(name, sync, marks.units[name], AsyncExitStack(), [sync.run()])
 
-    def _reporter(self, unit: Unit, source: str, sink: str) -> Reporter:
+    def _reporter(self, unit: Unit, past: _Past | None, source: str, sink: str) -> Reporter:
         """Goes on from where the unit stood, or else from what its status branch tells."""
         around, branch = self._around, self._branches[sink] if sink else None
         sinks = [*self._home.listeners, self._tell]
         reporter = Reporter(unit, around.cluster, source, around.clock, sinks=sinks)
         if branch is not None:
             reporter.listen(branch.outbox.offer)
-        if unit.id in self._past:
-            reporter.resume(*self._past.pop(unit.id))
+        if past is not None:
+            reporter.resume(past.record, past.steps)
         elif branch is not None:
             files = branch.told.get(unit.id, {})
             reporter.resume(*resumed(files, unit.id, around.cluster))

@@ -72,6 +72,11 @@ class Pruning:
         self.complete = True
         self._wake()
 
+    def inherit(self, before: Pruning) -> None:
+        """Know what the unit's own `before` knew, whose settings were others."""
+        self.inventory |= before.inventory
+        self.complete = before.complete
+
     def gone(self, wanted: Collection[ObjectKey], store: Store) -> list[ObjectKey]:
         """What the inventory has beyond `wanted` and still lives, in order."""
         beyond = self.inventory.difference(wanted)

@@ -120,6 +120,8 @@ def test_settings_change_while_everything_runs(hands: House) -> None:
         await hands.rest()
         done = {*hands.stage.wire.writes(), *hands.stage.wire.writes(dry=True)}
         assert done == {"update gitkruise-workloads"}  # the lease; no object is touched
+        searched = [r for r in hands.stage.wire.requests if "labelSelector" in r.params]
+        assert searched == []  # what is the unit's is known
 
     play(hands, script)
 
@@ -151,9 +153,13 @@ def test_somebody_asks_to_look_again(hands: House) -> None:
         await hands.source(interval="1h")
         await hands.unit("web")
         await hands.rest()
-        await hands.note("web", **{"gitkruise.io/reconcile-at": "now"})
-        await hands.rest()
-        assert hands.status("Unit", "web")["lastHandledReconcileAt"] == "now"
+        for name in ("gitkruise.io/reconcile-at", "reconcile.fluxcd.io/requestedAt"):
+            hands.push(web=[config_map("a", x=name)])
+            hands.stage.wire.requests.clear()
+            await hands.note("web", **{"gitkruise.io/reconcile-at": "", name: f"now {name}"})
+            await hands.rest()
+            assert hands.status("Unit", "web")["lastHandledReconcileAt"] == f"now {name}"
+            assert hands.stage.get("ConfigMap", "a")["data"] == {"x": name}
 
     play(hands, script)
 

@@ -11,7 +11,7 @@ from gitkruise.model.config import Suspend, Unit
 from gitkruise.model.document import Commit
 from gitkruise.model.record import Rollout, UnitRecord
 from gitkruise.model.states import State, worst
-from gitkruise.planner.sync.marks import RECONCILE_AT, annotation
+from gitkruise.planner.sync.marks import wish_to_look
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import format_time
@@ -262,7 +262,7 @@ def _failed(problem: Finding, reason: str) -> list[Condition]:
 def _finished(status: Mapping[str, Any], conditions: Iterable[Condition], told: Told) -> Obj:
     generation = get(told.obj, "metadata", "generation", default=0)
     before = {c["type"]: c for c in get(told.obj, "status", "conditions", default=())}
-    handled = annotation(told.obj, RECONCILE_AT)
+    handled = wish_to_look(told.obj)
     return {
         "observedGeneration": generation,
         **status,

@@ -21,7 +21,7 @@ from gitkruise.kube.clock import Clock, wait_for
 from gitkruise.model.config import Config, Unit
 from gitkruise.model.record import Removal, UnitRecord
 from gitkruise.model.states import State
-from gitkruise.planner.sync.marks import RECONCILE_AT, annotation
+from gitkruise.planner.sync.marks import wish_to_look
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 
@@ -153,7 +153,7 @@ class Steward:
 
     def _look_again(self, obj: Obj, fleet: Fleet) -> None:
         """The annotation that Flux calls requestedAt; its answer is lastHandledReconcileAt."""
-        wish, uid = annotation(obj, RECONCILE_AT), obj["metadata"]["uid"]
+        wish, uid = wish_to_look(obj), obj["metadata"]["uid"]
         told = get(obj, "status", "lastHandledReconcileAt", default="")
         if not wish or wish in {told, self._handled.get(uid)}:
             return

@@ -14,7 +14,7 @@ from gitkruise.kube.informer import Informer
 from gitkruise.kube.store import Change, Seen, Store
 from gitkruise.kube.watch import Feed
 from gitkruise.model.config import GROUP, SPECS
-from gitkruise.planner.sync.marks import APPROVE, RECONCILE_AT, STATUS_MANAGER
+from gitkruise.planner.sync.marks import APPROVE, STATUS_MANAGER, annotation, wish_to_look
 from gitkruise.wire.catalog import Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.patches import merge_diff
@@ -151,6 +151,5 @@ def _gist(seen: Seen | None) -> object:
     if seen is None:
         return None
     meta = seen.obj["metadata"]
-    notes = meta.get("annotations") or {}
-    told = (notes.get(APPROVE), notes.get(RECONCILE_AT))
+    told = (annotation(seen.obj, APPROVE), wish_to_look(seen.obj))
     return seen.uid, seen.generation, seen.deleting, tuple(meta.get("finalizers") or ()), told

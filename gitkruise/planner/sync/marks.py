@@ -21,7 +21,8 @@ DIGEST: Final = "gitkruise.io/digest"
 ROLLOUT: Final = "gitkruise.io/rollout"
 PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
 APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a deletion
-RECONCILE_AT: Final = "gitkruise.io/reconcile-at"  # on a Unit or GitSource: look again, please
+# On a Unit or GitSource: look again, please. Any new text is a new wish.
+_RECONCILE_AT: Final = ("gitkruise.io/reconcile-at", "reconcile.fluxcd.io/requestedAt")
 OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN})
 
 HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why
@@ -57,6 +58,11 @@ _HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
 APPLY_WORDS: Final = ("gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa")
 _WORDS: Final = frozenset({"override", "merge", "ifnotpresent", "ignore"})
 _PROTECTION_LABEL: Final = "policy.kruise.io/delete-protection"
+
+
+def wish_to_look(obj: Obj) -> str:
+    """What somebody wrote to have an object looked at now; "" for nothing."""
+    return next(filter(None, (annotation(obj, name) for name in _RECONCILE_AT)), "")
 
 
 def unit_label(cluster: str, unit: str) -> str:
