@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gitkruise.errors import ApiError, Forbidden
 from gitkruise.wire.request import ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map, web
@@ -74,6 +76,7 @@ def test_what_the_account_may_not_do_is_told_with_its_name(staged: MakeStage) ->
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_nothing_is_written_when_we_may_not_act_for_the_account(staged: MakeStage) -> None:
     stage = staged(serviceAccountName="deployer")
 
@@ -91,6 +94,7 @@ def test_nothing_is_written_when_we_may_not_act_for_the_account(staged: MakeStag
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_requests_that_pass_for_our_own_are_not_made(staged: MakeStage) -> None:
     stage = staged(serviceAccountName="deployer")
     stage.wire.honours = False

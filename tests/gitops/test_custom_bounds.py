@@ -17,7 +17,11 @@ REFERENCES: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", REFERENCES, ids=[row[0] for row in REFERENCES])
+@pytest.mark.parametrize(
+    "row",
+    [REFERENCES[0], *(pytest.param(row, marks=pytest.mark.slow) for row in REFERENCES[1:])],
+    ids=[row[0] for row in REFERENCES],
+)
 def test_other_namespaces_are_out_of_reach(hands: House, row: tuple[str, dict[str, Any]]) -> None:
     hands.push(web=[config_map("a", x="1")])
 
@@ -33,6 +37,7 @@ def test_other_namespaces_are_out_of_reach(hands: House, row: tuple[str, dict[st
     play(hands, script)
 
 
+@pytest.mark.slow
 def test_other_namespaces_are_in_reach_when_that_is_allowed(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 
@@ -58,6 +63,7 @@ def test_inside_a_cluster_units_of_others_name_an_account(hands: House) -> None:
     play(hands, script, hands.program(home="gitkruise-system"))
 
 
+@pytest.mark.slow
 def test_the_default_account_counts_for_units_without_one(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 

@@ -48,6 +48,7 @@ def test_a_deleted_unit_ends_as_it_says(
     play(hands, script)
 
 
+@pytest.mark.slow
 def test_a_unit_deleted_while_nobody_ran_is_ended_at_the_next_start(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 
@@ -72,6 +73,7 @@ def test_a_unit_deleted_while_nobody_ran_is_ended_at_the_next_start(hands: House
     play(hands, later)
 
 
+@pytest.mark.slow
 def test_more_than_the_limit_stays_until_somebody_says_so(hands: House) -> None:
     many = [config_map(f"a{number}", x="1") for number in range(4)]
     hands.push(web=many)

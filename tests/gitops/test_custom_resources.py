@@ -146,6 +146,7 @@ def test_objects_and_a_file_are_one_configuration(hands: House, tmp_path: Path) 
     play(hands, script, program)
 
 
+@pytest.mark.slow
 def test_somebody_asks_to_look_again(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 
@@ -164,6 +165,7 @@ def test_somebody_asks_to_look_again(hands: House) -> None:
     play(hands, script)
 
 
+@pytest.mark.slow
 def test_a_secret_that_comes_later_is_found(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
     secret = {
@@ -185,6 +187,7 @@ def test_a_secret_that_comes_later_is_found(hands: House) -> None:
     play(hands, script)
 
 
+@pytest.mark.slow
 def test_the_status_branch_of_a_sink_is_written_and_its_state_told(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 
@@ -218,6 +221,7 @@ def test_an_object_without_a_program_is_refused_by_its_schema(hands: House) -> N
     hands.stage.play(script)
 
 
+@pytest.mark.slow
 def test_a_status_that_is_refused_is_written_later_and_not_all_the_time(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 
