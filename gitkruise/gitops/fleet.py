@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,10 +34,9 @@ from gitkruise.gitops.makeup import (
 from gitkruise.gitops.parts import Parts
 from gitkruise.gitops.polling import Polling
 from gitkruise.gitops.promotions import Promotions
-from gitkruise.gitops.pruning import Pruning
 from gitkruise.gitops.receiver import Hearing, open_receivers, receiver_keys
 from gitkruise.gitops.reporter import Reporter
-from gitkruise.gitops.resume import by_unit, resumed
+from gitkruise.gitops.resume import Past, by_unit, resumed
 from gitkruise.gitops.source import SourceFollower
 from gitkruise.gitops.sources import Pool, Renewal, patience_of, trust_sources
 from gitkruise.gitops.status_sinks import Writer, open_status_sinks
@@ -49,10 +48,8 @@ from gitkruise.gitops.trust import Trusted
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.listening import Listen
 from gitkruise.model.config import Config, Sink, Unit
-from gitkruise.model.record import RolloutStep, UnitRecord
-from gitkruise.wire.names import ObjectKey
+from gitkruise.model.record import UnitRecord
 
-Steps = dict[ObjectKey, tuple[RolloutStep, ...]]
 NOBODY: Final = Config()
 
 
@@ -84,15 +81,6 @@ class _Branch:
     writer: Writer
 
 
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """What is known of a unit from before its settings changed."""
-
-    record: UnitRecord
-    steps: Steps
-    pruning: Pruning
-
-
 class Fleet:
     """Everything that follows git, for one process. Only `become` changes what runs."""
 
@@ -105,7 +93,7 @@ class Fleet:
             home.state_dir, around.cluster, around.clock, self._renewal, home.moved
         )
         self._histories: dict[Repository, History] = {}
-        self._past: dict[str, _Past] = {}  # of units that are made anew
+        self._past: dict[str, Past] = {}  # of units that are made anew
         self._sources: Parts[_Source] = Parts(tasks)
         self._branches: Parts[_Branch | None] = Parts(tasks)
         self.units: Parts[UnitSync] = Parts(tasks)
@@ -217,10 +205,7 @@ class Fleet:
         """Where a unit stood, for when it is made anew with other settings."""
         record = self.reporters.pop(name).record
         if stays:
-            lean = replace(
-                record, objects=(), rollouts=(), steps=(), drift=(), findings=(), superseded=()
-            )
-            self._past[name] = _Past(lean, dict(record.steps), self.units[name].pruning)
+            self._past[name] = Past.of(record, self.units[name].pruning)
         else:
             self._around.claims.leave(name)
             self._around.standings.leave(name)
@@ -308,7 +293,7 @@ class Fleet:
         self.reporters[name] = reporter
         self.units.add(name, sync, marks.units[name], AsyncExitStack(), [sync.run()])
 
-    def _reporter(self, unit: Unit, past: _Past | None, source: str, sink: str) -> Reporter:
+    def _reporter(self, unit: Unit, past: Past | None, source: str, sink: str) -> Reporter:
         """Goes on from where the unit stood, or else from what its status branch tells."""
         around, branch = self._around, self._branches[sink] if sink else None
         sinks = [*self._home.listeners, self._tell]

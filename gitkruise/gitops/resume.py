@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from gitkruise.gitops.pruning import Pruning
 from gitkruise.gitops.record_files import UNITS, files_by_unit
 from gitkruise.gitops.record_read import read_commit, read_rollout, read_yaml
 from gitkruise.model.document import Commit
@@ -17,6 +19,24 @@ from gitkruise.wire.times import parse_duration, parse_time
 POLICIES: Final = frozenset({"MirrorPrune", "Delete", "WaitForTermination", "Orphan"})
 ACCOUNT: Final = re.compile(r"([a-z0-9-]+/[a-z0-9.-]+)?")
 PROPAGATIONS: Final = frozenset({"Foreground", "Background", "Orphan"})
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is known of a unit from before its settings changed: its record as a branch would
+    tell it, its steps, and what it has to delete."""
+
+    record: UnitRecord
+    steps: dict[ObjectKey, tuple[RolloutStep, ...]]
+    pruning: Pruning
+
+    @classmethod
+    def of(cls, record: UnitRecord, pruning: Pruning) -> Past:
+        """Of a unit that stops now. Objects are looked at anew."""
+        lean = replace(
+            record, objects=(), rollouts=(), steps=(), drift=(), findings=(), superseded=()
+        )
+        return cls(lean, dict(record.steps), pruning)
 
 
 def by_unit(files: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
