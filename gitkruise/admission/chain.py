@@ -22,7 +22,7 @@ from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_proble
 from gitkruise.admission.policies import KINDS as POLICIES
 from gitkruise.admission.policies import ROLES, default_role, policy_problems
 from gitkruise.admission.protection import KINDS as PROTECTED
-from gitkruise.admission.protection import protect
+from gitkruise.admission.protection import protect, protect_by_webhook
 from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.admission.services import default_service, service_problems
 from gitkruise.admission.sidecar_stages import (
@@ -159,7 +159,11 @@ KRUISE_STAGES: Final = (
 )
 STAGES: Final = (*SERVER_STAGES, *KRUISE_STAGES)
 WEBHOOK_STAGES: Final = tuple(  # a server gives its defaults again to what a webhook leaves
-    replace(stage, mutate=injected) if stage.mutate is inject_sidecars else stage
+    replace(
+        stage,
+        mutate=injected if stage.mutate is inject_sidecars else stage.mutate,
+        examine=protect_by_webhook if stage.examine is protect else stage.examine,
+    )
     for stage in KRUISE_STAGES
 )
 OFFLINE: Final = tuple(stage for stage in STAGES if not stage.asks_cluster)

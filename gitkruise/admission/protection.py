@@ -58,9 +58,12 @@ def _namespaced(request: AdmissionRequest, old: Obj) -> str:
     return f' and "Bound" status pvc {bound}>0' if bound else ""
 
 
+def _defined(definition: Obj) -> GroupKind:
+    return GroupKind(definition["spec"]["group"], definition["spec"]["names"]["kind"])
+
+
 def _instances(request: AdmissionRequest, old: Obj) -> str:
-    of = GroupKind(old["spec"]["group"], old["spec"]["names"]["kind"])
-    active = sum(not _going(obj) for obj in request.view.objects(of, ""))
+    active = sum(not _going(obj) for obj in request.view.objects(_defined(old), ""))
     return f" and active CRs {active}>0" if active else ""
 
 
@@ -97,17 +100,36 @@ def protect(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
     Decides from the object as stored. Who asks does not matter: the garbage collector and the
     namespace controller are refused too.
     """
-    old = request.old
-    if not gates.resources_deletion_protection or old is None or _going(old):
-        return ()
-    guard = _GUARDS[request.key.group_kind]
-    why = _refusal(request, old, guard, gates)
+    why = _refusal(request, gates)
     if why:
-        raise Forbidden(f'admission webhook "{guard.webhook}" denied the request: {why}')
+        webhook = _GUARDS[request.key.group_kind].webhook
+        raise Forbidden(f'admission webhook "{webhook}" denied the request: {why}')
     return ()
 
 
-def _refusal(request: AdmissionRequest, old: Obj, guard: _Guard, gates: Gates) -> str:
+def protect_by_webhook(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
+    """The same where we are the webhook: the server that asked says so itself."""
+    why = _refusal(request, gates)
+    if why:
+        raise Forbidden(why)
+    return ()
+
+
+def looked_at(group_kind: GroupKind, old: Obj) -> tuple[tuple[GroupKind, str], ...]:
+    """(kind, namespace) of the objects that decide whether a protected `old` may go."""
+    if get(old, "metadata", "labels", LABEL) != CASCADING:
+        return ()
+    if group_kind == GroupKind("", "Namespace"):
+        name = old["metadata"]["name"]
+        return ((_POD, name), (_CLAIM, name))
+    return ((_defined(old), ""),) if group_kind == _CRD else ()
+
+
+def _refusal(request: AdmissionRequest, gates: Gates) -> str:
+    """Why the deletion must not be; "" when it may."""
+    old, guard = request.old, _GUARDS[request.key.group_kind]
+    if not gates.resources_deletion_protection or old is None or _going(old):
+        return ""
     chosen = get(old, "metadata", "labels", LABEL)
     if chosen == ALWAYS:
         return f"{_PREFIX}={ALWAYS}"

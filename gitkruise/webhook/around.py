@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from gitkruise.admission.protection import looked_at
+from gitkruise.admission.request import DELETE
 from gitkruise.errors import NotFound
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.informer import Informer
@@ -22,6 +24,11 @@ from gitkruise.wire.request import ApiRequest, ResourceRef
 
 NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
 _LIVE: Final = {"Pod": ResourceRef("", "v1", "pods"), "Namespace": NAMESPACES}
+_LISTED: Final = {
+    POD: _LIVE["Pod"],
+    GroupKind("", "PersistentVolumeClaim"): ResourceRef("", "v1", "persistentvolumeclaims"),
+}
+BELOW_MAX: Final = 500  # objects below a protected one; more are as good a reason
 NAMED_MAX: Final = 100  # pods of podsToDelete that are looked up for one review
 AT_ONCE: Final = 10
 
@@ -78,6 +85,8 @@ class Surroundings:
     async def view_for(self, review: Review) -> View:
         """What admission may look at while it judges `review`. Raises ApiError, in a group."""
         space = ObjectKey("", "Namespace", "", review.key.namespace)
+        if review.operation == DELETE:
+            return await self._below(review)
         wanted = [ObjectKey(*POD, review.key.namespace, name) for name in _pods_named(review)]
         if review.key.namespace and self.store.get(space) is None:
             wanted.append(space)  # so new that the watch has not told of it
@@ -88,6 +97,25 @@ class Surroundings:
             tasks = [group.create_task(self._read(key, slots)) for key in wanted]
         found = zip(wanted, (task.result() for task in tasks), strict=True)
         return WithRead(self.store, {key: obj for key, obj in found if obj is not None})
+
+    async def _below(self, review: Review) -> View:
+        """What lives below an object that is protected while anything does."""
+        old = review.old or {}
+        wanted = looked_at(review.key.group_kind, old)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._list(_LISTED.get(kind) or _defined(old), namespace))
+                for kind, namespace in wanted
+            ]
+        listed = {key: task.result() for key, task in zip(wanted, tasks, strict=True)}
+        return WithRead(self.store, {}, listed)
+
+    async def _list(self, ref: ResourceRef, namespace: str) -> Sequence[Obj]:
+        request = ApiRequest(
+            verb="list", resource=ref, namespace=namespace, params={"limit": str(BELOW_MAX)}
+        )
+        items: Sequence[Obj] = (await self._transport.send(request)).body["items"]
+        return items
 
     async def _read(self, key: ObjectKey, slots: asyncio.Semaphore) -> Obj | None:
         request = ApiRequest(
@@ -115,11 +143,23 @@ def _texts(value: object) -> Iterable[str]:
     return [item for item in found if isinstance(item, str) and item]
 
 
-class WithRead:
-    """A view with some objects that were read live."""
+def _defined(crd: Obj) -> ResourceRef:
+    """Where the objects of a definition are served."""
+    spec = crd["spec"]
+    served = next(version["name"] for version in spec["versions"] if version["served"])
+    return ResourceRef(spec["group"], served, spec["names"]["plural"])
 
-    def __init__(self, view: View, found: Mapping[ObjectKey, Obj]) -> None:
-        self._view, self._found = view, found
+
+class WithRead:
+    """A view with some objects, and whole kinds of a namespace, that were read live."""
+
+    def __init__(
+        self,
+        view: View,
+        found: Mapping[ObjectKey, Obj],
+        listed: Mapping[tuple[GroupKind, str], Sequence[Obj]] | None = None,
+    ) -> None:
+        self._view, self._found, self._listed = view, found, listed or {}
 
     def get(self, key: ObjectKey) -> Obj | None:
         return self._found.get(key) or self._view.get(key)
@@ -129,7 +169,8 @@ class WithRead:
         return pod_facts(found) if found else self._view.pod(key)
 
     def objects(self, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
-        return self._view.objects(group_kind, namespace)
+        known = self._listed.get((group_kind, namespace))
+        return self._view.objects(group_kind, namespace) if known is None else known
 
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
         return self._view.owned(uid, group_kind, namespace)

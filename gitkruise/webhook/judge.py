@@ -10,7 +10,7 @@ from typing import Final
 
 from gitkruise.admission.chain import WEBHOOK_STAGES, examine, mutate
 from gitkruise.admission.conversion import convert, convertible
-from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
+from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.errors import ApiError, InternalError
 from gitkruise.model.settings import Gates
 from gitkruise.model.view import View
@@ -71,7 +71,7 @@ class Judge:
 
     def _request(self, review: Review, view: View, now: datetime) -> AdmissionRequest | None:
         kind = self.catalog.by_kind(review.key.group, review.version, review.key.kind)
-        if kind is None or review.operation not in {CREATE, UPDATE} or review.subresource:
+        if kind is None or review.operation not in {CREATE, UPDATE, DELETE} or review.subresource:
             return None
         obj = review.obj
         if obj is not None and kind.namespaced and not obj["metadata"].get("namespace"):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gitkruise.admission.protection import LABEL
 from gitkruise.errors import ClusterFailed, Conflict, Finding, NotFound
 from gitkruise.kube.discovery import CRDS
 from gitkruise.kube.transport import Transport
@@ -34,6 +35,13 @@ OPENKRUISE: Final = "kruise-mutating-webhook-configuration"
 CONVERTED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _VERSIONS: Final = ["v1alpha1", "v1beta1"]
+_PROTECTED: Final = (
+    ("", ["v1"], ("namespaces", "services")),
+    ("apiextensions.k8s.io", ["v1"], ("customresourcedefinitions",)),
+    ("apps", ["v1"], ("deployments", "replicasets", "statefulsets")),
+    ("apps.kruise.io", _VERSIONS, ("clonesets", "statefulsets", "uniteddeployments")),
+    ("networking.k8s.io", ["v1"], ("ingresses",)),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +74,16 @@ class Address:
         return {"service": where, **trust}
 
 
-def configurations(address: Address, bundle: bytes) -> tuple[tuple[ResourceRef, Obj], ...]:
-    """Both configurations as they should be, with every default spelled out."""
+def configurations(
+    address: Address, bundle: bytes, *, protects: bool = False
+) -> tuple[tuple[ResourceRef, Obj], ...]:
+    """Both configurations as they should be, with every default spelled out.
+
+    `protects`: labelled objects are not deleted without our word.
+    """
     mutate, validate = (address.client(path, bundle) for path in (MUTATE, VALIDATE))
     mutating = [
-        _webhook("pods", mutate, _rule("", ["v1"], "pods", ["CREATE"]))
+        _webhook("pods", mutate, _rule("", ["v1"], "pods", operations=["CREATE"]))
         | {"failurePolicy": "Ignore", "reinvocationPolicy": "Never", **_spared(address)},
         *(
             _webhook(plural, mutate, _kinds_rule(plural)) | {"reinvocationPolicy": "Never"}
@@ -80,6 +93,8 @@ def configurations(address: Address, bundle: bytes) -> tuple[tuple[ResourceRef, 
     validating = [
         _webhook(plural, validate, _kinds_rule(plural)) for plural in ("clonesets", "sidecarsets")
     ]
+    if protects:
+        validating.append(_protection(validate))
     return (
         (MUTATING, _configuration("MutatingWebhookConfiguration", mutating)),
         (VALIDATING, _configuration("ValidatingWebhookConfiguration", validating)),
@@ -96,11 +111,11 @@ def _configuration(kind: str, webhooks: Sequence[Obj]) -> Obj:
     }
 
 
-def _webhook(plural: str, client: Obj, rule: Obj) -> dict[str, Any]:
+def _webhook(name: str, client: Obj, *rules: Obj) -> dict[str, Any]:
     return {
-        "name": f"{plural}.webhook.gitkruise.io",
+        "name": f"{name}.webhook.gitkruise.io",
         "clientConfig": client,
-        "rules": [rule],
+        "rules": list(rules),
         "failurePolicy": "Fail",
         "matchPolicy": "Equivalent",
         "namespaceSelector": {},
@@ -111,16 +126,26 @@ def _webhook(plural: str, client: Obj, rule: Obj) -> dict[str, Any]:
     }
 
 
+def _protection(client: Obj) -> dict[str, Any]:
+    """Asked about deletions of what bears the label, and of nothing else."""
+    rules = [
+        _rule(group, versions, *plurals, operations=["DELETE"])
+        for group, versions, plurals in _PROTECTED
+    ]
+    labelled = {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]}
+    return _webhook("protection", client, *rules) | {"objectSelector": labelled}
+
+
 def _kinds_rule(plural: str) -> Obj:
-    return _rule("apps.kruise.io", _VERSIONS, plural, ["CREATE", "UPDATE"])
+    return _rule("apps.kruise.io", _VERSIONS, plural, operations=["CREATE", "UPDATE"])
 
 
-def _rule(group: str, versions: list[str], plural: str, operations: list[str]) -> Obj:
+def _rule(group: str, versions: list[str], *plurals: str, operations: list[str]) -> Obj:
     return {
         "apiGroups": [group],
         "apiVersions": versions,
         "operations": operations,
-        "resources": [plural],
+        "resources": list(plurals),
         "scope": "*",
     }
 
@@ -160,8 +185,8 @@ def conversion_patch(crd: Obj, address: Address, bundle: bytes) -> Obj | None:
 class Registrar:
     """Writes what is missing or different, and nothing else."""
 
-    def __init__(self, transport: Transport, address: Address) -> None:
-        self._transport, self._address = transport, address
+    def __init__(self, transport: Transport, address: Address, *, protects: bool = False) -> None:
+        self._transport, self._address, self._protects = transport, address, protects
 
     async def refuse_beside_openkruise(self) -> None:
         """Raises ClusterFailed GK5111: two injectors would inject everything twice."""
@@ -182,7 +207,7 @@ class Registrar:
     async def publish(self, bundle: bytes) -> list[str]:
         """Names of what had to be written. Raises ApiError."""
         written = []
-        for ref, wanted in configurations(self._address, bundle):
+        for ref, wanted in configurations(self._address, bundle, protects=self._protects):
             live = await self._find(ref, NAME)
             if live is None or not same(live.get("webhooks"), wanted["webhooks"]):
                 await self._apply(ref, wanted)

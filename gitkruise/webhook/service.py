@@ -71,7 +71,8 @@ async def serve_webhooks(
     Raises UsageProblem GK5110 where it cannot listen, ClusterFailed GK5111 beside OpenKruise,
     GK5112 for certificates nobody can read, GK5113 when it cannot see what it needs; ApiError.
     """
-    registrar = Registrar(transport, options.address)
+    protects = options.gates.resources_deletion_protection
+    registrar = Registrar(transport, options.address, protects=protects)
     await registrar.refuse_beside_openkruise()
     vault: Vault
     if options.folder is not None:

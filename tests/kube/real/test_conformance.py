@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -25,19 +24,6 @@ from tests.kube.real.apiserver import ADMIN, Apiserver, free_port, talking
 from tests.kube.real.shop import Shop, install_crds
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow]
-
-# Scenarios that cannot be as recorded here, and why.
-NOT_HERE: Final[Mapping[str, str]] = dict.fromkeys(
-    (
-        "protect-CloneSet-Cascading",
-        "protect-Deployment-Cascading",
-        "protect-StatefulSet-Cascading",
-        "protect-ReplicaSet-Always",
-        "protect-ReplicaSet-Cascading",
-        "protect-namespace-cascading-with-pods",
-    ),
-    "gitkruise webhook reviews no deletions",
-)
 
 
 async def prepare(server: Apiserver) -> None:
@@ -78,8 +64,7 @@ def test_run_does_what_was_recorded(
     everything = os.environ.get("CONFORMANCE") == "all"  # noqa: TID251  the target chooses
     traces = json.loads((FOLDER / "traces.json").read_text())
     chosen = scenarios(gates, () if everything else SUBSET)
-    possible = [scenario for scenario in chosen if scenario["name"] not in NOT_HERE]
     with running(fresh, tmp_path, gates):
-        found = dict(differences(possible, traces, fresh.url, ADMIN))
+        found = dict(differences(chosen, traces, fresh.url, ADMIN))
     assert found
     assert not {name: text for name, text in found.items() if text}
