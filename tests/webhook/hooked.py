@@ -18,6 +18,7 @@ import aiohttp
 from gitkruise.kube.clock import SystemClock
 from gitkruise.kube.data import load_catalog
 from gitkruise.kube.listening import Listen
+from gitkruise.model.settings import Gates
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.inprocess import WorldTransport
 from gitkruise.webhook.registration import Address
@@ -61,7 +62,7 @@ class Hooked:
 
 @asynccontextmanager
 async def hooked(
-    folder: Path, world: World | None = None, *, port: int = 0
+    folder: Path, world: World | None = None, *, port: int = 0, gates: Gates | None = None
 ) -> AsyncIterator[Hooked]:
     cluster = Cluster(world or empty_world(), lambda: START)
     transport = WorldTransport(cluster)
@@ -69,6 +70,7 @@ async def hooked(
         address=Address(namespace=NAMESPACE, url="https://127.0.0.1:1"),
         listen=Listen("127.0.0.1", port),
         folder=folder / "keys",
+        gates=gates or Gates(),
     )
     async with serve_webhooks(options, transport, load_catalog(), SystemClock()) as serving:
         trust = ssl.create_default_context(cafile=str(folder / "keys" / "ca.crt"))

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from gitkruise.admission.protection import KINDS
 from gitkruise.errors import ClusterFailed, UsageProblem
 from gitkruise.kube.certificates import server_context
 from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.data import installable_crds
+from gitkruise.kube.data import installable_crds, load_catalog
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.inprocess import WorldTransport
 from gitkruise.webhook.credentials import FolderVault, current
@@ -97,6 +98,22 @@ def test_pods_are_never_held_up_and_our_kinds_are() -> None:
         assert webhook["sideEffects"] == "None"
         assert webhook["timeoutSeconds"] <= 5
         assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == b"CA"
+
+
+def test_only_what_bears_the_label_is_protected() -> None:
+    *_, (_, validating) = configurations(SERVICE, b"CA", protects=True)
+    *others, protection = validating["webhooks"]
+    assert others == configurations(SERVICE, b"CA")[1][1]["webhooks"]
+    (labelled,) = protection["objectSelector"]["matchExpressions"]
+    assert labelled == {"key": "policy.kruise.io/delete-protection", "operator": "Exists"}
+    assert protection["failurePolicy"] == "Fail"
+    assert {op for rule in protection["rules"] for op in rule["operations"]} == {"DELETE"}
+    kinds = {
+        (g, r) for rule in protection["rules"] for g in rule["apiGroups"] for r in rule["resources"]
+    }
+    protected = (kind for kind in load_catalog().kinds() if kind.group_kind in KINDS)
+    served = {(kind.group, kind.plural) for kind in protected}
+    assert kinds == served, "every kind that admission protects"
 
 
 @pytest.mark.parametrize(
