@@ -89,6 +89,19 @@ def play(
     asyncio.run(main())
 
 
+def sidecarset(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "SidecarSet",
+        "metadata": {"name": "mesh"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "containers": [{"name": "mesh", "image": "mesh:v1"}],
+            **spec,
+        },
+    }
+
+
 def review(obj: Obj | None, old: Obj | None = None, **changes: Any) -> dict[str, Any]:
     """An AdmissionReview of a create (or of an update of `old`) in namespace `shop`."""
     group, _, version = (obj or old or {}).get("apiVersion", "v1").rpartition("/")

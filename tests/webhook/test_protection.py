@@ -11,7 +11,7 @@ import pytest
 from gitkruise.model.settings import Gates
 from gitkruise.wire.names import Obj
 from gitkruise.world.cluster import World
-from tests.webhook.hooked import hooked, review
+from tests.webhook.hooked import hooked, review, sidecarset
 from tests.worlds import SPACE, START, cloneset, container, create, empty_world, pod
 
 LABEL: Final = "policy.kruise.io/delete-protection"
@@ -46,15 +46,6 @@ def definition() -> dict[str, Any]:
 
 
 NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
-SIDECARSET: Final = {
-    "apiVersion": "apps.kruise.io/v1beta1",
-    "kind": "SidecarSet",
-    "metadata": {"name": "mesh"},
-    "spec": {
-        "selector": {"matchLabels": {"app": "web"}},
-        "containers": [{"name": "mesh", "image": "mesh:v1"}],
-    },
-}
 LONE: Final = pod("p", container("a"))
 IN_SPACE: Final = {**LONE, "metadata": {**LONE["metadata"], "namespace": SPACE}}
 PREFIX: Final = f"forbidden by ResourcesProtectionDeletion for {LABEL}="
@@ -70,7 +61,7 @@ PREFIX: Final = f"forbidden by ResourcesProtectionDeletion for {LABEL}="
         (protected(cloneset(replicas=2)), (), Gates(), ""),
         (protected(NAMESPACE), (IN_SPACE,), ON, "Cascading and active pods 1>0"),
         (protected(NAMESPACE), (), ON, ""),
-        (protected(definition()), (SIDECARSET,), ON, "Cascading and active CRs 1>0"),
+        (protected(definition()), (sidecarset(),), ON, "Cascading and active CRs 1>0"),
         (protected(definition()), (), ON, ""),
     ],
 )

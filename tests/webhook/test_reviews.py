@@ -23,24 +23,11 @@ from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.paths import drop, put
 from gitkruise.wire.typed import settle
 from gitkruise.world.cluster import World
-from tests.webhook.hooked import JSON, Hooked, patched, play, review
+from tests.webhook.hooked import JSON, Hooked, patched, play, review, sidecarset
 from tests.worlds import SPACE, START, cloneset, container, create, empty_world, pod
 
 KEY = ObjectKey("", "Pod", SPACE, "p")
 ORDERED = {"apps.kruise.io/container-launch-priority": "Ordered"}
-
-
-def sidecarset(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "apps.kruise.io/v1beta1",
-        "kind": "SidecarSet",
-        "metadata": {"name": "mesh"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "web"}},
-            "containers": [{"name": "mesh", "image": "mesh:v1"}],
-            **spec,
-        },
-    }
 
 
 def labelled(name: str = "p") -> dict[str, Any]:
