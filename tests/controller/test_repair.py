@@ -21,7 +21,7 @@ from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.inprocess import WorldTransport
 from gitkruise.wire.names import Obj
 from gitkruise.world.cluster import World
-from tests.webhook.test_reviews import sidecarset
+from tests.webhook.hooked import sidecarset
 from tests.worlds import PODS, SPACE, START, create, pod
 
 LATER = START + timedelta(minutes=5)
