@@ -19,6 +19,7 @@ APPLICATION: Final = 0x676B7231  # "gkr1", PRAGMA application_id
 RESTART_GAP: Final = 100_000  # versions skipped at a start: none handed out before is used again
 DIGEST_BYTES: Final = 16
 _CACHE_KIB: Final = 4096
+_DAMAGE: Final = (sqlite3.Error, UnicodeDecodeError)  # SQLite quotes names that are none any more
 _JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")  # how SQLite's rollback journal begins
 
 _SCHEMA: Final = """
@@ -75,7 +76,7 @@ class Store:
             self._db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:
                 self._make(path)
-        except sqlite3.Error as error:
+        except _DAMAGE as error:
             raise _unusable(path, str(error)) from error
 
     def _make(self, path: Path) -> None:
@@ -91,12 +92,17 @@ class Store:
     def load(self) -> tuple[list[Obj], int]:
         """Every object and the version to go on from; raises ClusterFailed on a damaged file."""
         try:
+            (found,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
             objects = list(self._rows())
-            (version,) = self._db.execute(
-                "SELECT value FROM state WHERE key = 'version'"
-            ).fetchone()
-        except sqlite3.Error as error:
+            row = self._db.execute("SELECT value FROM state WHERE key = 'version'").fetchone()
+        except _DAMAGE as error:
             raise _unusable(self.path, str(error)) from error
+        if found != "ok":
+            raise _unusable(self.path, found)
+        version = row[0] if row else -1
+        newest = max((int(obj["metadata"]["resourceVersion"]) for obj in objects), default=0)
+        if not isinstance(version, int) or version < newest:
+            raise _unusable(self.path, "its version is damaged")
         return objects, version + RESTART_GAP if version else 0
 
     def _rows(self) -> Iterator[Obj]:

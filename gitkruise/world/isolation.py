@@ -111,7 +111,7 @@ def _status(kind: Kind, old: Obj, new: Obj) -> Obj:
             out["status"] = new["status"]
         return {**out, "metadata": _locked(old["metadata"], new["metadata"])}
     if kind.group_kind == POD:
-        new = _addressed(new)
+        new = _with_quality(old, _addressed(new))
     if new["metadata"] is old["metadata"]:
         return _taking(new, old, "spec")
     meta = dict(new["metadata"])
@@ -131,6 +131,14 @@ def _addressed(pod: Obj) -> Obj:
     if listed and not one:
         return {**pod, "status": {**status, "podIP": listed[0].get("ip", "")}}
     return pod
+
+
+def _with_quality(old: Obj, pod: Obj) -> Obj:
+    """A status that names no class of quality keeps the pod's."""
+    known = get(old, "status", "qosClass")
+    if not known or get(pod, "status", "qosClass"):
+        return pod
+    return {**pod, "status": {**(pod.get("status") or {}), "qosClass": known}}
 
 
 def _locked(old: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -97,10 +97,11 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     version, and what `new_object` raises.
     """
     kind, before = call.kind, old["metadata"]
-    _check_locks(call, before, new["metadata"])
     if is_lean(call):
+        _check_locks(call, before, new["metadata"])
         return _numbered(call, old, lean_change(call, old, new))
     new = cleaned(call, new, old)
+    _check_locks(call, before, new["metadata"])
     frozen = metadata.changed_system_fields(before, new["metadata"])
     if frozen:
         raise refusals.invalid(kind, call.name, frozen)

@@ -52,10 +52,10 @@ async def over_http(sandbox: Sandbox, watches: int, requests: int) -> Load:
 
 
 def test_over_https(tmp_path: Path) -> None:
-    load = asyncio.run(run(tmp_path, 12, 16_000, http=True))
+    load = asyncio.run(run(tmp_path, 12, 12_000, http=True))
     held(load, written=8_000, delivered=80_000)
 
 
 def test_at_the_cluster(tmp_path: Path) -> None:
-    load = asyncio.run(run(tmp_path, 12, 275_000, http=False))
+    load = asyncio.run(run(tmp_path, 12, 231_000, http=False))
     held(load, written=200_000, delivered=2_000_000)

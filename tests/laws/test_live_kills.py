@@ -62,13 +62,16 @@ class Witness:
     def compare(self, found: Obj) -> None:
         """A-1, A-4, A-5, A-6: the list of the server that is back."""
         version = int(found["metadata"]["resourceVersion"])
-        assert version > self.newest or self.newest == 0, f"{version} is not after {self.newest}"
+        changed = max(self.given, default=-1)
+        assert version > changed, f"{version} is not after {changed}, which was a change"
+        assert version >= self.newest, f"{version} is before {self.newest}"
         there = {one.key: one for one in (change_of("ADDED", item) for item in found["items"])}
-        for key, change in self.known.items():
+        for key, change in list(self.known.items()):
             now = there.get(key)
             if now is None:
                 gone = change.type == "DELETED" or key in self.deleted
                 assert gone, f"{key} at {change.version} is lost"
+                del self.known[key]
             elif now.version < change.version:
                 raise AssertionError(f"{key} is back at {now.version}, was {change.version}")
             elif now.version > change.version:

@@ -142,6 +142,8 @@ class Load:
 
     async def _one(self, door: Door, draw: Draw) -> bool:
         verb, key = VERBS[draw.below(len(VERBS))], KEYS[draw.below(len(KEYS))]
+        if draw.below(16):  # mostly what can be done
+            verb = "create" if key not in self.known else verb.replace("create", "patch")
         if draw.below(200) == 0:
             verb = "list"
         base = self.known.get(key, 0) if verb == "put" else 0
@@ -152,7 +154,9 @@ class Load:
         answered = next(self.ticks)
         meta = found.get("metadata") or {}
         version = int(meta.get("resourceVersion") or 0) if status < 400 else 0
-        if verb != "list" and version:
+        if verb == "delete" or status == 404:
+            self.known.pop(key, None)
+        elif verb != "list" and version:
             self.known[key] = version
         seen = (found.get("data") or {}).get("t", NOTHING) if verb == "get" else token
         self.ops.append(Op(verb, key, called, answered, status, version, seen, base))

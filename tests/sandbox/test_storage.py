@@ -15,7 +15,7 @@ import pytest
 from gitkruise.errors import ClusterFailed
 from gitkruise.kube.codec import encode
 from gitkruise.sandbox.storage import FORMAT, RESTART_GAP, Batch, Store, StoreFailed, StoreFull
-from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.names import Obj, ObjectKey
 
 ROOT = Path(__file__).parents[2]
 
@@ -188,5 +188,48 @@ def test_a_damaged_object_is_refused_by_name(tmp_path: Path) -> None:
     store.write(batch(1))
     store._db.execute("UPDATE objects SET body = '{}' WHERE name = 'n1'")
     with pytest.raises(ClusterFailed, match="ConfigMap shop/n1 is damaged"):
+        store.load()
+    store.close()
+
+
+def test_no_flipped_bit_goes_unseen(tmp_path: Path) -> None:
+    """Of a file that was closed: objects are as they were, or the file is refused by name."""
+    path, image = tmp_path / "db", tmp_path / "image"
+    store = Store(path)
+    for version in range(1, 25):
+        names_ = {f"v{version}-{n}": body(f"v{version}-{n}", version) for n in range(4)}
+        store.write(Batch({key(name): data for name, data in names_.items()}, version))
+    store.close()
+    sound, wrong = whole(path), bytearray(path.read_bytes())
+    refused = 0
+    for at in range(0, len(wrong), 23):
+        wrong[at] ^= 1 << at % 8
+        image.write_bytes(wrong)
+        wrong[at] ^= 1 << at % 8
+        try:
+            assert whole(image) == sound, f"byte {at}"
+        except ClusterFailed as error:
+            (finding,) = error.findings
+            refused += finding.code == "GK4121" and str(image) in finding.message
+    assert refused > len(wrong) // 23 // 2
+
+
+def whole(path: Path) -> tuple[list[Obj], int]:
+    """Everything in a store."""
+    store = Store(path)
+    try:
+        return store.load()
+    finally:
+        store.close()
+
+
+def test_a_version_older_than_its_objects_is_refused(tmp_path: Path) -> None:  # A-1
+    store = Store(tmp_path / "db")
+    store.write(batch(7))
+    store._db.execute("UPDATE state SET value = 6")
+    with pytest.raises(ClusterFailed, match="its version is damaged"):
+        store.load()
+    store._db.execute("DELETE FROM state")
+    with pytest.raises(ClusterFailed, match="its version is damaged"):
         store.load()
     store.close()
