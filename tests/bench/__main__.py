@@ -22,11 +22,13 @@ from tests.bench import (
     pushes,
     reading,
     reviews,
+    serving,
     sick,
     sidecars,
     startup,
     templates,
     units,
+    watching,
     writes,
 )
 from tests.bench.timing import Row, yard
@@ -51,6 +53,8 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "canary": canary.rows,
     "injection": injection.rows,
     "reviews": reviews.rows,
+    "serving": serving.rows,
+    "watching": watching.rows,
 }
 
 

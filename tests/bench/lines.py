@@ -44,7 +44,7 @@ class Door:
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """One connection. `last` is the time it was last heard of or asked."""
+    """One connection; `asked` is when its last request went out."""
 
     tls: ssl.SSLSocket
     got: bytearray = field(default_factory=bytearray)
@@ -154,8 +154,8 @@ def _send(line: Line, requests: Iterator[bytes]) -> bool:
 
 
 @contextmanager
-def lines(door: Door, count: int) -> Iterator[Lines]:
-    """`count` connections, closed at the end."""
+def lines(door: Door, count: int, first: bytes = b"") -> Iterator[Lines]:
+    """`count` connections, closed at the end; each sends `first` as soon as it is open."""
     parts = urlsplit(door.url)
     trust = ssl.create_default_context(cadata=door.ca_pem)
     made: list[Line] = []
@@ -165,6 +165,8 @@ def lines(door: Door, count: int) -> Iterator[Lines]:
         tls = trust.wrap_socket(plain, server_hostname=parts.hostname)
         tls.settimeout(0)
         made.append(Line(tls))
+        if first:
+            made[-1].write(first)
     found = Lines(made)
     try:
         yield found

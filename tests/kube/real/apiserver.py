@@ -54,12 +54,16 @@ def free_port() -> int:
 
 @dataclass
 class Apiserver:
-    """One API server over one etcd, all state below `folder`. RBAC is on."""
+    """One API server over one etcd, all state below `folder`. RBAC is on.
+
+    `durable`: etcd answers once a write is on disk, as it does for everybody but tests.
+    """
 
     folder: Path
     programs: tuple[str, str]
     port: int = field(default_factory=free_port)
     ca_pem: str = ""
+    durable: bool = False
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -89,7 +93,7 @@ class Apiserver:
         self.etcd = f"http://127.0.0.1:{free_port()}"
         self._spawn(
             "etcd", self.programs[0],
-            f"--data-dir={self.folder / 'etcd'}", "--unsafe-no-fsync",
+            f"--data-dir={self.folder / 'etcd'}", *(() if self.durable else ("--unsafe-no-fsync",)),
             f"--listen-client-urls={self.etcd}", f"--advertise-client-urls={self.etcd}",
             f"--listen-peer-urls=http://127.0.0.1:{peers}",
         )  # fmt: skip
@@ -114,6 +118,11 @@ class Apiserver:
             "--disable-admission-plugins=ServiceAccount", "--profiling=false",
         )  # fmt: skip
         self._wait()
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the cluster."""
+        return [process.pid for process in self._running.values()]
 
     def kill_server(self) -> None:
         """As a crash or a lost machine does it: no farewell."""
