@@ -20,6 +20,8 @@ async def read_body(request: web.BaseRequest, *, limit: int, within_s: float | N
     pieces: list[bytes] = []
     size = 0
     try:
+        if request.content.is_eof():  # it came with the header, as small ones do
+            return _within(request.content.read_nowait(), limit)
         async with asyncio.timeout(within_s):
             if request.headers.get("Expect", "").lower() == "100-continue":
                 await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -33,6 +35,12 @@ async def read_body(request: web.BaseRequest, *, limit: int, within_s: float | N
     except (web.RequestPayloadError, HttpProcessingError) as error:
         raise BadRequest("the request's body breaks off") from error
     return b"".join(pieces)
+
+
+def _within(body: bytes, limit: int) -> bytes:
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
 
 
 def _too_large(limit: int) -> TooLarge:

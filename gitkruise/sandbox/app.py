@@ -23,6 +23,7 @@ from gitkruise.sandbox.tokens import Tokens
 log: Final = logging.getLogger(__name__)
 
 REQUESTS_MAX: Final = 2_048  # at once, open watches among them
+CONNECTIONS_MAX: Final = 2_048
 IDLE_S: Final = 30.0  # a connection without a whole request header for this long is closed
 LINGER_S: Final = 2.0
 HEADER_MAX: Final = 16_384

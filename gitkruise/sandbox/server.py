@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from gitkruise.admission.chain import admit
 from gitkruise.kube.certificates import server_context, show
 from gitkruise.kube.clock import Clock, SystemClock
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.settings import Gates
-from gitkruise.sandbox.app import SERVER_ARGS, App
+from gitkruise.sandbox.app import CONNECTIONS_MAX, SERVER_ARGS, App
 from gitkruise.sandbox.bootstrap import bootstrap
 from gitkruise.sandbox.cluster import Cluster
 from gitkruise.sandbox.discovery import Discovery
@@ -196,12 +197,24 @@ def _application(cluster: Cluster, token: str) -> App:
     )
 
 
+class _Bounded(web.Server):
+    """aiohttp's server with no more than CONNECTIONS_MAX connections: what comes on top is hung up.
+
+    Each costs memory before it has said who it is.
+    """
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        if len(self.connections) > CONNECTIONS_MAX:
+            transport.abort()
+
+
 @asynccontextmanager
 async def listening(app: App, context: ssl.SSLContext, *, port: int) -> AsyncIterator[int]:
     """Serve `app` on loopback; yields the port. A negative port is a wish, 0 any free one."""
     quiet = logging.getLogger("gitkruise.sandbox.http")  # of broken requests; app logs our own
     quiet.setLevel(logging.CRITICAL)
-    server = web.Server(app.handle, handler_cancellation=True, logger=quiet, **SERVER_ARGS)
+    server = _Bounded(app.handle, handler_cancellation=True, logger=quiet, **SERVER_ARGS)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=STOP_WITHIN_S)
     await runner.setup()
     try:

@@ -25,8 +25,38 @@ class Part(NamedTuple):
     node: Node | None
 
 
+class _Memo:
+    """The last question and its answer: each step of a write asks it again, most change nothing.
+
+    Objects never change in place, so the same three are the same question.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[Node, Obj, Obj, list[Part]] | None = None  # one value: threads share it
+
+    def touched(self, schema: Node, obj: Obj, old: Obj) -> list[Part]:
+        last = self._last
+        if last and last[0] is schema and last[1] is obj and last[2] is old:
+            return last[3]
+        found = _touched(schema, obj, old)
+        self._last = (schema, obj, old, found)
+        return found
+
+
+_memo: Final = _Memo()
+
+
 def touched(schema: Node, obj: Obj, old: Obj) -> list[Part]:
-    """The smallest parts of `obj` that are not shared with `old`; apiVersion and kind aside."""
+    """The smallest parts of `obj` that are not shared with `old`; apiVersion and kind aside.
+
+    The list is not to be changed.
+    """
+    return _memo.touched(schema, obj, old)
+
+
+def _touched(schema: Node, obj: Obj, old: Obj) -> list[Part]:
     found: list[Part] = []
     for name, value in obj.items():
         before = old.get(name)
