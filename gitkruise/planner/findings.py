@@ -36,7 +36,10 @@ class Findings:
 
     def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
         """The same for many pods at once."""
-        names = [self.called(pod) for pod in pods] if self.spaces else [pod.name for pod in pods]
+        if self.spaces:
+            names = [f"{pod.namespace}/{pod.name}" for pod in pods]
+        else:
+            names = [pod.name for pod in pods]
         held = {name: Held(name, why) for name in names}
         self.held = held | self.held if self.held else held
 

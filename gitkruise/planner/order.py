@@ -153,7 +153,8 @@ def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
     ordered.sort(key=lambda pod: pod.created or _LATEST, reverse=True)
     ordered.sort(key=attrgetter("restarts", "sidecar_restarts"), reverse=True)
     ordered.sort(key=lambda pod: (pod.ready and pod.ready_since) or _LATEST, reverse=True)
-    ordered.sort(key=lambda pod: (pod.node != "", _PHASES.get(pod.phase, 0), pod.ready))
+    phase = _PHASES.get
+    ordered.sort(key=lambda pod: (pod.node != "", phase(pod.phase, 0), pod.ready))
     return ordered
 
 

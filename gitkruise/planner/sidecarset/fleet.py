@@ -55,25 +55,24 @@ class Yardstick:
         self.name, self.hash = owner.name, owner.hash
         self.without_image = owner.hash_without_image
         self.hot: tuple[Sidecar, ...] = tuple(s for s in owner.containers if s.hot)
-        self.pairs = tuple((s, *s.pair) for s in self.hot if s.empty_image)
+        self.pairs = tuple((s.name, s.empty_image, *s.pair) for s in self.hot if s.empty_image)
         self.names = frozenset(name for s in owner.containers for name in s.names)
         self.sorted = tuple(sorted(self.names))
 
     def judge(self, pod: PodFacts) -> Judged:
         """One pass over the containers decides for nearly every pod."""
-        notes, images, digests = pod.annotations, {}, False
-        for container in pod.containers:
-            if container.name in self.names:
-                images[container.name] = container.image
-                digests = digests or "@" in container.image
+        notes, names = pod.annotations, self.names
+        images = {c.name: c.image for c in pod.containers if c.name in names}
+        digests = "@" in "".join(images.values())
         if digests or INPLACE_STATE in notes:
-            consistent = self.consistent(pod, self.names)
+            consistent = self.consistent(pod, names)
         else:
             consistent = len(pod.containers) == len(pod.statuses)
         rested = True
-        for sidecar, first, second in self.pairs:
-            idle = second if working_in(notes).get(sidecar.name) == first else first
-            rested = rested and images.get(idle) == sidecar.empty_image
+        working = working_in(notes) if self.pairs else {}
+        for name, empty, first, second in self.pairs:
+            idle = second if working.get(name) == first else first
+            rested = rested and images.get(idle) == empty
         without = _mark_without(notes.get(HASH_WITHOUT_IMAGE, ""), self.name)
         return Judged(
             pod,

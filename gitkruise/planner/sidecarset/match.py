@@ -17,16 +17,18 @@ def matched(owner: SidecarSetFacts, pods: Iterable[PodFacts]) -> tuple[PodFacts,
     """Those of `pods` (of the right namespaces) that are active, list the set, and hold every one
     of its containers. Nothing is injected into pods that run: older ones stay out for ever.
     """
-    name, selects = owner.name, _selects(owner)
+    name, selects, holds_all = owner.name, _selects(owner), _holder(owner)
     return tuple(
         [
             pod
             for pod in pods
             if pod.active
-            and name in pod.annotations.get(INJECTED_LIST, "")
-            and name in injected_sets(pod.annotations)
+            and (
+                (listed := pod.annotations.get(INJECTED_LIST, "")) == name
+                or (name in listed and name in injected_sets(pod.annotations))
+            )
             and selects(pod.labels)
-            and _holds_all(owner, pod)
+            and holds_all(pod)
         ]
     )
 
@@ -41,18 +43,24 @@ def _selects(owner: SidecarSetFacts) -> Callable[[Mapping[str, str]], bool]:
     return lambda labels: pairs <= labels.items()
 
 
-def _holds_all(owner: SidecarSetFacts, pod: PodFacts) -> bool:
-    names = [c.name for c in pod.containers]
-    for sidecar in owner.containers:
-        if sidecar.hot:
-            first, second = sidecar.pair
-            if first not in names or second not in names:
-                return False
-            if sidecar.name not in working_in(pod.annotations):
-                return False
-        elif sidecar.name not in names and sidecar.name not in pod.init_names:
+def _holder(owner: SidecarSetFacts) -> Callable[[PodFacts], bool]:
+    """Whether a pod holds every container: of hot sidecars both and a word on who works, of the
+    others the one, which may be an init container.
+    """
+    hot = frozenset(s.name for s in owner.containers if s.hot)
+    pairs = frozenset(name for s in owner.containers if s.hot for name in s.pair)
+    single = frozenset(s.name for s in owner.containers if not s.hot)
+    everything = pairs | single
+
+    def holds_all(pod: PodFacts) -> bool:
+        names = [c.name for c in pod.containers]
+        if not everything.issubset(names) and not (
+            pairs.issubset(names) and single.issubset([*names, *pod.init_names])
+        ):
             return False
-    return True
+        return not hot or hot.issubset(working_in(pod.annotations))
+
+    return holds_all
 
 
 def named_by(notes: Notes) -> Iterable[ObjectKey]:

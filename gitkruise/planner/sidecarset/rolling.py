@@ -149,9 +149,8 @@ def _upgrades(this: Round, out: Findings, down: int) -> None:
     ordered = _ordered(this, waiting) if asked else waiting
     out.hold_all([judged.pod for judged in ordered[asked:]], Hold.PARTITION)
     for at, judged in enumerate(ordered[:asked]):
-        if judged.ready and down >= allowed:
-            for later in ordered[at:asked]:  # skipping ahead would overtake the order asked for
-                out.hold(later.pod, Hold.BUDGET)
+        if judged.ready and down >= allowed:  # skipping ahead would overtake the order asked for
+            out.hold_all([later.pod for later in ordered[at:asked]], Hold.BUDGET)
             return
         down += judged.ready
         _upgrade(this, judged, out)
@@ -171,9 +170,9 @@ def _ordered(this: Round, waiting: Sequence[Judged]) -> list[Judged]:
     update = this.owner.update
     everyone = [j.pod for j in this.pods]
     strategy = replace(update, scatter=expanded(update.scatter, everyone))
-    by_pod = {(j.pod.namespace, j.pod.name): j for j in waiting}
+    by_pod = {id(j.pod): j for j in waiting}
     ordered = rollout_order([j.pod for j in waiting], everyone, strategy)
-    return [by_pod[pod.namespace, pod.name] for pod in ordered]
+    return [by_pod[id(pod)] for pod in ordered]
 
 
 def _candidates(this: Round, out: Findings) -> list[Judged]:
