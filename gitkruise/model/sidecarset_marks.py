@@ -85,9 +85,23 @@ def in_place_states(notes: Notes) -> dict[str, dict[str, Any]] | None:
     return {} if text is None else _entries(text, _STATE)
 
 
-def in_place_text(states: Mapping[str, Obj]) -> str:
-    """The annotation for states shaped like `in_place_states` gives them."""
-    return _text(states, _STATE)
+def in_place_text(states: Mapping[str, Obj], name: str, state: Obj) -> str:
+    """The annotation with the `state` of one set, beside those `in_place_states` gives."""
+    last = tuple((c, kept.get("imageID", "")) for c, kept in state["lastContainerStatuses"].items())
+    others = {other: kept for other, kept in states.items() if other != name}
+    texts = {other: _one_text(kept, _STATE) for other, kept in others.items()}
+    texts[name] = _state_text(state["revision"], state["updateTimestamp"], last)
+    return _joined(texts)
+
+
+@lru_cache(maxsize=1024)  # many pods get the same one
+def _state_text(revision: str, stamp: str, last: tuple[tuple[str, str], ...]) -> str:
+    state = {
+        "revision": revision,
+        "updateTimestamp": stamp,
+        "lastContainerStatuses": {name: {"imageID": kept} for name, kept in last},
+    }
+    return _one_text(state, _STATE)
 
 
 def injected_notes(
@@ -126,8 +140,8 @@ def upgraded_notes(notes: Notes, facts: SidecarSetFacts, now: datetime) -> dict[
         without = _migrated(notes, HASH_WITHOUT_IMAGE, facts, now)
         if without is not None:
             out[HASH_WITHOUT_IMAGE] = _text(without, _RECORD)
-    texts = {name: _entry_text(record) for name, record in records.items()}
     name, revision = facts.name, facts.latest_revision
+    texts = {other: _entry_text(record) for other, record in records.items() if other != name}
     texts[name] = _entry(name, facts.hash, facts.sidecar_list, format_time(now), revision)
     return {**out, HASH: _joined(texts)}
 
@@ -145,7 +159,7 @@ def _entry(name: str, digest: str, sidecars: tuple[str, ...], stamp: str, revisi
 
 
 def _entry_text(record: Obj) -> str:
-    return ordered(normalise(_RECORD, record)).decode()
+    return _one_text(record, _RECORD)
 
 
 def _joined(texts: Mapping[str, str]) -> str:
@@ -239,4 +253,8 @@ def _hash_text(value: Any) -> str:
 
 def _text(entries: Mapping[str, Obj], type_name: str) -> str:
     """As Go writes a map of structs: outer keys sorted, inner ones in struct order."""
-    return _joined({k: ordered(normalise(type_name, v)).decode() for k, v in entries.items()})
+    return _joined({k: _one_text(v, type_name) for k, v in entries.items()})
+
+
+def _one_text(entry: Obj, type_name: str) -> str:
+    return ordered(normalise(type_name, entry)).decode()

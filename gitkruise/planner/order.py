@@ -151,11 +151,16 @@ def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
     """
     ordered = sorted(pods, key=attrgetter("namespace", "name"))
     ordered.sort(key=lambda pod: pod.created or _LATEST, reverse=True)
-    ordered.sort(key=attrgetter("restarts", "sidecar_restarts"), reverse=True)
+    if any(pod.restarts or pod.sidecar_restarts for pod in pods):
+        ordered.sort(key=attrgetter("restarts", "sidecar_restarts"), reverse=True)
     ordered.sort(key=lambda pod: (pod.ready and pod.ready_since) or _LATEST, reverse=True)
-    phase = _PHASES.get
-    ordered.sort(key=lambda pod: (pod.node != "", phase(pod.phase, 0), pod.ready))
+    ordered.sort(key=_standing)
     return ordered
+
+
+def _standing(pod: PodFacts) -> int:
+    """With a node, by phase, ready: each counts for more than all that follow."""
+    return 8 * (pod.node != "") + 2 * _PHASES.get(pod.phase, 0) + pod.ready
 
 
 def update_rank(pod: PodFacts, strategy: Strategy) -> _Key:

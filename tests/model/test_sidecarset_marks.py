@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -166,7 +167,10 @@ def test_states_of_in_place_upgrades() -> None:
     found = in_place_states({INPLACE_STATE: text})
     assert found is not None
     assert found["ss"]["lastContainerStatuses"]["two"] == {}
-    assert in_place_text(found) == text
+    assert in_place_text({}, "ss", found["ss"]) == text
+    assert in_place_text({"ss": {"revision": "aaa"}}, "ss", found["ss"]) == text
+    beside = json.loads(in_place_text(found, "another", found["ss"]))
+    assert beside == {"another": found["ss"], "ss": found["ss"]}
     assert in_place_states({}) == {}
     assert in_place_states({INPLACE_STATE: "?"}) is None
 

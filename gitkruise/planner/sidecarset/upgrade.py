@@ -94,13 +94,13 @@ def _state_text(
     Revision and time are those of this change; OpenKruise keeps the first ones for ever, and
     nobody reads them. What cannot be read is started anew.
     """
-    states: dict[str, Any] = dict(in_place_states(pod.annotations) or {})
+    states: Mapping[str, Any] = in_place_states(pod.annotations) or {}
     known = (states.get(yardstick.name) or {}).get("lastContainerStatuses") or {}
     ids = {status.name: status.image_id for status in pod.statuses}
     last = {**known, **{name: {"imageID": ids.get(name, "")} for name in images}}
-    states[yardstick.name] = {
+    state = {
         "revision": yardstick.hash,
         "updateTimestamp": format_time(now),
         "lastContainerStatuses": last,
     }
-    return in_place_text(states)
+    return in_place_text(states, yardstick.name, state)
