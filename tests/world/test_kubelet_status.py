@@ -15,8 +15,11 @@ from gitkruise.world.containers import (
     Sandbox,
     canonical_image,
     image_id,
+    runs_as_asked,
+    runtime_of,
 )
 from gitkruise.world.kubelet_status import phase_of, pod_status
+from gitkruise.world.pod_actions import PodActions, pod_actions
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
@@ -135,6 +138,52 @@ def test_an_unchanged_pod_has_an_unchanged_status() -> None:
     raw = put(raw, ("status",), pod_status(raw, runtime("a+ b+"), NOW))
     later = NOW.replace(hour=11)
     assert pod_status(raw, runtime("a+ b+"), later) == raw["status"]
+
+
+def running(*, gates: tuple[str, ...] = ()) -> Any:
+    """A pod at rest, its gates open."""
+    raw = pod(gates=gates)
+    open_ = [{"type": gate, "status": "True", "lastTransitionTime": "x"} for gate in gates]
+    raw = put(raw, ("status", "conditions"), open_)
+    return put(raw, ("status",), pod_status(raw, runtime("a+ b+"), NOW))
+
+
+@pytest.mark.parametrize("gates", [(), ("example.com/gate",)])
+def test_a_kubelet_has_nothing_to_do_for_a_pod_that_runs_as_asked(gates: tuple[str, ...]) -> None:
+    raw = running(gates=gates)
+    assert runs_as_asked(raw)
+    assert pod_actions(raw, runtime_of(raw)) == PodActions()
+    assert pod_status(raw, runtime_of(raw), NOW.replace(hour=11)) == raw["status"]
+
+
+UNLIKE: dict[str, tuple[tuple[str | int, ...], Any]] = {
+    "going": (("metadata", "deletionTimestamp"), "2026-11-21T10:00:00Z"),
+    "another generation": (("metadata", "generation"), 4),
+    "another image": (("spec", "containers", 1, "image"), "b:v2"),
+    "init containers": (("spec", "initContainers"), [{"name": "i", "image": "i:v1"}]),
+    "a container more": (("spec", "containers", 2), {"name": "c", "image": "c:v1"}),
+    "a gate that is shut": (("spec", "readinessGates"), [{"conditionType": "example.com/gate"}]),
+    "without address": (("status", "podIP"), ""),
+    "ended": (("status", "phase"), "Failed"),
+    "not ready": (("status", "containerStatuses", 0, "ready"), False),
+    "not started": (("status", "containerStatuses", 0, "started"), False),
+    "down": (("status", "containerStatuses", 0, "state"), {"terminated": {"exitCode": 1}}),
+    "resized": (
+        ("status", "containerStatuses", 0, "resources"),
+        {"requests": {"cpu": "1"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("row", UNLIKE)
+def test_a_pod_that_a_kubelet_must_look_at(row: str) -> None:
+    path, value = UNLIKE[row]
+    raw = running()
+    if path[:2] == ("spec", "containers") and path[2] == 2:
+        raw = put(raw, ("spec", "containers"), [*raw["spec"]["containers"], value])
+    else:
+        raw = put(raw, path, value)
+    assert not runs_as_asked(raw)
 
 
 def test_conditions_of_others_are_kept_and_transition_times_move_only_with_the_status() -> None:

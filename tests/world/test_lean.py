@@ -18,7 +18,7 @@ from gitkruise.model.settings import Gates
 from gitkruise.model.trace import render_text
 from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.names import Obj
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH, ApiRequest, ResourceRef
 from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
 from gitkruise.world.garbage import GarbageCollector
@@ -164,6 +164,37 @@ def test_a_lean_cluster_leaves_out_who_manages_a_pod() -> None:
     _, lean = played(lab, {"spec": {"replicas": 7}}, lean=True)
     assert all(p["metadata"].get("managedFields") for p in full.objects(PODS, SPACE))
     assert not all(p["metadata"].get("managedFields") for p in lean.objects(PODS, SPACE))
+
+
+def test_steps_of_one_change_are_one_change_of_a_lean_cluster() -> None:
+    lab = Lab(gates=GATES)
+    lab.apply(cloneset(replicas=1))
+    lab.run(600)
+    full, lean = lab.world.fork(), lab.world.fork(lean=True)
+    (raw,) = full.objects(PODS, SPACE)
+    pins = {name: raw["metadata"][name] for name in ("uid", "resourceVersion")}
+    shut = [{"type": "InPlaceUpdateReady", "status": "False", "lastTransitionTime": "x"}]
+
+    def step(subresource: str, **body: Any) -> ApiRequest:
+        return ApiRequest(
+            verb="patch",
+            resource=ResourceRef("", "v1", "pods"),
+            namespace=SPACE,
+            name=raw["metadata"]["name"],
+            subresource=subresource,
+            body={**body, "metadata": {**body.get("metadata", {}), **pins}},
+            content_type=STRATEGIC_PATCH,
+        )
+
+    steps = [step("status", status={"conditions": shut}), step("", metadata={"labels": {"a": "b"}})]
+    assert full.handle_at_once(steps) is None
+    assert lean.handle_at_once([*steps, step("resize", spec={})]) is None
+    assert lean.version == full.version
+    reply = lean.handle_at_once(steps)
+    assert reply is not None
+    assert (lean.version, lean.objects(PODS, SPACE)) == (full.version + 1, [reply.body])
+    assert reply.body["metadata"]["labels"]["a"] == "b"
+    assert {**shut[0]} in reply.body["status"]["conditions"]
 
 
 @pytest.mark.parametrize("lean", [False, True])
