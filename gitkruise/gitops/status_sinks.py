@@ -16,7 +16,8 @@ from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.repo import Repository
 from gitkruise.git.signing import KEYS, Signer
 from gitkruise.git.status_branch import Identity, Notes, StatusBranch
-from gitkruise.gitops.sources import open_sources, read_secret
+from gitkruise.gitops.rotating import Rotating
+from gitkruise.gitops.sources import Renewal, open_sources
 from gitkruise.gitops.writeback import Outbox
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.transport import Transport
@@ -54,15 +55,16 @@ async def open_status_sinks(
     state_dir, transport = where
     sinks = {name: s for name, s in config.sinks.items() if s.spec.git is not None}
     writing = {name: _written(config, s) for name, s in sinks.items() if _git(s).secret_ref}
-    writers = await open_sources(writing, state_dir, transport, stack)
+    renewal = Renewal(transport)
+    writers = await open_sources(writing, state_dir, transport, stack, renewal)
     outboxes: dict[str, Outbox] = {}
     branches: dict[str, StatusBranch] = {}
     written: dict[str, Writer] = {}
     for name, sink in sinks.items():
         git, source = _git(sink), _source(config, sink)
         repository = writers.get(name) or repositories[f"{source.namespace}/{source.name}"]
-        signer = await _signer(git.signing, sink.namespace, transport)
-        identity = replace(BOT, sign=signer.signed) if signer is not None else BOT
+        signing = await _signing(git.signing, sink.namespace, transport, clock)
+        identity = replace(BOT, sign=signing.signed) if signing is not None else BOT
         written[name] = (repository, identity)
         branches[name] = StatusBranch(
             repository,
@@ -74,7 +76,8 @@ async def open_status_sinks(
         ref = git.notes.format(cluster=cluster)
         notes = Notes(repository, ref, identity=identity, sleep=time.sleep)
         coalesce = duration(git.coalesce)
-        outboxes[name] = Outbox(branches[name], notes, clock, coalesce=coalesce)
+        keys = _Keys(name, writing.get(name), renewal, signing)
+        outboxes[name] = Outbox(branches[name], notes, clock, coalesce=coalesce, renew=keys.renew)
     return StatusSinks(outboxes, branches, written)
 
 
@@ -97,19 +100,54 @@ def _written(config: Config, sink: Sink) -> GitSource:
     )
 
 
-async def _signer(signing: Signing | None, namespace: str, transport: Transport) -> Signer | None:
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """What a Sink's Secrets hold, read again before something is written."""
+
+    name: str
+    source: GitSource | None  # as it is written to, where that takes a Secret
+    renewal: Renewal
+    signing: _Signing | None
+
+    async def renew(self) -> None:
+        if self.source is not None:
+            await self.renewal.credentials(self.name, self.source)
+        if self.signing is not None:
+            await self.signing.renew()
+
+
+class _Signing:
+    """The key that signs now."""
+
+    def __init__(self, rotating: Rotating[Signer], signer: Signer) -> None:
+        self._rotating, self._signer = rotating, signer
+
+    async def renew(self) -> None:
+        self._signer = await self._rotating.now()
+
+    def signed(self, commit: bytes) -> bytes:
+        return self._signer.signed(commit)
+
+
+async def _signing(
+    signing: Signing | None, namespace: str, transport: Transport, clock: Clock
+) -> _Signing | None:
     """The key that signs, tried out once. Raises UsageProblem GK7032."""
     if signing is None:
         return None
-    data, where = await read_secret(signing.secret_ref, namespace, transport)
-    name = KEYS[signing.format]
-    if not data.get(name, "").strip():
+
+    def made(data: Mapping[str, str], where: str) -> Signer:
+        name = KEYS[signing.format]
+        if data.get(name, "").strip():
+            return Signer(signing.format, data[name], data.get("passphrase", ""))
         message = f"the Secret {where} has no key to sign with"
         notes = (
             ("found", ", ".join(sorted(data)) or "no keys"),
             ("next", f"give it {name}, a private key"),
         )
         raise UsageProblem(Finding(code="GK7032", message=message, notes=notes))
-    signer = Signer(signing.format, data[name], data.get("passphrase", ""))
+
+    rotating = Rotating((signing.secret_ref, namespace, transport), made, clock)
+    signer = await rotating.first()
     await asyncio.to_thread(signer.sign, b"a start")
-    return signer
+    return _Signing(rotating, signer)

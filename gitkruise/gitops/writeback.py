@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -110,8 +110,11 @@ class Outbox:
         clock: Clock,
         *,
         coalesce: timedelta,
+        renew: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`renew` reads credentials and keys again; it is called before something is written."""
         self._branch, self._notes, self._clock = branch, notes, clock
+        self._renew = renew
         self._coalesce_s = coalesce.total_seconds()
         self._latest: dict[str, UnitRecord] = {}
         self._written: dict[str, UnitRecord] = {}
@@ -191,6 +194,8 @@ class Outbox:
         """Write all that is due in one commit; its id, or None when nothing was due."""
         if self.idle:
             return None
+        if self._renew is not None:
+            await self._renew()
         order = sorted(self._urgent, key=lambda unit: (self._urgent[unit] != "now", unit))
         due = [self._latest[unit] for unit in order]
         commit = await asyncio.to_thread(self._publish, [self._fresh(r) for r in due])

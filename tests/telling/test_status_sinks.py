@@ -25,8 +25,8 @@ from tests.gitops.test_source_secrets import HEAD, configured, put_secret, sourc
 pytestmark = pytest.mark.slow
 
 
-async def run(stage: Stage, folder: Path, url: str, git: dict[str, Any], **src: Any) -> None:
-    """gitkruise from a start to an end; it has told its news when it ends."""
+def options_for(folder: Path, url: str, git: dict[str, Any], **src: Any) -> RunOptions:
+    """One unit, whose Sink has a status branch with `git` besides."""
     unit = {"sourceRef": {"name": "src"}, "sinkRef": {"name": "out"}}
     spec = {"git": {"sourceRef": {"name": "src"}, "coalesce": "1s", **git}}
     config = configured(
@@ -35,7 +35,12 @@ async def run(stage: Stage, folder: Path, url: str, git: dict[str, Any], **src: 
         f"{HEAD}kind: Unit\nmetadata: {{name: web, namespace: shop}}\nspec: {unit}\n",
         f"{HEAD}kind: Sink\nmetadata: {{name: out, namespace: shop}}\nspec: {spec}\n",
     )
-    options = RunOptions(config=config, cluster="test", state_dir=folder / "state", identity="me")
+    return RunOptions(config=config, cluster="test", state_dir=folder / "state", identity="me")
+
+
+async def run(stage: Stage, folder: Path, url: str, git: dict[str, Any], **src: Any) -> None:
+    """gitkruise from a start to an end; it has told its news when it ends."""
+    options = options_for(folder, url, git, **src)
     clock = stage.clock if url.startswith("/") else SystemClock()
     async with controller(options, stage.wire, clock) as running:
         for _ in range(600):
@@ -94,6 +99,42 @@ def test_what_is_written_is_signed_with_openpgp(staged: MakeStage, tmp_path: Pat
         assert done.returncode == 0, done.stderr.decode()
     finally:
         gpg.close()
+
+
+def test_a_key_that_was_changed_signs_from_then_on(staged: MakeStage, tmp_path: Path) -> None:
+    how = "apt-get install openssh-client"
+    need("ssh-keygen", present=bool(shutil.which("ssh-keygen")), how=how)
+    stage = staged()
+    keys = {name: ssh_key(tmp_path, name) for name in ("old", "new")}
+    put_secret(stage, "key", identity=(tmp_path / "old").read_text())
+    first_commit(stage)
+    signing = {"signing": {"format": "ssh", "secretRef": {"name": "key"}}}
+    options = options_for(tmp_path, str(stage.origin.bare), signing)
+    newest = []
+
+    async def script() -> None:
+        async with controller(options, stage.wire, stage.clock):
+            await stage.rest(20)
+            newest.append(run_git(stage.origin.bare, "rev-parse", STATUS))
+            put_secret(stage, "key", identity=(tmp_path / "new").read_text())
+            await stage.rest(30)
+            text = documents(config_map("settings", mode="y"))
+            stage.origin.commit({"app.yaml": text}, "second")
+            await stage.rest(20)
+            newest.append(run_git(stage.origin.bare, "rev-parse", STATUS))
+            put_secret(stage, "key", nothing="here")
+            await stage.rest(30)
+            stage.origin.commit({"app.yaml": documents(config_map("settings", mode="z"))}, "third")
+            await stage.rest(20)
+            newest.append(run_git(stage.origin.bare, "rev-parse", STATUS))
+
+    stage.play(script)
+    assert len(set(newest)) == 3
+    for commit, name in zip(newest, ("old", "new", "new"), strict=True):
+        allowed = tmp_path / "allowed"
+        allowed.write_text(f"* {keys[name]}\n")
+        options_ = ["-c", f"gpg.ssh.allowedSignersFile={allowed}", "-c", "gpg.format=ssh"]
+        run_git(stage.origin.bare, *options_, "verify-commit", commit)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,12 @@ from gitkruise.gitops.forge_settings import sendable
 from gitkruise.gitops.hinting import place_of
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.reporter import UNTOLD, Reporter
-from gitkruise.gitops.sources import read_secret
+from gitkruise.gitops.rotating import Rotating
 from gitkruise.gitops.sync import Surroundings as Controlled
 from gitkruise.gitops.sync import UnitSync
 from gitkruise.gitops.telling.box import LetterBox
 from gitkruise.gitops.telling.foretelling import Foreteller
+from gitkruise.gitops.telling.http import HttpCarrier
 from gitkruise.gitops.telling.landing import Landings
 from gitkruise.gitops.telling.notify import Notifier, Receiver
 from gitkruise.gitops.telling.opening import carrier_for, open_forge
@@ -32,6 +33,7 @@ from gitkruise.model.config import Config, ForgeSink, Notify, Sink, Unit
 from gitkruise.model.config import resolve_reference as resolve
 from gitkruise.model.record import UnitRecord
 from gitkruise.model.settings import Gates
+from gitkruise.model.telling import Letter
 
 FILE: Final = "letters.sqlite"  # in the state directory
 Job = Callable[[], Coroutine[Any, Any, None]]
@@ -215,19 +217,35 @@ async def _notify(
 ) -> None:
     around, box, stack = base
     channel, telling = to
-    data, where = await read_secret(rule.secret_ref, sink.namespace, around.live.transport)
-    address = data.get("address", "").strip()
-    if not sendable(address):
-        notes = (
-            ("found", ", ".join(sorted(data)) or "no keys"),
-            ("next", "give it address, an https URL that takes messages"),
-        )
-        message = f"the Secret {where} cannot be used for messages: it has no address"
-        raise UsageProblem(Finding(code="GK7028", message=message, notes=notes))
-    carrier = carrier_for(data, where)
-    stack.push_async_callback(carrier.close)
-    receiver = Receiver(carrier, address, data.get("token", "").strip(), around.clock)
-    outlet = _outlet(channel, box, receiver.send, around.clock, telling)
+    secret, carriers = (rule.secret_ref, sink.namespace, around.live.transport), list[HttpCarrier]()
+
+    def made(data: Mapping[str, str], where: str) -> Receiver:
+        address = _address(data, where)
+        if not carriers:
+            carriers.append(carrier_for(data, where))
+        return Receiver(carriers[0], address, data.get("token", "").strip(), around.clock)
+
+    rotating = Rotating(secret, made, around.clock)
+    await rotating.first()
+    stack.push_async_callback(carriers[0].close)
+
+    async def send(letter: Letter) -> None:
+        await (await rotating.now()).send(letter)
+
+    outlet = _outlet(channel, box, send, around.clock, telling)
     notifier = Notifier(outlet, rule, frozenset(u.id for u in units), around.clock)
     telling.listeners.append(notifier.offer)
     telling.jobs.append(notifier.run)
+
+
+def _address(data: Mapping[str, str], where: str) -> str:
+    """Raises UsageProblem GK7028."""
+    address = data.get("address", "").strip()
+    if sendable(address):
+        return address
+    notes = (
+        ("found", ", ".join(sorted(data)) or "no keys"),
+        ("next", "give it address, an https URL that takes messages"),
+    )
+    message = f"the Secret {where} cannot be used for messages: it has no address"
+    raise UsageProblem(Finding(code="GK7028", message=message, notes=notes))

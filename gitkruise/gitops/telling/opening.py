@@ -5,10 +5,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Final
 
-from gitkruise.errors import Finding, UsageProblem
-from gitkruise.gitops.sources import read_secret
+from gitkruise.errors import Finding, Unavailable, UsageProblem
+from gitkruise.gitops.rotating import Rotating
 from gitkruise.gitops.telling.app_token import AppKey, AppToken
 from gitkruise.gitops.telling.forge import Forge
 from gitkruise.gitops.telling.gitlab import ROOT, GitLab
@@ -40,21 +41,54 @@ async def open_forge(
 
     Nothing is sent yet: a forge that is away does not keep anything from starting.
     """
-    data, where = await read_secret(spec.secret_ref, namespace, transport)
-    carrier = carrier_for(data, where)
-    stack.push_async_callback(carrier.close)
+    secret, carriers = (spec.secret_ref, namespace, transport), list[HttpCarrier]()
+
+    def access(data: Mapping[str, str], where: str) -> _Access:
+        if not carriers:
+            carriers.append(carrier_for(data, where))
+        return _access(spec, (data, where), carriers[0], clock)
+
+    rotating = Rotating(secret, access, clock)
+    await rotating.first()
+    stack.push_async_callback(carriers[0].close)
+
+    async def authorize() -> Mapping[str, str]:
+        return await (await rotating.now()).headers()
+
+    async def me() -> str:
+        return await (await rotating.now()).me()
+
+    caller = Caller(carriers[0], root_of(spec), authorize, clock)
     if spec.type == "gitlab":
-        token = _token(data, where)
-        return GitLab(
-            Caller(carrier, root_of(spec), always("PRIVATE-TOKEN", token), clock), spec.repo
-        )
-    dialect = DIALECTS[spec.type]
+        return GitLab(caller, spec.repo)
+    app = (await rotating.now()).app
+    return Hub(caller, spec.repo, DIALECTS[spec.type], me=me if app else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """How requests are signed, and who an app is; `app` is None for tokens."""
+
+    headers: Authorize
+    app: AppToken | None = None
+
+    async def me(self) -> str:
+        if self.app is None:
+            raise Unavailable("the Secret held an app's key at the start, and holds a token now")
+        return await self.app.login()
+
+
+def _access(
+    spec: ForgeSink, secret: tuple[Mapping[str, str], str], carrier: HttpCarrier, clock: Clock
+) -> _Access:
+    data, where = secret
+    if spec.type == "gitlab":
+        return _Access(always("PRIVATE-TOKEN", _token(data, where)))
     if spec.type == "github" and "token" not in data and _APP[0] in data:
         app = AppToken(_app_key(data, where), carrier, root_of(spec), clock)
-        caller = Caller(carrier, root_of(spec), app.headers, clock)
-        return Hub(caller, spec.repo, dialect, me=app.login)
-    authorize = always("Authorization", f"{dialect.scheme} {_token(data, where)}")
-    return Hub(Caller(carrier, root_of(spec), authorize, clock), spec.repo, dialect)
+        return _Access(app.headers, app)
+    scheme = DIALECTS[spec.type].scheme
+    return _Access(always("Authorization", f"{scheme} {_token(data, where)}"))
 
 
 def carrier_for(data: Mapping[str, str], where: str) -> HttpCarrier:
