@@ -153,7 +153,7 @@ class Promoter:
             return timedelta(seconds=first)
         except (Reported, ApiError) as error:
             self._failures += 1
-            self._say(f"the next step cannot be made: {_told(error)}")
+            self._say(f"the next step cannot be made: {told(error)}")
             first = pause_s(self._failures, first_s=5.0, cap_s=PAUSE_MAX_S, seed=self._unit.id)
             return timedelta(seconds=first)
         self._failures = 0
@@ -262,7 +262,8 @@ def _body(told: PromotionRecord, spec: Promotion, proposal: Proposal) -> str:
     )
 
 
-def _told(error: Reported | ApiError) -> str:
+def told(error: Reported | ApiError) -> str:
+    """An error in one line."""
     if isinstance(error, ApiError):
         return error.message
     finding: Finding = error.findings[0]

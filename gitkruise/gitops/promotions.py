@@ -1,4 +1,4 @@
-"""Promotions that run, as a configuration says: who writes, where, and on which forge."""
+"""Promotions and rollbacks that go by themselves: who writes them, where, on which forge."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gitkruise.gitops.parts import Parts
 from gitkruise.gitops.promoting import Promoter
 from gitkruise.gitops.promotion_rules import check_promotion
 from gitkruise.gitops.proposing import Proposer
+from gitkruise.gitops.remedy import Remedy
 from gitkruise.gitops.reporter import Reporter
 from gitkruise.gitops.status_sinks import Writer
 from gitkruise.gitops.sync import UnitSync
@@ -30,7 +31,7 @@ class Promotions:
     """The promotions of units that run, by unit. Without `acts` they only say where they stand."""
 
     def __init__(self, tasks: asyncio.TaskGroup, around: Surroundings, *, acts: bool) -> None:
-        self._parts: Parts[Promoter] = Parts(tasks)
+        self._parts: Parts[tuple[Promoter | None, Remedy | None]] = Parts(tasks)
         self._around, self._acts = around, acts
 
     async def keep(self, wanted: Mapping[str, object]) -> None:
@@ -55,7 +56,8 @@ class Promotions:
         troubles, sure = told
         for name, driven in units.items():
             unit = driven[0].unit
-            if name in self._parts or unit.spec.promotion is None:
+            acting = unit.spec.promotion is not None or unit.spec.on_failure != "hold"
+            if name in self._parts or not acting:
                 continue
             async with AsyncExitStack() as stack:
                 try:
@@ -65,18 +67,27 @@ class Promotions:
                 except (Reported, ApiError) as error:
                     troubles.failed(("Unit", name), error, raised=name in sure.units)
                     continue
-                jobs = [made.run()] if self._acts else []
+                jobs = [one.run() for one in made if one is not None and self._acts]
                 self._parts.add(name, made, marks.units[name], stack.pop_all(), jobs)
 
 
 async def _opened(
     config: Config, driven: Driven, writer: Writer, around: Surroundings, stack: AsyncExitStack
-) -> Promoter:
+) -> tuple[Promoter | None, Remedy | None]:
     sync, reporter = driven
+    spec, has_news = sync.unit.spec, around.standings.has_news
     proposer = await _proposer(config, sync.unit, writer, around)
-    offers = await _offers(config, sync.unit, proposer, stack)
-    has_news = around.standings.has_news
-    return Promoter(sync.unit, sync, reporter, proposer, offers=offers, has_news=has_news)
+    base = (sync.unit, sync, reporter, proposer)
+    promoter = remedy = None
+    if spec.promotion is not None:
+        pulls = spec.promotion.via == "pull-request"
+        offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
+        promoter = Promoter(*base, offers=offers, has_news=has_news)
+    if spec.on_failure != "hold":
+        pulls = spec.on_failure == "revert-pr"
+        offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
+        remedy = Remedy(*base, offers=offers, has_news=has_news)
+    return promoter, remedy
 
 
 async def _proposer(config: Config, unit: Unit, writer: Writer, around: Surroundings) -> Proposer:
@@ -96,15 +107,10 @@ async def _proposer(config: Config, unit: Unit, writer: Writer, around: Surround
     )
 
 
-async def _offers(
-    config: Config, unit: Unit, proposer: Proposer, stack: AsyncExitStack
-) -> Offers | None:
-    sink, promotion = config.sink_of(unit), unit.spec.promotion
-    assert sink is not None
-    assert promotion is not None
-    if promotion.via == "commit":
-        return None
-    assert sink.spec.forge is not None
+async def _offers(config: Config, unit: Unit, proposer: Proposer, stack: AsyncExitStack) -> Offers:
+    sink = config.sink_of(unit)
+    assert sink is not None, "checked"
+    assert sink.spec.forge is not None, "checked"
     transport, clock = proposer.live.transport, proposer.clock
     forge = await open_forge(sink.spec.forge, sink.namespace, transport, clock, stack)
     return Offers(forge, proposer)

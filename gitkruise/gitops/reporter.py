@@ -53,7 +53,7 @@ class Reporter:
         self._problems: tuple[Finding, ...] = ()
         self._source_problem: Finding | None = None
         self._rejected: Intake | None = None
-        self._untold: dict[str, Finding] = {}  # by channel
+        self._remarks: dict[str, Finding] = {}  # by channel
         self._awaits = ""  # units that are to be ready before the newest commit is taken
         self._promotion: Stand = lambda _: None
         self.record = UnitRecord(
@@ -142,13 +142,15 @@ class Reporter:
         else:
             self._offer(replace(self.record, findings=self._findings()))
 
-    def untold(self, channel: str, finding: Finding | None) -> None:
-        """News of this unit do not arrive at a forge or a chat; None when they do again."""
-        self._untold.pop(channel, None)
+    def remark(self, channel: str, finding: Finding | None) -> None:
+        """Something beside the objects, such as news that do not arrive at a forge or a chat; None
+        when there is no more to it."""
+        before = set(self._remarks.values())
+        self._remarks.pop(channel, None)
         if finding is not None:
-            self._untold[channel] = finding
-        kept = tuple(f for f in self.record.findings if f.code != UNTOLD)
-        self._offer(replace(self.record, findings=(*kept, *self._untold.values())))
+            self._remarks[channel] = finding
+        kept = tuple(f for f in self.record.findings if f not in before)
+        self._offer(replace(self.record, findings=(*kept, *self._remarks.values())))
 
     def well(self) -> None:
         """A round had nothing to fail at: what went wrong before is over."""
@@ -234,7 +236,7 @@ class Reporter:
 
     def _findings(self, more: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:
         rejected = self._rejected.findings if self._rejected else ()
-        told = (*rejected, *self._sourceless(), *more, *self._problems, *self._untold.values())
+        told = (*rejected, *self._sourceless(), *more, *self._problems, *self._remarks.values())
         return tuple(dict.fromkeys(told))
 
     def _follow_steps(self, intake: Intake, seen: Observation) -> None:

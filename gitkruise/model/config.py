@@ -334,7 +334,6 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
     "Unit": {
         ("workloads", "onPlanChange"): "warn",
         ("approval",): "never",
-        ("onFailure",): "hold",
         ("windows",): [],
     },
     "Sink": {

@@ -9,6 +9,7 @@ from typing import Any
 from gitkruise.gitops.offering import Offers
 from gitkruise.gitops.promoting import Promoter
 from gitkruise.gitops.proposing import Proposer
+from gitkruise.gitops.remedy import Remedy
 from gitkruise.gitops.telling.forge import Forge
 from gitkruise.model.config import Config, GitSource, GitSourceSpec
 from gitkruise.model.promotion import PromotionRecord
@@ -36,14 +37,16 @@ def configured(stage: Stage) -> Config:
 
 
 @asynccontextmanager
-async def promoting(stage: Stage, forge: Forge | None = None) -> AsyncIterator[Promoter]:
-    """gitkruise with the promotion of its unit, while the block runs; its end is a crash."""
+async def promoting(
+    stage: Stage, forge: Forge | None = None, kind: type[Promoter | Remedy] = Promoter
+) -> AsyncIterator[None]:
+    """gitkruise with what acts for its unit, while the block runs; its end is a crash."""
     unit = stage.unit.unit
     proposer = Proposer(
         repository=stage.repository, branch="main", config=configured(stage), live=stage.live,
         gates=Gates(), clock=stage.clock, identity=BOT,
     )  # fmt: skip
-    promoter = Promoter(
+    acting = kind(
         unit, stage.unit, stage.reporter, proposer,
         offers=Offers(forge, proposer) if forge else None,
         has_news=stage.around.standings.has_news,
@@ -54,8 +57,8 @@ async def promoting(stage: Stage, forge: Forge | None = None) -> AsyncIterator[P
             await stage.follower.check()
             await stage.clock.sleep(20)
 
-    async with stage.running(), alongside(follow(), promoter.run()):
-        yield promoter
+    async with stage.running(), alongside(follow(), acting.run()):
+        yield
 
 
 def standing(stage: Stage) -> PromotionRecord:

@@ -41,6 +41,11 @@ BAD = {
     "a-tag": ("branch: main", "tag: v1", "follows no branch"),
     "no-sink": ("sinkRef: {name: out}", "path: .", "no Sink that may write"),
     "no-forge": ("via: commit", "via: pull-request", "no forge to open a pull request on"),
+    "no-forge-for-reverts": (
+        "  promotion:",
+        "  onFailure: revert-pr\n  promotion:",
+        "spec.onFailure: ",
+    ),
     "nothing-to-merge": ("via: commit", "via: commit\n    merge: whenReady", "nothing to merge"),
 }
 

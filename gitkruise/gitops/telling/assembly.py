@@ -117,7 +117,7 @@ def _untold(channel: str, reporters: Iterable[Reporter], why: str) -> None:
         severity="warning",
     )
     for reporter in reporters:
-        reporter.untold(channel, finding if why else None)
+        reporter.remark(channel, finding if why else None)
 
 
 async def _sinks(around: Surroundings, stack: AsyncExitStack) -> Telling:

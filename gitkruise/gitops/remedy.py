@@ -1,0 +1,129 @@
+"""What a unit wants done when a rollout fails: the rollback, proposed or pushed by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.git.trouble import RefMoved
+from gitkruise.gitops.acting import Verb, Wish
+from gitkruise.gitops.holding import action_of
+from gitkruise.gitops.offering import Offers
+from gitkruise.gitops.promoting import Following, told
+from gitkruise.gitops.proposing import Act, Proposal, Proposer
+from gitkruise.gitops.reporter import Reporter
+from gitkruise.kube.clock import wait_for
+from gitkruise.kube.limits import pause_s
+from gitkruise.model.config import Unit
+from gitkruise.model.document import Commit
+from gitkruise.model.record import Rollout
+from gitkruise.model.states import STUCK_FOR, State
+
+log = logging.getLogger(__name__)
+CODE: Final = "GK3505"
+PAUSE_MAX_S: Final = 300.0
+_CHANNEL: Final = "onFailure"
+
+
+class Remedy:
+    """Goes back for one unit, once for each commit that got stuck.
+
+    A rollback that gets stuck itself is left to people. Nothing is remembered: the commit that
+    failed is the record's, and a pull request is known by the name of its branch.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        following: Following,
+        reporter: Reporter,
+        proposer: Proposer,
+        *,
+        offers: Offers | None = None,
+        has_news: Callable[[str], bool],
+    ) -> None:
+        self._unit, self._following, self._reporter = unit, following, reporter
+        self._proposer, self._offers, self._has_news = proposer, offers, has_news
+        self._clock = proposer.clock
+        self._wake = asyncio.Event()
+        self._failures = 0
+        self._done = ""  # the commit that was seen to
+        reporter.listen(lambda _: self._wake.set())
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            pause: timedelta | None
+            try:
+                pause, self._failures = await self.look(), 0
+            except (RefMoved, Reported, ApiError) as error:
+                self._failures += 1
+                if not isinstance(error, RefMoved):
+                    self._say(f"the rollback cannot be made: {told(error)}")
+                first = pause_s(self._failures, first_s=2.0, cap_s=PAUSE_MAX_S, seed=self._unit.id)
+                pause = timedelta(seconds=first)
+                await self._clock.sleep(first)
+            if not self._failures:
+                await wait_for(self._wake, self._clock, pause)
+            self._wake.clear()
+
+    async def look(self) -> timedelta | None:
+        """Go back if it is time; how long nothing is to be done without news."""
+        record, now = self._reporter.record, self._clock.now()
+        stuck = next((r for r in record.rollouts if r.state is State.STUCK), None)
+        causal, live = record.causal, self._following.live_commit
+        if stuck is None or record.state is not State.STUCK or causal is None:
+            self._say("")
+            return None
+        if self._done == causal.id or self._unit.spec.suspended(now) is not None:
+            return None
+        left = record.since + STUCK_FOR - now
+        if left > timedelta():
+            return left
+        if not live or self._has_news(self._unit.id):
+            return timedelta(seconds=1)
+        await self._go_back(stuck, causal, live)
+        return None
+
+    async def _go_back(self, stuck: Rollout, causal: Commit, live: str) -> None:
+        repository = self._proposer.repository
+        await asyncio.to_thread(repository.fetch, self._proposer.ref)
+        action = await asyncio.to_thread(action_of, repository, causal.id, stuck.key)
+        if action == Verb.ROLLBACK:
+            self._done = causal.id
+            self._say(f"{causal.short} is a rollback already: what now is for people to say")
+            return
+        branch = f"gitkruise/revert-{stuck.key.name}-{causal.short}"
+        pull = await self._offers.found(branch) if self._offers is not None else None
+        if pull is None:
+            act = Act(verb=Verb.ROLLBACK, key=stuck.key, wish=Wish())
+            proposal = await self._proposer.propose(act, live)
+            same = self._reporter.record.causal == causal and not self._has_news(self._unit.id)
+            if proposal is None or not same:
+                self._wake.set()
+                return
+            pull_url = await self._deliver(proposal, branch, stuck)
+        else:
+            pull_url = pull.url
+        self._done = causal.id
+        if pull_url:
+            self._say(f"{causal.short} failed; the rollback is proposed: {pull_url}")
+
+    async def _deliver(self, proposal: Proposal, branch: str, stuck: Rollout) -> str:
+        """The address of its pull request; "" for a push."""
+        log.warning("%s: %s", self._unit.id, proposal.subject)
+        if self._offers is None:
+            await asyncio.to_thread(self._proposer.push, proposal)
+            return ""
+        body = f"{stuck.key} is stuck: {stuck.message}\n\n{proposal.edit.why}"
+        return (await self._offers.make(branch, proposal, body)).url
+
+    def _say(self, words: str) -> None:
+        finding = None
+        if words:
+            finding = Finding(code=CODE, message=f"onFailure: {words}", severity="warning")
+        self._reporter.remark(_CHANNEL, finding)
