@@ -11,8 +11,9 @@ from gitkruise.admission.conversion import CONVERSIONS, convert
 from gitkruise.errors import Finding
 from gitkruise.kube.store import Seen, Store
 from gitkruise.model.change import Change, Desired, DesiredSet, Live, SyncPlan
+from gitkruise.model.labels import CLONESET
 from gitkruise.model.pod import PodFacts
-from gitkruise.model.record import DriftRecord, ObjectRecord, Rollout
+from gitkruise.model.record import DriftRecord, ObjectRecord, PodRecord, Rollout
 from gitkruise.model.states import State, worst
 from gitkruise.planner.health import Health, Phase, health
 from gitkruise.planner.rollout_kinds import ROLLOUTS
@@ -32,6 +33,7 @@ STATE_OF: Final = {
     Phase.NOT_FOUND: State.WAITING,
     Phase.UNKNOWN: State.UNKNOWN,
 }
+PODS_TOLD: Final = 50  # of one rollout; nobody reads more names than that
 READY: Final = frozenset({State.DONE, State.HELD})
 
 
@@ -147,9 +149,24 @@ class Observer:
         timed = get(obj, "spec", "minReadySeconds", default=0)
         if known is not None and known[0] == evidence and not timed:
             return known[1]
-        rollout = replace(kind.judge(obj, pods, revisions, now), engine=self._engine)
+        told = kind.judge(obj, pods, revisions, now)
+        named = _pod_records(pods) if seen.key.group_kind == CLONESET else ()
+        rollout = replace(told, engine=self._engine, pods=named)
         self._rollouts[seen.key] = (evidence, rollout)
         return rollout
+
+
+def _pod_records(pods: Sequence[PodFacts]) -> tuple[PodRecord, ...]:
+    if len(pods) > PODS_TOLD:
+        return ()
+    return tuple(
+        PodRecord(p.name, p.short_revision, _pod_state(p))
+        for p in sorted(pods, key=lambda p: p.name)
+    )
+
+
+def _pod_state(pod: PodFacts) -> str:
+    return "Terminating" if pod.deleting else "Ready" if pod.ready else "NotReady"
 
 
 class _Verdict(NamedTuple):

@@ -8,18 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 
 from gitkruise.errors import Finding
 from gitkruise.model.document import Commit
 from gitkruise.model.promotion import PromotionRecord
-from gitkruise.model.record import Removal, Rollout, RolloutStep, UnitRecord
+from gitkruise.model.record import PodRecord, Removal, Rollout, RolloutStep, UnitRecord
 from gitkruise.model.states import SETTLED, State
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.times import format_duration, format_time
 
+Detail = Literal["unit", "workload", "pods"]
 MESSAGE_MAX: Final = 1024
 SKIP_CI: Final = "[skip ci]"
 README: Final = """\
@@ -40,17 +41,18 @@ UNITS: Final = "units"  # the folder with one folder a unit
 _INDEX_HEAD: Final = ("unit", "state", "applied", "causal", "updated", "total", "since")
 
 
-def record_files(record: UnitRecord) -> dict[str, bytes]:
-    """The files of one unit, by path on the branch."""
+def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, bytes]:
+    """The files of one unit, by path on the branch: with its rollouts, with pods, or without."""
     root = f"{UNITS}/{record.unit}"
     files = {
         f"{root}/status.yaml": _yaml(_status(record)),
         f"{root}/objects.tsv": _objects(record),
     }
     steps = dict(record.steps)
-    for rollout in record.rollouts:
+    for rollout in record.rollouts if detail != "unit" else ():
         path = f"{root}/rollouts/{rollout.key.kind}.{rollout.key.name}.yaml"
-        files[path] = _yaml(_rollout(rollout, steps.get(rollout.key, ())))
+        pods = rollout.pods if detail == "pods" else ()
+        files[path] = _yaml(_rollout(rollout, steps.get(rollout.key, ()), pods))
     if record.drift:
         drift = [
             _lean(
@@ -235,7 +237,9 @@ def _objects(record: UnitRecord) -> bytes:
     return ("\n".join(row.rstrip("\t") for row in rows) + "\n").encode()
 
 
-def _rollout(rollout: Rollout, steps: Sequence[RolloutStep]) -> dict[str, Any]:
+def _rollout(
+    rollout: Rollout, steps: Sequence[RolloutStep], pods: Sequence[PodRecord]
+) -> dict[str, Any]:
     return _lean(
         {
             "object": _id(rollout.key),
@@ -262,6 +266,9 @@ def _rollout(rollout: Rollout, steps: Sequence[RolloutStep]) -> dict[str, Any]:
                 if r.pods or r.role == "update"
             ],
             "failing": [{"pod": pod, "why": _cut(why)} for pod, why in rollout.failing[:5]],
+            "pods": [
+                {"name": pod.name, "revision": pod.revision, "state": pod.state} for pod in pods
+            ],
             "steps": [step_obj(step) for step in steps],
         }
     )

@@ -77,7 +77,9 @@ async def open_status_sinks(
         notes = Notes(repository, ref, identity=identity, sleep=time.sleep)
         coalesce = duration(git.coalesce)
         keys = _Keys(name, writing.get(name), renewal, signing)
-        outboxes[name] = Outbox(branches[name], notes, clock, coalesce=coalesce, renew=keys.renew)
+        outboxes[name] = Outbox(
+            branches[name], notes, clock, coalesce=coalesce, renew=keys.renew, detail=git.detail
+        )
     return StatusSinks(outboxes, branches, written)
 
 

@@ -16,6 +16,7 @@ from gitkruise.gitops.record_files import (
     INDEX,
     SKIP_CI,
     UNITS,
+    Detail,
     commit_body,
     commit_subject,
     commit_trailers,
@@ -93,6 +94,7 @@ def _plain(rollout: Rollout) -> Rollout:
         current_revision="",
         revisions=(),
         failing=(),
+        pods=(),
     )
 
 
@@ -111,10 +113,11 @@ class Outbox:
         *,
         coalesce: timedelta,
         renew: Callable[[], Awaitable[None]] | None = None,
+        detail: Detail = "workload",
     ) -> None:
         """`renew` reads credentials and keys again; it is called before something is written."""
         self._branch, self._notes, self._clock = branch, notes, clock
-        self._renew = renew
+        self._renew, self._detail = renew, detail
         self._coalesce_s = coalesce.total_seconds()
         self._latest: dict[str, UnitRecord] = {}
         self._written: dict[str, UnitRecord] = {}
@@ -215,7 +218,7 @@ class Outbox:
         files: dict[str, bytes] = {}
         gone: set[str] = set()
         for record in due:
-            own = record_files(record)
+            own = record_files(record, self._detail)
             gone |= self._known_paths(record.unit) - own.keys()
             self._paths[record.unit] = frozenset(own)
             files |= own

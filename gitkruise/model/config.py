@@ -337,7 +337,6 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("windows",): [],
     },
     "Sink": {
-        ("git", "detail"): "workload",
         ("forge", "deployment"): None,
     },
     "Receiver": {},

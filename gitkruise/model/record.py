@@ -27,6 +27,16 @@ class RevisionCount:
     images: tuple[tuple[str, str], ...] = ()  # (container, image)
 
 
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """One pod of a rollout: `revision` is the short hash it runs, `state` is Ready, NotReady, or
+    Terminating."""
+
+    name: str
+    revision: str
+    state: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
     """Where one CloneSet (or workload alike) stands against what git asks of it.
@@ -55,6 +65,7 @@ class Rollout:
     failing: tuple[tuple[str, str], ...] = ()
     generation_seen: bool = True
     engine: str = "own"
+    pods: tuple[PodRecord, ...] = ()  # by name; none where there are too many to be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
