@@ -12,7 +12,7 @@ from gitkruise.cli.config import Environment, read_environment
 from gitkruise.cli.output import API_VERSION, say_json, tell
 from gitkruise.cli.style import Style
 from gitkruise.cli.verb import Verb
-from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.sandbox.server import SandboxOptions
@@ -81,6 +81,9 @@ def up(detach: bool, **flags: object) -> None:
     """
     environment = read_environment()
     if detach:
+        if flags["ephemeral"]:
+            message = "--detach excludes --ephemeral: `down` finds a sandbox by its state on disk"
+            raise UsageProblem(Finding(code="GK7010", message=message))
         _up_detached(environment)
         return
     _up_foreground(_options(environment, flags))

@@ -58,7 +58,8 @@ USAGE = [
     "get units/x y",
     "get rollouts --exit-when-done", "get rollouts -w -o json", "status --state nonsense",
     "validate no-such-file", "get pods sidecarset/x", "status --sandbox --context x",
-    "sandbox up --speed 0", "sandbox up --port 70000", "history --limit 0", "status --repo nowhere",
+    "sandbox up --speed 0", "sandbox up --port 70000", "sandbox up --detach --ephemeral",
+    "history --limit 0", "status --repo nowhere",
     "run --config nowhere.yaml", "plan --feature-gates Nonsense=true", "validate --namespace",
 ]  # fmt: skip
 
