@@ -81,13 +81,14 @@ class Tally:
 def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as name, ExitStack() as stack:
         servers = stack.enter_context(both(Path(name)))
-        opened = [stack.enter_context(lines(server.door, CLIENTS)) for server in servers]
-        yield from _writes(servers, opened)
+        with ExitStack() as connections:
+            opened = [connections.enter_context(lines(s.door, CLIENTS)) for s in servers]
+            yield from _writes(servers, opened)
         yield Row(
             name=f"memory with {SLICE * SLICES:,} pods", value=servers[0].rss_mib, unit="MiB",
             limit=TARGET_MIB,
         )  # fmt: skip
-        yield from _lists(servers, opened)
+        yield from _lists(servers)
     with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as name:
         yield from _restart(Path(name))
 
@@ -154,12 +155,14 @@ def _told(
         yield Row(name="  ratio", value=ratio, unit="times", limit=goal, least=True)
 
 
-def _lists(servers: list[Server], opened: list[Lines]) -> Iterator[Row]:
+def _lists(servers: list[Server]) -> Iterator[Row]:
     took: list[list[float]] = [[] for _ in servers]
     for _ in range(LISTS):
-        for server, open_lines, times in zip(servers, opened, took, strict=True):
-            open_lines.one(request := server.door.request("GET", PODS))
-            times.append(open_lines.run(iter([request])).seconds)
+        for server, times in zip(servers, took, strict=True):
+            request = server.door.request("GET", PODS)
+            with lines(server.door, 1) as opened:
+                opened.one(request)
+                times.append(opened.run(iter([request])).seconds)
     for server, times in zip(servers, took, strict=True):
         value = 1000 * median(times)
         yield Row(name=f"list of {SLICE * SLICES:,} pods: {server.name}", value=value, unit="ms")
