@@ -60,6 +60,13 @@ def _state(environment: Environment) -> Path:
     help="Simulated nodes.",
 )
 @click.option(
+    "--profile",
+    type=click.Choice(["fast", "general", "chaos"]),
+    default="general",
+    show_default=True,
+    help="How nodes work: fast all take a second; chaos is slow, and a tenth of containers crash.",
+)
+@click.option(
     "--speed",
     type=click.FloatRange(0, min_open=True),
     default=1.0,
@@ -102,6 +109,7 @@ def _options(environment: Environment, flags: dict[str, object]) -> SandboxOptio
         controllers=not flags["no_controllers"],
         gates=parse_gates(str(flags["feature_gates"])),
         nodes=int(str(flags["nodes"])),
+        profile=str(flags["profile"]),
         speed=float(str(flags["speed"])),
         seed=int(str(flags["seed"])),
         kubeconfig=kubeconfig.absolute() if isinstance(kubeconfig, Path) else None,

@@ -11,7 +11,6 @@ from gitkruise.errors import NotAcceptable
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-OPENAPI_V3_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
 YAML: Final = "application/yaml"
 _JSON: Final = frozenset({"application/json", "application/*", "*/*", "text/json"})
 _ACCEPT_MAX: Final = 4096

@@ -49,7 +49,7 @@ from gitkruise.world.expiry import EventExpiry
 from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.namespaces import NamespaceController
-from gitkruise.world.profiles import GENERAL
+from gitkruise.world.profiles import PROFILES
 from gitkruise.world.scheduler import Scheduler
 
 LOOPBACK: Final = "127.0.0.1"
@@ -66,10 +66,11 @@ Controllers: TypeAlias = Callable[[WorldTransport, Clock, Gates], Coroutine[Any,
 class SandboxOptions:
     """What one sandbox is like. `state_dir` None (or `ephemeral`) keeps nothing on disk.
 
-    `port` 0 takes the last one again or a free one. `speed` divides the delays of the simulated
-    kubelet. `kubeconfig` is written once the server answers and removed at the end. `kubelet`
-    False leaves to the outside what Kubernetes itself does: scheduling and running pods, binding
-    claims, collecting what the gone owned, and (see app) its own workloads.
+    `port` 0 takes the last one again or a free one. `profile` (a name of PROFILES) has the delays
+    and troubles of the simulated kubelet, `speed` divides the former. `kubeconfig` is written once
+    the server answers and removed at the end. `kubelet` False leaves to the outside what
+    Kubernetes itself does: scheduling and running pods, binding claims, collecting what the gone
+    owned, and (see app) its own workloads.
     """
 
     state_dir: Path | None = None
@@ -79,6 +80,7 @@ class SandboxOptions:
     controllers: bool = True
     gates: Gates = field(default_factory=Gates)
     nodes: int = 5
+    profile: str = "general"
     speed: float = 1.0
     seed: int = 0
     kubeconfig: Path | None = None
@@ -112,7 +114,10 @@ async def serve(
         bootstrap(cluster.world, clock.now(), nodes=options.nodes if options.kubelet else 0)
         cluster.publish()
         context = server_context(identity.server)
-        work = [run_parts(cluster, _parts(options), clock), _renew(context, state, identity, clock)]
+        work = [
+            run_parts(cluster, parts_of(options), clock),
+            _renew(context, state, identity, clock),
+        ]
         if controllers and options.controllers:
             work.append(controllers(WorldTransport(cluster), clock, options.gates))
         await stack.enter_async_context(alongside(*work))
@@ -170,7 +175,7 @@ async def _open_cluster(
     return Cluster(world, clock.now, journal=journal, encoder=encoder)
 
 
-def _parts(options: SandboxOptions) -> list[Part]:
+def parts_of(options: SandboxOptions) -> list[Part]:
     """Who acts by itself. Without a kubelet only what an API server does on its own is left.
 
     Garbage collection is a controller of Kubernetes: whoever plays the others (the conformance
@@ -178,7 +183,7 @@ def _parts(options: SandboxOptions) -> list[Part]:
     """
     parts: list[Part] = [NamespaceController(), EventExpiry()]
     if options.kubelet:
-        kubelet = Kubelet(GENERAL.faster(options.speed))
+        kubelet = Kubelet(PROFILES[options.profile].faster(options.speed))
         parts += [GarbageCollector(), ClaimBinder(), Scheduler(), kubelet]
     return parts
 

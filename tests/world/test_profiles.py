@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import click
 import pytest
 
+from gitkruise.cli.sandbox import up
+from gitkruise.sandbox.server import SandboxOptions, parts_of
+from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.profiles import FAST, GENERAL, PROFILES, ImageFate
 
 FATES = {
@@ -37,12 +41,17 @@ def test_delays_are_divided_by_speed_and_spread_by_jitter() -> None:
     assert spread[0] == GENERAL.delay_s(10, seed="0")
 
 
-def test_profiles_go_by_their_names() -> None:
-    assert {name: profile.name for name, profile in PROFILES.items()} == {
-        "fast": "fast",
-        "general": "general",
-        "chaos": "chaos",
-    }
+@pytest.mark.parametrize("name", ["fast", "general", "chaos"])
+def test_a_sandbox_works_by_the_profile_that_is_named(name: str) -> None:
+    parts = parts_of(SandboxOptions(profile=name, speed=3))
+    (kubelet,) = [part for part in parts if isinstance(part, Kubelet)]
+    assert (kubelet.profile.name, kubelet.profile.speed) == (name, 3)
+
+
+def test_profiles_on_the_command_line_are_those_there_are() -> None:
+    (words,) = [p.type for p in up.params if p.name == "profile"]
+    assert isinstance(words, click.Choice)
+    assert list(words.choices) == [profile.name for profile in PROFILES.values()]
 
 
 @pytest.mark.parametrize(("speed", "jitter", "trouble"), [(0, 0, 0), (1, 1, 0), (1, 0, 1.5)])
