@@ -39,11 +39,6 @@ def sidecarset_revision_data(raw: Obj) -> bytes:
     return compact(through_doubles({"spec": {"$patch": "replace", **fields}}))
 
 
-def sidecarset_revision_name(set_name: str, data: bytes, collision_count: int) -> str:
-    """The revision's name: the set's, cut to 223 bytes, and the hash."""
-    return revision_name(set_name, revision_hash(data, collision_count))
-
-
 def new_revision(facts: SidecarSetFacts, number: int) -> Revision:
     """The revision the SidecarSet stands for now, under its first name.
 

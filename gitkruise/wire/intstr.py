@@ -77,11 +77,6 @@ def unavailable_count(value: IntOrString | None, replicas: int, *, surge: int) -
     return _lenient(chosen, replicas, round_up=surge == 0)
 
 
-def on_delete_unavailable_count(replicas: int) -> int:
-    """The same for `OnDelete`, which has no settings: 20 %, rounded down (0 below 5 replicas)."""
-    return resolve(DEFAULT_MAX_UNAVAILABLE, replicas, round_up=False)
-
-
 def scale_unavailable_count(value: IntOrString | None, replicas: int) -> int:
     """Cap on unavailable pods while scaling out: rounded up, unlimited when not set."""
     return UNLIMITED if value is None else _lenient(value, replicas, round_up=True)

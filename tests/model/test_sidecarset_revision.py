@@ -17,9 +17,8 @@ from gitkruise.model.sidecarset_revision import (
     newest_of_version,
     restored,
     sidecarset_revision_data,
-    sidecarset_revision_name,
 )
-from gitkruise.wire.hashes import revision_hash
+from gitkruise.wire.hashes import revision_hash, revision_name
 from tests.model.test_sidecarset_hash import DNS, ORACLE
 
 CENTOS: Final = {
@@ -78,7 +77,7 @@ def test_bytes_and_hashes(spec: dict[str, Any], payload: str, hashes: list[str])
     data = sidecarset_revision_data(sidecarset(**spec))
     assert data.decode() == payload
     assert [revision_hash(data, count) for count in range(len(hashes))] == hashes
-    assert sidecarset_revision_name("test", data, 0) == f"test-{hashes[0]}"
+    assert revision_name("test", hashes[0]) == f"test-{hashes[0]}"
 
 
 def test_every_recorded_revision_has_its_bytes_and_name() -> None:
@@ -90,13 +89,13 @@ def test_every_recorded_revision_has_its_bytes_and_name() -> None:
             data = sidecarset_revision_data(row["stored"])
             assert json.loads(data) == row["revisionData"]
             name = row["stored"]["metadata"]["name"]
-            assert sidecarset_revision_name(name, data, 0) == row["latestRevision"]
+            assert revision_name(name, revision_hash(data, 0)) == row["latestRevision"]
             checked += 1
     assert checked == 305
 
 
 def test_a_long_name_is_cut_to_223_bytes() -> None:
-    name = sidecarset_revision_name("n" * 300, b"{}", 0)
+    name = revision_name("n" * 300, revision_hash(b"{}", 0))
     assert name.rpartition("-")[0] == "n" * 223
 
 

@@ -113,11 +113,6 @@ def test_unavailable(value: int | str | None, replicas: int, surge: int, down: i
     assert intstr.unavailable_count(value, replicas, surge=surge) == down
 
 
-@pytest.mark.parametrize(("replicas", "down"), [(0, 0), (4, 0), (5, 1), (14, 2)])
-def test_unavailable_on_delete(replicas: int, down: int) -> None:
-    assert intstr.on_delete_unavailable_count(replicas) == down
-
-
 @pytest.mark.parametrize(
     ("value", "replicas", "cap"),
     [(None, 10, 2147483647), (3, 10, 3), ("15%", 10, 2), ("x", 10, 0)],

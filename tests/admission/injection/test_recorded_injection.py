@@ -12,7 +12,8 @@ import pytest
 
 from gitkruise.errors import ApiError
 from gitkruise.model.labels import SIDECARSET
-from gitkruise.model.sidecarset_revision import sidecarset_revision_data, sidecarset_revision_name
+from gitkruise.model.sidecarset_revision import sidecarset_revision_data
+from gitkruise.wire.hashes import revision_hash, revision_name
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.world.cluster import World
@@ -55,7 +56,7 @@ def prepared(row: dict[str, Any]) -> World:
             "containers": one["stored"]["spec"].get("containers"),
         }
         assert stored["metadata"]["annotations"] == one["stored"]["metadata"]["annotations"]
-        latest = sidecarset_revision_name(name, sidecarset_revision_data(stored), 0)
+        latest = revision_name(name, revision_hash(sidecarset_revision_data(stored), 0))
         assert latest == one["latestRevision"]
         world.handle(_status(name, latest), START)
     return world
