@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,10 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 gc.set_threshold(50_000, 20, 50)  # a tenth of the time went into looking for rubbish
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as jobs in the background of a shell have it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # programs we start would inherit it
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))  # noqa: TID251
 
 
