@@ -158,6 +158,7 @@ def test_attempts_have_an_end_and_waits_a_cap(origin: Origin, repository: Reposi
     assert len(rival.files()) == 9
 
 
+@pytest.mark.slow
 def test_concurrent_pushers_lose_nothing(origin: Origin, tmp_path: Path) -> None:
     origin.commit({"a": "1"})
     failures: list[BaseException] = []

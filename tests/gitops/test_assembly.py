@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from gitkruise.app import controller
 from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, options, unit
@@ -62,6 +64,7 @@ def test_a_unit_waits_for_another_and_for_kinds_that_it_brings(
     stage.play(script)
 
 
+@pytest.mark.slow
 def test_a_start_notices_that_a_commit_without_effect_was_dropped(
     staged: MakeStage, tmp_path: Path
 ) -> None:

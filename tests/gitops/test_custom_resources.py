@@ -45,6 +45,7 @@ def test_a_unit_is_driven_and_answered_in_its_status(hands: House) -> None:
     play(hands, script)
 
 
+@pytest.mark.slow
 def test_a_held_rollout_is_ready_and_a_moving_one_is_not(hands: House) -> None:
     hands.push(web=[web("app:v1")])
 
@@ -95,6 +96,7 @@ def test_a_broken_object_is_told_and_leaves_the_others_alone(hands: House) -> No
     play(hands, script)
 
 
+@pytest.mark.slow
 def test_settings_change_while_everything_runs(hands: House) -> None:
     hands.push(a=[config_map("a", x="1")], b=[config_map("b", x="1")])
 

@@ -73,6 +73,7 @@ def test_each_step_is_committed_after_its_soak_until_all_pods_are_updated(
     assert moved == ["partition: 75%", "partition: 0"]
 
 
+@pytest.mark.slow
 def test_a_restart_in_the_soak_neither_shortens_nor_begins_it_anew(staged: MakeStage) -> None:
     stage = staged(promotion=promotion())
 

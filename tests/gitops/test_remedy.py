@@ -11,6 +11,7 @@ from tests.gitops.test_promotion_pulls import forge_of, shown
 from tests.telling.forges import client
 
 
+@pytest.mark.slow
 def test_a_failed_rollout_is_rolled_back_by_a_push(staged: MakeStage) -> None:
     stage = staged(onFailure="revert-push")
 

@@ -152,6 +152,7 @@ class News:
         self.records[record.unit] = record
 
 
+@pytest.mark.slow
 def test_a_program_follows_a_range_and_takes_only_what_is_signed(
     staged: MakeStage, tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def moves(forecast: Forecast | None, names: dict[str, str]) -> list[Counter[tupl
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(rollouts())
 def test_whichever_of_equal_pods_are_taken_the_promise_is_kept(

@@ -68,6 +68,7 @@ def test_a_connection_without_a_whole_header_is_closed(strict: Served, said: str
         assert heard(tls) == b""
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_come_is_answered_504(strict: Served) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     with opened(strict.client) as tls:

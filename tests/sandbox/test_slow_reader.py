@@ -24,6 +24,7 @@ def rest_of(tls: ssl.SSLSocket) -> bytes:
     return last
 
 
+@pytest.mark.slow
 def test_a_slow_reader_is_let_go(
     sandbox: Served, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # W-8

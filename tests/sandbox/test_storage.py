@@ -192,6 +192,7 @@ def test_a_damaged_object_is_refused_by_name(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_goes_unseen(tmp_path: Path) -> None:
     """Of a file that was closed: objects are as they were, or the file is refused by name."""
     path, image = tmp_path / "db", tmp_path / "image"

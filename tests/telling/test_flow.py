@@ -56,6 +56,7 @@ def test_a_canary_from_plan_to_outcome(staged: MakeStage, tmp_path: Path) -> Non
     play(staged, tmp_path, script)
 
 
+@pytest.mark.slow
 def test_a_new_head_marks_the_plan_outdated_and_then_replaces_it(
     staged: MakeStage, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_new_head_marks_the_plan_outdated_and_then_replaces_it(
     play(staged, tmp_path, script)
 
 
+@pytest.mark.slow
 def test_a_pull_request_that_touches_nothing_gets_a_check_and_no_comment(
     staged: MakeStage, tmp_path: Path
 ) -> None:

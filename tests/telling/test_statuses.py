@@ -160,6 +160,7 @@ def test_news_are_told_at_once_counts_after_a_pause_and_not_for_ever(
     assert when == (None if pause is None else START + timedelta(seconds=pause))
 
 
+@pytest.mark.slow
 @given(
     states=st.lists(
         st.tuples(st.sampled_from(["pending", "success", "failure", "error"]), st.text(max_size=3)),
