@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gitkruise.git.repo import Repository
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 IGNORE_FILES: Final = (".gitkruiseignore", ".sourceignore")
 _FILE_MAX: Final = 1 << 20
+_Rules: TypeAlias = "tuple[tuple[str, pathspec.GitIgnoreSpec], ...]"  # by folder
 
 
 class Ignored:
@@ -28,17 +29,15 @@ class Ignored:
         self._repository, self._commit, self._path = repository, commit, path
         self._lines = tuple(lines)
         self._own = _compiled(self._lines)
-        self._layers: dict[str, pathspec.GitIgnoreSpec | None] = {}
+        self._by_folder: dict[str, _Rules] = {}
 
     def __contains__(self, path: str) -> bool:
         verdict = self._own.check_file(path).include if self._own else None
-        for folder in _above(path):
+        for folder, layer in self._rules(path.rstrip("/").rpartition("/")[0]):
             if verdict is not None:
                 break
-            layer = self._layer(folder)
-            if layer is not None:
-                inside = path[len(folder) + 1 :] if folder else path
-                verdict = layer.check_file(inside).include
+            inside = path[len(folder) + 1 :] if folder else path
+            verdict = layer.check_file(inside).include
         return bool(verdict)
 
     def files(self) -> list[str]:
@@ -56,17 +55,27 @@ class Ignored:
         told = "\n".join([tree, *outside, *self._lines])
         return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 
+    def _rules(self, folder: str) -> _Rules:
+        """What counts in a folder, the nearest first: most have nothing of their own."""
+        if folder in self._by_folder:
+            return self._by_folder[folder]
+        rules: _Rules = ()
+        for one in reversed([*_above(f"{folder}/.")]):
+            if one not in self._by_folder:
+                own = self._layer(one)
+                self._by_folder[one] = ((one, own), *rules) if own is not None else rules
+            rules = self._by_folder[one]
+        return rules
+
     def _layer(self, folder: str) -> pathspec.GitIgnoreSpec | None:
-        if folder not in self._layers:
-            blobs = [blob for _, blob in self._found(folder)]
-            sizes = self._repository.sizes(blobs) if blobs else {}
-            texts = [
-                self._repository.read_blob(b).decode("utf-8", "replace")
-                for b in blobs
-                if sizes[b] <= _FILE_MAX
-            ]
-            self._layers[folder] = _compiled([x for text in texts for x in text.splitlines()])
-        return self._layers[folder]
+        blobs = [blob for _, blob in self._found(folder)]
+        sizes = self._repository.sizes(blobs) if blobs else {}
+        texts = [
+            self._repository.read_blob(b).decode("utf-8", "replace")
+            for b in blobs
+            if sizes[b] <= _FILE_MAX
+        ]
+        return _compiled([x for text in texts for x in text.splitlines()])
 
     def _found(self, folder: str) -> Iterator[tuple[str, str]]:
         for name in IGNORE_FILES:

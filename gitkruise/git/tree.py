@@ -96,7 +96,7 @@ def entry_trouble(entry: TreeEntry) -> tuple[str, str] | None:
     """(code, text) of what is wrong with an entry by its name or kind; None when it may be read."""
     name = entry.path.rpartition("/")[2]
     checks = (
-        (any(0xDC80 <= ord(char) <= 0xDCFF for char in name), "GK3015", "its name is not UTF-8"),
+        (not name.isascii() and _is_torn(name), "GK3015", "its name is not UTF-8"),
         (_is_dot_git(name) or name in {"", ".", ".."}, "GK3014", "no tree may have this name"),
         (len(name_bytes(entry.path)) > PATH_MAX, "GK3014", f"its path is over {PATH_MAX} bytes"),
         (entry.mode == SYMLINK, "GK3011", "a symbolic link; commit the file itself"),
@@ -108,8 +108,13 @@ def entry_trouble(entry: TreeEntry) -> tuple[str, str] | None:
 
 def _is_dot_git(name: str) -> bool:
     """`.git` as any file system might fold it."""
-    plain = "".join(c for c in name if unicodedata.category(c) != "Cf").rstrip(" .").casefold()
-    return plain in {".git", "git~1"}
+    if not name.isascii():
+        name = "".join(c for c in name if unicodedata.category(c) != "Cf")
+    return name.rstrip(" .").casefold() in {".git", "git~1"}
+
+
+def _is_torn(name: str) -> bool:
+    return any(0xDC80 <= ord(char) <= 0xDCFF for char in name)
 
 
 def forged(path: str) -> InvalidManifests:
