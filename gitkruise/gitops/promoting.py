@@ -12,16 +12,15 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
-from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.errors import ApiError, Reported
 from gitkruise.git.trouble import RefMoved
 from gitkruise.gitops.acting import Verb, Wish
+from gitkruise.gitops.looking import Following, keep_looking, told
 from gitkruise.gitops.offering import Offers
 from gitkruise.gitops.proposing import Act, Proposal, Proposer
 from gitkruise.gitops.reporter import Reporter
-from gitkruise.kube.clock import wait_for
-from gitkruise.kube.limits import pause_s
 from gitkruise.model.config import Unit
 from gitkruise.model.labels import CLONESET
 from gitkruise.model.promotion import BRANCHES, Promotion, PromotionRecord
@@ -35,16 +34,6 @@ from gitkruise.wire.times import format_time
 log = logging.getLogger(__name__)
 LOOK: Final = timedelta(seconds=30)  # at a pull request that is open
 MERGE: Final = timedelta(seconds=5)  # until the first try to merge one
-PAUSE_MAX_S: Final = 300.0
-
-
-class Following(Protocol):
-    """What a promotion asks of the unit's own loop."""
-
-    @property
-    def live_commit(self) -> str:
-        """The commit the cluster stands on for this unit."""
-        ...
 
 
 class Promoter:
@@ -71,7 +60,7 @@ class Promoter:
         self._asked = ""  # the commit of the branch up to which people were heard
         self._stop = ""  # why people do not want it to go on from here
         self._offered = ""  # where the next step is proposed
-        self._trouble, self._failures = "", 0
+        self._trouble = ""
         reporter.judged_by(self.stand)
         reporter.listen(lambda _: self._wake.set())
 
@@ -136,29 +125,18 @@ class Promoter:
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            pause = await self._guarded()
-            if self._failures and pause is not None:  # news do not shorten it
-                await self._clock.sleep(pause.total_seconds())
-            else:
-                await wait_for(self._wake, self._clock, pause)
-            self._wake.clear()
+        await keep_looking(self._looked, self._failed, self._wake, self._clock, seed=self._unit.id)
 
-    async def _guarded(self) -> timedelta | None:
-        try:
-            pause = await self.look()
-        except RefMoved:  # what was pushed meanwhile is looked at first
-            self._failures += 1
-            first = pause_s(self._failures, first_s=1.0, cap_s=PAUSE_MAX_S, seed=self._unit.id)
-            return timedelta(seconds=first)
-        except (Reported, ApiError) as error:
-            self._failures += 1
-            self._say(f"the next step cannot be made: {told(error)}")
-            first = pause_s(self._failures, first_s=5.0, cap_s=PAUSE_MAX_S, seed=self._unit.id)
-            return timedelta(seconds=first)
-        self._failures = 0
+    async def _looked(self) -> timedelta | None:
+        pause = await self.look()
         self._say("")
         return pause
+
+    def _failed(self, error: RefMoved | Reported | ApiError) -> float:
+        if isinstance(error, RefMoved):
+            return 1.0  # what was pushed meanwhile is looked at first
+        self._say(f"the next step cannot be made: {told(error)}")
+        return 5.0
 
     def _say(self, trouble: str) -> None:
         if trouble != self._trouble:
@@ -260,11 +238,3 @@ def _body(told: PromotionRecord, spec: Promotion, proposal: Proposal) -> str:
         f"Step {told.step + 1} of {told.steps} of the promotion of {told.key}: "
         f"{proposal.edit.words}.\n\n{stood}{merged if spec.merge == 'whenReady' else waits}"
     )
-
-
-def told(error: Reported | ApiError) -> str:
-    """An error in one line."""
-    if isinstance(error, ApiError):
-        return error.message
-    finding: Finding = error.findings[0]
-    return f"{finding.code}: {finding.message}"

@@ -12,12 +12,10 @@ from gitkruise.errors import ApiError, Finding, Reported
 from gitkruise.git.trouble import RefMoved
 from gitkruise.gitops.acting import Verb, Wish
 from gitkruise.gitops.holding import action_of
+from gitkruise.gitops.looking import Following, keep_looking, told
 from gitkruise.gitops.offering import Offers
-from gitkruise.gitops.promoting import Following, told
 from gitkruise.gitops.proposing import Act, Proposal, Proposer
 from gitkruise.gitops.reporter import Reporter
-from gitkruise.kube.clock import wait_for
-from gitkruise.kube.limits import pause_s
 from gitkruise.model.config import Unit
 from gitkruise.model.document import Commit
 from gitkruise.model.record import Rollout
@@ -25,7 +23,6 @@ from gitkruise.model.states import STUCK_FOR, State
 
 log = logging.getLogger(__name__)
 CODE: Final = "GK3505"
-PAUSE_MAX_S: Final = 300.0
 _CHANNEL: Final = "onFailure"
 
 
@@ -50,26 +47,17 @@ class Remedy:
         self._proposer, self._offers, self._has_news = proposer, offers, has_news
         self._clock = proposer.clock
         self._wake = asyncio.Event()
-        self._failures = 0
         self._done = ""  # the commit that was seen to
         reporter.listen(lambda _: self._wake.set())
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            pause: timedelta | None
-            try:
-                pause, self._failures = await self.look(), 0
-            except (RefMoved, Reported, ApiError) as error:
-                self._failures += 1
-                if not isinstance(error, RefMoved):
-                    self._say(f"the rollback cannot be made: {told(error)}")
-                first = pause_s(self._failures, first_s=2.0, cap_s=PAUSE_MAX_S, seed=self._unit.id)
-                pause = timedelta(seconds=first)
-                await self._clock.sleep(first)
-            if not self._failures:
-                await wait_for(self._wake, self._clock, pause)
-            self._wake.clear()
+        await keep_looking(self.look, self._failed, self._wake, self._clock, seed=self._unit.id)
+
+    def _failed(self, error: RefMoved | Reported | ApiError) -> float:
+        if not isinstance(error, RefMoved):
+            self._say(f"the rollback cannot be made: {told(error)}")
+        return 2.0
 
     async def look(self) -> timedelta | None:
         """Go back if it is time; how long nothing is to be done without news."""
