@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gitkruise.kube.impersonation import ActingFor, account_user
+from gitkruise.kube.impersonation import ActingFor
 from gitkruise.kube.transport import Transport
 from gitkruise.model.config import Unit
+from gitkruise.wire.names import account_user
 
 
 def account_of(unit: Unit) -> str:

@@ -15,7 +15,7 @@ from gitkruise.gitops.install import Wishes, manifests
 from gitkruise.kube.discovery import CRDS, listed
 from gitkruise.kube.lease import LEASES
 from gitkruise.kube.transport import Transport
-from gitkruise.wire.names import Obj
+from gitkruise.wire.names import ACCOUNT, Obj
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiRequest, ResourceRef
 from gitkruise.wire.times import format_duration, parse_time
@@ -232,8 +232,7 @@ def granting(missing: Sequence[Right], user: str) -> list[Mapping[str, Any]]:
 
 
 def _subject(user: str) -> dict[str, str]:
-    prefix = "system:serviceaccount:"
-    if user.startswith(prefix):
-        namespace, _, name = user.removeprefix(prefix).partition(":")
+    if user.startswith(ACCOUNT):
+        namespace, _, name = user.removeprefix(ACCOUNT).partition(":")
         return {"kind": "ServiceAccount", "namespace": namespace, "name": name}
     return {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user or "USER"}

@@ -14,13 +14,6 @@ from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef, WatchEvent
 _WHO: Final = ResourceRef("authentication.k8s.io", "v1", "selfsubjectreviews")
 
 
-def account_user(namespace: str, name: str) -> str:
-    """The user that a service account is: `system:serviceaccount:shop:deployer`."""
-    assert namespace
-    assert name
-    return f"system:serviceaccount:{namespace}:{name}"
-
-
 class ActingFor:
     """Implements kube.transport.Transport over another: every request is made for `user`.
 

@@ -179,7 +179,7 @@ def deletion_rank(pod: PodFacts) -> _Key:
 
 def _base_rank(pod: PodFacts) -> _Key:
     ready_since = pod.ready and pod.ready_since
-    return (*_health(pod), pod.ready, ready_since, pod.restarts, pod.sidecar_restarts, pod.created)
+    return _standing(pod), ready_since, pod.restarts, pod.sidecar_restarts, pod.created
 
 
 def _weight(pod: PodFacts, strategy: Strategy) -> int:

@@ -74,8 +74,9 @@ def authenticate(request: web.BaseRequest, tokens: Tokens) -> str:
 def acting_for(request: web.BaseRequest) -> tuple[str, tuple[str, ...]]:
     """(user, groups) that the caller wants to be taken for; ("", ()) for itself.
 
-    The one user there is may impersonate anybody. Raises BadRequest for what is empty, for an
-    empty name must never mean the caller, and Forbidden for what cannot be honoured.
+    Everybody may impersonate anybody, as everybody may do everything here. Raises BadRequest for
+    what is empty, for an empty name must never mean the caller, and Forbidden for what cannot be
+    honoured.
     """
     asked = {n.lower() for n in request.headers if n.lower().startswith("impersonate-")}
     for name in asked:

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from gitkruise.errors import Problem, Unauthorized, invalid_object
 from gitkruise.sandbox.cluster import ADMIN, Cluster
-from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.names import Obj, ObjectKey, account_user
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiReply, ApiRequest
 from gitkruise.wire.times import format_time
-from gitkruise.world.virtual import ACCOUNT, MASTERS, user_info
+from gitkruise.world.virtual import MASTERS, user_info
 
 TOKEN_MAX: Final = 4096
 ISSUER: Final = "https://kubernetes.default.svc"
@@ -55,7 +55,7 @@ class Tokens:
         same = account and account["metadata"]["uid"] == get(inside, "serviceaccount", "uid")
         if not same or not now < claims.get("exp", 0):
             raise Unauthorized("Unauthorized")
-        return f"{ACCOUNT}{space}:{name}"
+        return account_user(space, name)
 
     async def issue(self, request: ApiRequest) -> ApiReply:
         """POST of a TokenRequest to a service account. Raises NotFound, InvalidObject."""
@@ -143,7 +143,7 @@ def _claims_of(meta: Obj, audiences: Any, now: datetime, until: datetime) -> Map
         "iss": ISSUER,
         "kubernetes.io": {"namespace": space, "serviceaccount": account},
         "nbf": issued,
-        "sub": f"{ACCOUNT}{space}:{name}",
+        "sub": account_user(space, name),
     }
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Obj: TypeAlias = Mapping[str, Any]  # a raw Kubernetes object; never changed in place
+ACCOUNT: Final = "system:serviceaccount:"  # how users begin that are service accounts
 
 
 class GroupKind(NamedTuple):
@@ -47,6 +48,13 @@ def named(key: ObjectKey) -> str:
     """An object as command lines name it: `cloneset/web -n shop`."""
     space = f" -n {key.namespace}" if key.namespace else ""
     return f"{key.kind.lower()}/{key.name}{space}"
+
+
+def account_user(namespace: str, name: str) -> str:
+    """The user that a service account is: `system:serviceaccount:shop:deployer`."""
+    assert namespace
+    assert name
+    return f"{ACCOUNT}{namespace}:{name}"
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.names import ACCOUNT, GroupKind, Obj
 from gitkruise.wire.request import ApiReply
 from gitkruise.wire.times import format_time
 from gitkruise.world.call import Call
@@ -13,7 +13,6 @@ from gitkruise.world.metadata import check_type
 
 AUTHENTICATION: Final = "authentication.k8s.io"
 AUTHORIZATION: Final = "authorization.k8s.io"
-ACCOUNT: Final = "system:serviceaccount:"
 MASTERS: Final = ("system:masters",)
 
 
