@@ -30,6 +30,37 @@ HPA: Final[Obj] = {
 }
 
 
+KEDA: Final[Obj] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "scaledobjects.keda.sh"},
+    "spec": {
+        "group": "keda.sh",
+        "scope": "Namespaced",
+        "names": {"plural": "scaledobjects", "singular": "scaledobject", "kind": "ScaledObject"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+SCALED: Final[Obj] = {
+    "apiVersion": "keda.sh/v1alpha1",
+    "kind": "ScaledObject",
+    "metadata": {"name": "web"},
+    "spec": {"scaleTargetRef": HPA["spec"]["scaleTargetRef"], "minReplicaCount": 0},
+}
+
+
 def send(stage: Stage, obj: Obj, verb: str, body: Any, subresource: str = "") -> None:
     group, version = split_api_version(obj["apiVersion"])
     kind = stage.world.catalog.by_kind(group, version, obj["kind"])
@@ -59,19 +90,25 @@ def size(stage: Stage) -> int:
     return int(found["spec"]["replicas"])
 
 
-@pytest.mark.parametrize("in_git", [True, False], ids=["in git", "somebody else's"])
+@pytest.mark.parametrize(
+    ("more", "later"),
+    [
+        pytest.param([HPA], [], id="in git"),
+        pytest.param([], [HPA], id="somebody else's"),
+        pytest.param([KEDA, SCALED], [], id="KEDA's, in git"),
+    ],
+)
 def test_its_size_is_left_alone_and_everything_else_is_not(
-    staged: MakeStage, *, in_git: bool
+    staged: MakeStage, more: list[Obj], later: list[Obj]
 ) -> None:
     stage = staged()
-    more = [HPA] if in_git else []
 
     async def script() -> None:
         async with stage.running():
             await stage.push(web(), *more)
             await stage.rest(30)
-            if not in_git:
-                stage.meddle(HPA)
+            for autoscaler in later:
+                stage.meddle(autoscaler)
             await stage.rest(1)
             stage.wire.requests.clear()
             scaled(stage, 6)
