@@ -76,6 +76,7 @@ class RunOptions:
     webhook: WebhookOptions | None = None  # admission, served beside everything else
     custom: Rules | None = None  # also what objects of the cluster declare, by these rules
     acts: bool = True  # whether promotions go on; where they stand is told in any case
+    metrics: Listen | None = None  # for Prometheus, and probes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,7 @@ class Running:
     engine: str
     standings: Standings
     custom: bool  # whether objects of the cluster are followed as well
+    metrics: str = ""  # where they are served
 
     @property
     def units(self) -> Mapping[str, UnitSync]:
@@ -131,6 +133,15 @@ async def controller(
     not written yet are written once more.
     """
     async with AsyncExitStack() as stack:
+        meter = None
+        if options.metrics is not None:
+            from gitkruise.gitops.scraping import metered  # noqa: PLC0415  prometheus_client
+
+            public = not options.metrics.loopback
+            metering = metered(options.metrics, transport, clock, public=public)
+            meter = await stack.enter_async_context(metering)
+            transport = meter.transport
+            options = replace(options, listeners=(*options.listeners, meter.metrics.hear))
         live = LiveView(transport, clock)
         await live.discover()
         store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
@@ -144,6 +155,9 @@ async def controller(
             stack.push_async_callback(program.close)
             try:
                 running = await program.start(transport, ParseCache(store=store))
+                if meter is not None:
+                    meter.started(running.fleet)
+                    running = replace(running, metrics=meter.url)
             except (Reported, ApiError) as error:
                 failed = error  # told as it is, not as that of one task among others
             else:

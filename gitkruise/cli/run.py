@@ -58,6 +58,12 @@ if TYPE_CHECKING:
     help="Where API servers call it; else the Service gitkruise-webhook.",
 )
 @click.option(
+    "--metrics",
+    default="",
+    metavar="HOST:PORT",
+    help="Where Prometheus finds /metrics, and probes /healthz and /readyz; nowhere by default.",
+)
+@click.option(
     "--no-cross-namespace-refs/--cross-namespace-refs",
     default=True,
     show_default=True,
@@ -103,6 +109,7 @@ def run(
         identity=f"{platform.node()}-{os.getpid()}",
         gates=parse_gates(feature_gates),
         listen=parse_listen(more["hooks"]),
+        metrics=parse_listen(more["metrics"], flag="--metrics") if more["metrics"] else None,
         webhook=_webhook(environment, feature_gates, more),
         custom=Rules(
             cross_namespace=not more["no_cross_namespace_refs"],
@@ -162,6 +169,8 @@ async def _run(options: RunOptions, choice: ClusterChoice) -> None:
                 f"following {len(options.config.units)} units for cluster {chosen.name}{objects}, "
                 f"engine {running.engine}"
             )
+            if running.metrics:
+                tell(f"metrics at {running.metrics}")
             for name, url in running.hooks.items():
                 tell(f"receiver {name} listens at {url}")
             await stop.wait()

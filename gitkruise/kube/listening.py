@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 
 from gitkruise.errors import Finding, UsageProblem
@@ -13,6 +14,14 @@ class Listen:
 
     host: str = "127.0.0.1"
     port: int = 9292
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine's users reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 def parse_listen(text: str, *, flag: str = "--hooks") -> Listen:

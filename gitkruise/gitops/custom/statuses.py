@@ -97,7 +97,7 @@ def unit_status(unit: Unit, record: UnitRecord, unpublished: str | None, told: T
         status["history"] = _history(applied, record, told)
     if isinstance(unit.spec.suspend, Suspend) and until is not None:
         status["suspendedBy"] = _suspension(unit.spec.suspend)
-    conditions = [*_unit_conditions(record, suspended=until is not None)]
+    conditions = [*unit_conditions(record, suspended=until is not None)]
     if unpublished is not None:
         conditions.append(_published(unpublished))
     return _finished(status, conditions, told)
@@ -150,7 +150,8 @@ def revision_of(ref: str, commit: str) -> str:
 # Units ------------------------------------------------------------------------------------------
 
 
-def _unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[Condition]:
+def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[Condition]:
+    """What a unit's record comes to in the words of conditions."""
     message = _cut(record.message)
     errors = [f for f in record.findings if f.severity == "error"]
     status, reason = _READY[record.state]

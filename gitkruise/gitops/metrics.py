@@ -1,0 +1,193 @@
+"""What Prometheus is told of a running controller: counts, states, and how long pushes take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gitkruise.gitops.custom.statuses import unit_conditions
+from gitkruise.gitops.reporter import Reporter
+from gitkruise.gitops.writeback import Outbox
+from gitkruise.kube.clock import Clock
+from gitkruise.model.document import Commit
+from gitkruise.model.record import Rollout, UnitRecord
+from gitkruise.model.states import SETTLED
+from gitkruise.wire.request import ApiRequest
+
+# Seconds: from a hook on a quiet cluster to a rollout that takes a working day.
+BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400)
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_PODS: Final[dict[str, Callable[[Rollout], int]]] = {
+    "asked": lambda r: r.asked,
+    "updated": lambda r: r.updated,
+    "updatedReady": lambda r: r.updated_ready,
+    "ready": lambda r: r.ready,
+    "available": lambda r: r.available,
+    "total": lambda r: r.total,
+}
+
+
+@dataclass(slots=True)
+class _Life:
+    """How far one unit has come: ids of the commits that were applied and ready last."""
+
+    applied: str
+    ready: str
+
+
+class Standing(Protocol):
+    """Where to read how things stand when somebody asks."""
+
+    @property
+    def reporters(self) -> Mapping[str, Reporter]:
+        """By unit."""
+        ...
+
+    @property
+    def outboxes(self) -> Mapping[str, Outbox]:
+        """By sink."""
+        ...
+
+
+class Metrics:
+    """Hears records and answers of the API server, and says it all in Prometheus' text.
+
+    Labels are what a configuration bounds (units, workloads, sinks, resources), never commits or
+    pods. A push counts from its committer's time, for git keeps no other; a clock that is ahead
+    counts as now. The commit a unit is found at counts for nothing, as it was pushed long ago.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._lives: dict[str, _Life] = {}
+        self._overtaken: dict[str, frozenset[str]] = {}
+        self._requests = Counter(
+            "gitkruise_api_requests",
+            "Requests to the API server by verb, resource and HTTP status.",
+            ("verb", "resource", "code"),
+            registry=self._registry,
+        )
+        self._superseded = Counter(
+            "gitkruise_superseded",
+            "Commits that a newer one overtook before they were out.",
+            ("unit",),
+            registry=self._registry,
+        )
+        self._applied = self._histogram("applied", "all of it was sent to the cluster")
+        self._ready = self._histogram("ready", "everything is as git asks, or held as git asks")
+
+    def _histogram(self, name: str, until: str) -> Histogram:
+        return Histogram(
+            f"gitkruise_push_to_{name}_seconds",
+            f"From the time of a commit until {until}.",
+            ("unit",),
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
+
+    def of(self, standing: Standing) -> None:
+        """Tell from now on how things stand there, too."""
+        self._registry.register(_Gauges(standing, self._clock))
+
+    def text(self) -> bytes:
+        """Everything, as CONTENT_TYPE."""
+        return generate_latest(self._registry)
+
+    def answered(self, request: ApiRequest, status: int) -> None:
+        """One request got its answer."""
+        resource = "/".join(filter(None, (request.resource.plural, request.subresource)))
+        self._requests.labels(request.verb, resource, str(status)).inc()
+
+    def hear(self, record: UnitRecord) -> None:
+        """A unit stands otherwise than before."""
+        overtaken = frozenset(commit.id for commit, _ in record.superseded)
+        fresh = overtaken - self._overtaken.get(record.unit, frozenset())
+        self._overtaken[record.unit] = overtaken
+        if fresh:
+            self._superseded.labels(record.unit).inc(len(fresh))
+        applied = record.applied
+        if applied is None or record.causal is None or applied.id != record.causal.id:
+            return
+        life = self._lives.setdefault(record.unit, _Life(applied.id, applied.id))
+        if applied.id != life.applied:
+            life.applied = applied.id
+            self._observe(self._applied, record.unit, applied)
+        if applied.id != life.ready and record.state in SETTLED:
+            life.ready = applied.id
+            self._observe(self._ready, record.unit, applied)
+
+    def _observe(self, histogram: Histogram, unit: str, commit: Commit) -> None:
+        if commit.time is not None:
+            seconds = (self._clock.now() - commit.time).total_seconds()
+            histogram.labels(unit).observe(max(seconds, 0.0))
+
+
+class _Gauges(Collector):
+    """How things stand at the moment they are asked for; what is gone is told no more."""
+
+    def __init__(self, standing: Standing, clock: Clock) -> None:
+        self._standing, self._clock = standing, clock
+
+    def collect(self) -> Iterator[Metric]:
+        reporters = list(self._standing.reporters.values())
+        yield _conditions(reporters, self._clock.now())
+        yield _rollout_pods(reporters)
+        yield _drift(reporters)
+        waiting = GaugeMetricFamily(
+            "gitkruise_statuswrite_pending",
+            "1 while a sink's branch lacks the newest records.",
+            labels=("sink",),
+        )
+        for name, outbox in self._standing.outboxes.items():
+            waiting.add_metric((name,), 0 if outbox.idle else 1)
+        yield waiting
+
+
+def _conditions(reporters: Iterable[Reporter], now: datetime) -> Metric:
+    family = GaugeMetricFamily(
+        "gitkruise_unit_condition",
+        "1 for the status that each condition of a unit has.",
+        labels=("unit", "type", "status"),
+    )
+    for reporter in reporters:
+        suspended = reporter.unit.spec.suspended(now) is not None
+        for one in unit_conditions(reporter.record, suspended=suspended):
+            family.add_metric((reporter.unit.id, one.type, one.status), 1)
+    return family
+
+
+def _rollout_pods(reporters: Iterable[Reporter]) -> Metric:
+    family = GaugeMetricFamily(
+        "gitkruise_rollout_pods",
+        "Pods of a workload by how far its rollout has brought them.",
+        labels=("unit", "workload", "state"),
+    )
+    for reporter in reporters:
+        for rollout in reporter.record.rollouts:
+            key = rollout.key
+            workload = "/".join(filter(None, (key.kind, key.namespace, key.name)))
+            for state, count in _PODS.items():
+                family.add_metric((reporter.unit.id, workload, state), count(rollout))
+    return family
+
+
+def _drift(reporters: Iterable[Reporter]) -> Metric:
+    family = GaugeMetricFamily(
+        "gitkruise_drift_fields",
+        "Fields that differ from git and are not being corrected, by who set them.",
+        labels=("unit", "manager"),
+    )
+    for reporter in reporters:
+        counts: dict[str, int] = {}
+        for drift in reporter.record.drift:
+            counts[drift.manager] = counts.get(drift.manager, 0) + 1
+        for manager, count in counts.items():
+            family.add_metric((reporter.unit.id, manager), count)
+    return family

@@ -1,0 +1,162 @@
+"""Where a controller tells Prometheus how it is doing, and the kubelet that it is alive.
+
+On a loopback address it speaks HTTP to whoever is on the machine. Elsewhere it speaks HTTPS, by a
+certificate of its own, and /metrics wants the token of somebody who may `get` that path, as
+controller-runtime's servers do; /healthz and /readyz say one word to everybody.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+
+from gitkruise.errors import ApiError, Finding, UsageProblem
+from gitkruise.gitops.metrics import CONTENT_TYPE, Metrics, Standing
+from gitkruise.kube.certificates import LOOPBACK, new_authority, new_server, server_context
+from gitkruise.kube.clock import Clock
+from gitkruise.kube.counting import Counted
+from gitkruise.kube.listening import Listen
+from gitkruise.kube.transport import Transport
+from gitkruise.wire.paths import get
+from gitkruise.wire.request import ApiRequest, ResourceRef
+
+log: Final = logging.getLogger(__name__)
+
+METRICS: Final = "/metrics"
+_TOKEN_REVIEWS: Final = ResourceRef("authentication.k8s.io", "v1", "tokenreviews")
+_ACCESS_REVIEWS: Final = ResourceRef("authorization.k8s.io", "v1", "subjectaccessreviews")
+_TOKEN_MAX: Final = 8_000
+_SERVER: Final[dict[str, Any]] = {
+    "keepalive_timeout": 75.0,  # longer than most scrape intervals
+    "lingering_time": 1.0,
+    "max_line_size": 8_192,
+    "max_field_size": 16_384,  # tokens of service accounts
+    "access_log": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Answers GETs. `text` makes the metrics, `ready` says whether everything was started.
+
+    `public` is whether others than this machine's users may come by.
+    """
+
+    text: Callable[[], bytes]
+    ready: Callable[[], bool]
+    transport: Transport
+    public: bool
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.rel_url.raw_path
+        if not self.public and request.url.host not in LOOPBACK:
+            return web.Response(status=421)  # a page that had its own name lead to this machine
+        if path not in {"/healthz", "/readyz", METRICS}:
+            return web.Response(status=404)
+        if request.method not in {"GET", "HEAD"}:
+            return web.Response(status=405, headers={"Allow": "GET, HEAD"})
+        if path == METRICS:
+            status = await self._refusal(request) if self.public else 0
+            if status:
+                return web.Response(status=status)
+            return web.Response(body=self.text(), headers={"Content-Type": CONTENT_TYPE})
+        well = path == "/healthz" or self.ready()
+        return web.Response(status=200 if well else 503, text="ok" if well else "not ready")
+
+    async def _refusal(self, request: web.BaseRequest) -> int:
+        """0 for somebody who may; 401, 403, or 503 where the API server cannot say."""
+        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not token.strip() or len(token) > _TOKEN_MAX:
+            return 401
+        try:
+            user = await self._user(token.strip())
+            if user is None:
+                return 401
+            return 0 if await self._may(user) else 403
+        except ApiError as error:
+            log.warning("whether metrics may be read is not known: %s", error)
+            return 503
+
+    async def _user(self, token: str) -> Any:
+        """Whose token it is, as the API server sees it; None when it is nobody's."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token},
+        }
+        request = ApiRequest(verb="create", resource=_TOKEN_REVIEWS, body=body)
+        review = (await self.transport.send(request)).body
+        known = get(review, "status", "authenticated", default=False) is True
+        return get(review, "status", "user") if known else None
+
+    async def _may(self, user: Any) -> bool:
+        spec = {
+            "user": user.get("username", ""),
+            "groups": user.get("groups", []),
+            "uid": user.get("uid", ""),
+            "extra": user.get("extra", {}),
+            "nonResourceAttributes": {"path": METRICS, "verb": "get"},
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": spec,
+        }
+        request = ApiRequest(verb="create", resource=_ACCESS_REVIEWS, body=body)
+        review = (await self.transport.send(request)).body
+        return get(review, "status", "allowed", default=False) is True
+
+
+class Meter:
+    """Metrics that are served: `transport` counts what goes to the cluster, `url` is where."""
+
+    def __init__(self, transport: Transport, clock: Clock) -> None:
+        self.metrics = Metrics(clock)
+        self.transport: Transport = Counted(transport, self.metrics.answered)
+        self.url = ""
+        self.ready = False
+
+    def started(self, standing: Standing) -> None:
+        """Everything runs; how it stands there is told from now on."""
+        self.metrics.of(standing)
+        self.ready = True
+
+
+@asynccontextmanager
+async def metered(
+    listen: Listen, transport: Transport, clock: Clock, *, public: bool
+) -> AsyncIterator[Meter]:
+    """Serve while the body runs, ready or not. Raises UsageProblem GK7027."""
+    meter = Meter(transport, clock)
+    desk = Desk(meter.metrics.text, lambda: meter.ready, transport, public)
+    quiet = logging.getLogger("gitkruise.metrics.http")  # of broken requests
+    quiet.setLevel(logging.CRITICAL)
+    server = web.Server(desk.handle, logger=quiet, **_SERVER)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=2.0)
+    await runner.setup()
+    try:
+        context = _certified(clock) if public else None
+        try:
+            await web.TCPSite(runner, listen.host, listen.port, ssl_context=context).start()
+        except OSError as error:
+            message = f"cannot serve metrics at {listen.host}:{listen.port}: {error.strerror}"
+            notes = (("next", "choose another address with --metrics HOST:PORT"),)
+            raise UsageProblem(Finding(code="GK7027", message=message, notes=notes)) from error
+        host = f"[{listen.host}]" if ":" in listen.host else listen.host
+        scheme = "https" if public else "http"
+        meter.url = f"{scheme}://{host}:{runner.addresses[0][1]}{METRICS}"
+        yield meter
+    finally:
+        await runner.cleanup()
+
+
+def _certified(clock: Clock) -> ssl.SSLContext:
+    """A certificate that nobody knows yet: it keeps tokens from being overheard."""
+    authority = new_authority(clock.now(), name="gitkruise metrics authority")
+    return server_context(new_server(authority, clock.now()))
