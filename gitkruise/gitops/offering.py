@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from gitkruise.errors import ApiError, BadRequest, Unavailable
 from gitkruise.git.trouble import RefMoved
@@ -29,7 +30,7 @@ class Offers:
         return pulls[0] if pulls else None
 
     async def make(self, branch: str, proposal: Proposal, body: str) -> Pull:
-        """Push the branch and open its pull request; older ones of the same name give way.
+        """Push the branch and open its pull request; older ones of its kind give way.
 
         A branch that is there already was pushed by an earlier run. Raises SourceFailed, ApiError.
         """
@@ -39,17 +40,13 @@ class Offers:
             log.info("%s is there already", branch)
         base = self._proposer.branch
         pull = await self._forge.open_pull(branch, base, proposal.subject, body)
-        stem = branch.rsplit("-", 2)[0]
-        for other in await self._forge.open_pulls():
-            mine = other.branch.rsplit("-", 2)[0] == stem and other.base == base
-            if mine and not other.foreign and other.number != pull.number:
-                await self._forge.add_comment(other.number, f"Overtaken by #{pull.number}.")
-                await self._forge.close(other.number)
+        verb, key = proposal.edit.verb, proposal.key
+        await overtake(self._forge, pull, lambda other: self._ours(other, verb, key))
         return pull
 
     async def merge(self, pull: Pull, key: ObjectKey) -> None:
         """Merge it if nobody else has pushed to it. Raises BadRequest while the forge refuses."""
-        ours = await asyncio.to_thread(self._ours, pull, key)
+        ours = await asyncio.to_thread(self._ours, pull, Verb.PROMOTE, key)
         if not ours:
             raise BadRequest(f"somebody else pushed to {pull.branch}; merge or close it yourself")
         try:
@@ -59,8 +56,20 @@ class Offers:
         except ApiError as error:
             raise BadRequest(f"the forge does not merge #{pull.number}: {error.message}") from error
 
-    def _ours(self, pull: Pull, key: ObjectKey) -> bool:
-        """Whether its head is a commit that gitkruise made. Blocking."""
+    def _ours(self, pull: Pull, verb: Verb, key: ObjectKey) -> bool:
+        """Whether its head is a commit that gitkruise made, to do this. Blocking."""
         repository = self._proposer.repository
         head = repository.fetch(f"refs/heads/{pull.branch}")
-        return head == pull.head and action_of(repository, head, key) == Verb.PROMOTE
+        return head == pull.head and action_of(repository, head, key) == verb
+
+
+async def overtake(forge: Forge, pull: Pull, ours: Callable[[Pull], bool]) -> None:
+    """Close open pull requests that are named as `pull` is and that are `ours` (asked in a thread):
+    other ways to do the same to the same object, by an older state of it."""
+    for other in await forge.open_pulls():
+        kin = other.branch.partition("-")[0] == pull.branch.partition("-")[0]
+        if not kin or other.foreign or other.base != pull.base or other.number == pull.number:
+            continue
+        if await asyncio.to_thread(ours, other):
+            await forge.add_comment(other.number, f"Overtaken by #{pull.number}.")
+            await forge.close(other.number)

@@ -48,6 +48,7 @@ class Proposal:
 
     commit: str
     base: str
+    key: ObjectKey
     edit: Edit
     subject: str
 
@@ -86,7 +87,7 @@ class Proposer:
         check_reach(edit, aim, preview.changes)
         check_outcome(edit, aim, preview)
         commit = target.commit
-        return Proposal(commit=commit.id, base=tip, edit=edit, subject=commit.subject)
+        return Proposal(commit=commit.id, base=tip, key=act.key, edit=edit, subject=commit.subject)
 
     def _draft(self, act: Act, tip: str) -> tuple[tuple[Side, Side], Aim, Edit] | None:
         repository = self.repository

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitkruise.gitops.remedy import Remedy
+from tests.git.repos import run_git
 from tests.gitops.promoted import promoting, written
 from tests.gitops.stage import MakeStage, web
 from tests.gitops.test_promotion_pulls import forge_of, shown
@@ -54,6 +55,27 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
             await stage.rest(2 * 60)
             assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)
             assert stage.record.findings == ()
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_only_older_rollbacks_of_the_same_object_give_way(staged: MakeStage) -> None:
+    stage = staged(onFailure="revert-pr")
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock), Remedy):
+            good = await stage.push(web(), message="first")
+            await stage.rest()
+            run_git(stage.origin.bare, "branch", "gitkruise/revert-db-0000000", good)
+            model.open_pull(1, good, branch="gitkruise/revert-db-0000000")
+            await stage.push(web("app:bad", partition=2), message="bad")
+            await stage.rest(2 * 60)
+            await stage.push(web("app:broken", partition=2), message="worse")
+            await stage.rest(2 * 60)
+            assert [state for _, state in shown(model)] == ["open", "closed", "open"]
+            assert "Overtaken by #3" in model.comments[2][0]["body"]
 
     stage.play(script)
 
