@@ -34,6 +34,7 @@ from gitkruise.gitops.acting import (
     earlier_stages,
 )
 from gitkruise.gitops.aiming import Sought, Stand, find_aim, read_stand, units_by_branch
+from gitkruise.gitops.holding import action_of
 from gitkruise.gitops.plan_report import report_of
 from gitkruise.gitops.planning import config_at, read_side
 from gitkruise.gitops.prospect import Preview, live_preview, offline_preview
@@ -85,7 +86,8 @@ class _Draft:
     base: Side
     target: Side
     branch: Branch
-    onto: str  # a new branch, or ""
+    onto: str  # a branch for a pull request, or ""
+    earlier: str  # where that one is, when the same was asked before
     sink: Sink | None
     preview: Preview
     cluster: str
@@ -109,8 +111,10 @@ def act(asked: Asked) -> int:
         if asked.dry_run:
             return 0
         _confirm(draft)
-        publisher.publish(draft.branch, draft.commit, onto=draft.onto)
-    _published(draft, _proposed(draft) if draft.onto else ("", ""))
+        if draft.commit != draft.earlier:
+            publisher.publish(draft.branch, draft.commit, onto=draft.onto, over=draft.earlier)
+        pull = _proposed(draft, publisher, repository) if draft.onto else ("", "")
+    _published(draft, pull)
     return _wait(draft) if asked.wait and not draft.onto else 0
 
 
@@ -118,7 +122,10 @@ async def _draft(publisher: Publisher, repository: Repository, asked: Asked) -> 
     branch, stand, aim = _aim(publisher, repository, asked)
     wish = await _wish(repository, aim, asked)
     edit = compute(Verb(asked.verb), repository, aim, wish)
-    commit = _commit(publisher, repository, asked, aim, edit)
+    sink = stand.config.sink_of(aim.unit)
+    onto = _onto(asked, aim, sink)
+    earlier = _earlier(publisher, repository, asked, aim, (branch, onto)) if onto else ""
+    commit = _commit((publisher, repository), asked, aim, edit, earlier)
     target = read_side(repository, commit, stand.config, load_catalog(), _GATES)
     errors = [f for f in target.findings if f.severity == "error"]
     if errors:
@@ -127,7 +134,6 @@ async def _draft(publisher: Publisher, repository: Repository, asked: Asked) -> 
     check_reach(edit, aim, preview.changes)
     if not asked.force:
         check_outcome(edit, aim, preview)
-    sink = stand.config.sink_of(aim.unit)
     return _Draft(
         asked=asked,
         aim=aim,
@@ -135,7 +141,8 @@ async def _draft(publisher: Publisher, repository: Repository, asked: Asked) -> 
         base=stand.side,
         target=target,
         branch=branch,
-        onto=_onto(asked, aim, sink),
+        onto=onto,
+        earlier=earlier,
         sink=sink,
         preview=preview,
         cluster=cluster,
@@ -192,16 +199,36 @@ async def _wish(repository: Repository, aim: Aim, asked: Asked) -> Wish:
     return Wish(keep=max(rollouts[0].replicas - rollouts[0].updated, 0) if rollouts else None)
 
 
-def _commit(
-    publisher: Publisher, repository: Repository, asked: Asked, aim: Aim, edit: Edit
+def _earlier(
+    publisher: Publisher, repository: Repository, asked: Asked, aim: Aim, to: tuple[Branch, str]
 ) -> str:
+    """Where the branch is that the same act was proposed on before; "" without one.
+
+    One that somebody else committed to, or that began elsewhere, is not ours to go on with.
+    """
+    branch, onto = to
+    if asked.dry_run:
+        return ""
+    tip = publisher.beside(branch, onto)
+    if not tip or not repository.is_ancestor(aim.commit, tip):
+        return ""
+    return tip if action_of(repository, tip, aim.key) == asked.verb else ""
+
+
+def _commit(
+    at: tuple[Publisher, Repository], asked: Asked, aim: Aim, edit: Edit, earlier: str
+) -> str:
+    """The commit that does it, on top of `earlier` if there is one; that itself, if it does."""
     from gitkruise.git.commits import Identity, format_commit  # noqa: PLC0415
     from gitkruise.kube.wall import wall_time  # noqa: PLC0415
 
+    publisher, repository = at
     tree = edit_tree(repository, repository.tree_id(aim.commit), {edit.file: edit.data}, [])
     message = act_message(edit, aim, subject=asked.message)
+    if earlier and (repository.tree_id(earlier), repository.message(earlier)) == (tree, message):
+        return earlier
     if not asked.dry_run:
-        return publisher.commit(tree, aim.commit, message)
+        return publisher.commit(tree, earlier or aim.commit, message)
     nobody = Identity(name="dry run", email="")  # nobody is asked who they are, nor for a key
     data = format_commit(tree, [aim.commit], nobody, wall_time(), message)
     return repository.write_object("commit", data)
@@ -222,7 +249,7 @@ async def _preview(
 
 
 def _onto(asked: Asked, aim: Aim, sink: Sink | None) -> str:
-    """The new branch a pull request is made from; "" for a commit on the unit's own."""
+    """The branch a pull request is made from; "" for a commit on the unit's own."""
     if asked.branch:
         return asked.branch
     forge = sink is not None and sink.spec.forge is not None
@@ -279,16 +306,21 @@ def _confirm(draft: _Draft) -> None:
         raise click.Abort
 
 
-def _proposed(draft: _Draft) -> tuple[str, str]:
+def _proposed(draft: _Draft, publisher: Publisher, repository: Repository) -> tuple[str, str]:
     """(its pull request, where to open one): addresses, as far as there is a forge."""
     from gitkruise.cli.proposing import Pushed, open_pull  # noqa: PLC0415  only with a forge
     from gitkruise.planner.sync.report_words import summary  # noqa: PLC0415
+
+    def same_act(branch: str) -> bool:
+        tip = publisher.beside(draft.branch, branch)
+        return bool(tip) and action_of(repository, tip, draft.aim.key) == draft.asked.verb
 
     pushed = Pushed(
         branch=draft.onto,
         base=draft.branch.name,
         title=draft.target.commit.subject,
         body="\n\n".join(filter(None, [draft.edit.why, summary(draft.report)])),
+        same_act=same_act,
     )
     return open_pull(pushed, draft.sink, draft.asked.cluster)
 

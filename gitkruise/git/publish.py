@@ -173,21 +173,31 @@ class Publisher:
             raise SourceFailed(Finding(code="GK3210", message=message, notes=notes))
         return result.output.decode().strip()
 
-    def publish(self, branch: Branch, commit: str, *, onto: str = "") -> None:
-        """Put the commit on the branch where others see it, then here; or on a new one, `onto`.
+    def beside(self, branch: Branch, name: str) -> str:
+        """The tip of another branch of the repository that `branch` is in; "" when there is none.
+
+        Its commits are here then. Raises GK31xx.
+        """
+        if branch.remote:
+            return self._fetched(branch.remote, name)
+        return self._said(["rev-parse", "--verify", "--quiet", "--end-of-options", full_ref(name)])
+
+    def publish(self, branch: Branch, commit: str, *, onto: str = "", over: str = "") -> None:
+        """Put the commit on the branch where others see it, then here; or on another one, `onto`,
+        which is at `over`, or new without that.
 
         Never forced. Raises SourceFailed GK3209 when somebody was faster, GK3106 when refused.
         """
         name = onto or branch.name
-        ref, old = full_ref(name), "" if onto else branch.tip
+        ref, old = full_ref(name), over if onto else branch.tip
         assert is_ref(ref)
         try:
             if branch.remote:
-                self._push(branch.remote, ref, commit, new=bool(onto))
+                self._push(branch.remote, ref, commit, new=not old)
             else:
                 self._move(ref, commit, old or "0" * len(commit))
         except RefMoved:
-            raise _overtaken(name, new=bool(onto)) from None
+            raise _overtaken(name, new=not old) from None
         if branch.checked_out and not onto:
             self._catch_up(branch, commit)
 

@@ -108,10 +108,30 @@ def test_a_pull_request_gets_a_branch_of_its_own(act: Act, origin: Origin) -> No
     assert (tip(origin.bare), tip(origin.bare, f"{branch}~1")) == (old, old)
     assert run_git(origin.bare, "log", "-1", "--format=%s", branch) == "checkout: back to v1"
     assert tip(origin.work) == old
-    again = act("rollback", "checkout", "--pr")
-    assert (again.code, "GK3209" in again.err, "--branch" in again.err) == (4, True, True)
     assert act("rollback", "checkout", "--branch", "undo").code == 0
     assert tip(origin.bare, "undo~1") == old
+
+
+@pytest.mark.slow
+def test_the_same_act_again_goes_on_with_its_branch(act: Act, origin: Origin) -> None:
+    old = tip(origin.bare)
+    branch = f"gitkruise/promote-checkout-{old[:7]}"
+    assert act("promote", "checkout", "--to", "30%", "--pr").code == 0
+    first = tip(origin.bare, branch)
+    assert act("promote", "checkout", "--to", "30%", "--pr").code == 0
+    assert tip(origin.bare, branch) == first
+    assert act("promote", "checkout", "--to", "20%", "--pr").code == 0
+    assert tip(origin.bare, f"{branch}~1") == first
+    text = run_git(origin.bare, "show", f"{branch}:{FILE}") + "\n"
+    assert text == CANARY.replace("60% ", "20% ")
+    run_git(origin.work, "fetch", "-q")
+    run_git(origin.work, "checkout", "-q", "--detach", f"origin/{branch}")
+    run_git(origin.work, "commit", "-q", "--allow-empty", "-m", "somebody else's")
+    run_git(origin.work, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
+    run_git(origin.work, "checkout", "-q", "main")
+    again = act("promote", "checkout", "--to", "10%", "--pr")
+    assert (again.code, "GK3209" in again.err, "--branch" in again.err) == (4, True, True)
+    assert run_git(origin.bare, "log", "-1", "--format=%s", branch) == "somebody else's"
 
 
 @pytest.mark.slow

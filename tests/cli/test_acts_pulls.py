@@ -107,6 +107,15 @@ def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
         assert (pull["title"], pull["base"]) == ("checkout: promote to 30%", "main")
         assert pull["head"] == model.head_of(pull["branch"])
         assert f"pull request: https://{'lab' if kind == 'gitlab' else 'hub'}/{REPO}" in ended.err
+        ended = gk("promote", *words, "--to", "20%", "--force", cwd=origin.work, **WHO)
+        assert ended.code == 0, ended.err
+        assert [p["title"] for p in model.pulls.values()] == ["checkout: promote to 20%"]
+        origin.commit({"other.md": "text"}, "main moves")
+        run_git(origin.work, "fetch", "-q")
+        model.open_pull(9, run_git(origin.bare, "rev-parse", "main"), branch="gitkruise/promote-x")
+        ended = gk("promote", *words, "--to", "20%", "--force", cwd=origin.work, **WHO)
+        assert [p["state"] for p in model.pulls.values()] == ["closed", "open", "open"]
+        assert "Overtaken by #10" in model.comments[1][0]["body"]
         put_token(cluster, "wrong")
         ended = gk("rollback", *words, "--pr", "--force", cwd=origin.work, **WHO)
         assert (ended.code, "GK3504" in ended.err) == (4, True), ended.err
@@ -115,7 +124,7 @@ def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
         assert f"next: open it yourself: {url}/{REPO}{PAGES[kind].format(branch=branch)}" in (
             ended.err
         )
-    assert len(model.pulls) == 1
+    assert len(model.pulls) == 3
 
 
 @pytest.mark.parametrize("kind", PAGES)

@@ -163,7 +163,8 @@ class ModelForge:
             raise Refusal(422 if self.kind == "github" else 409, "there is one already")
         number = max(self.pulls, default=0) + 1
         self.open_pull(number, self.head_of(branch), base, branch=branch)
-        self.pulls[number]["title"] = body["title"]
+        said = body.get("description") if lab else body.get("body")
+        self.pulls[number] |= {"title": body["title"], "body": said}
         return self._pull(number)
 
     def _merge(self, _query: Headers, body: Any, number: str) -> Any:
@@ -176,9 +177,13 @@ class ModelForge:
         return {"merged": True}
 
     def _change_pull(self, _query: Headers, body: Any, number: str) -> Any:
-        if "close" not in {body.get("state_event"), body.get("state", "")[:5]}:
+        words = {"title": body.get("title"), "body": body.get("body", body.get("description"))}
+        if all(words.values()):
+            self.pulls[int(number)] |= words
+        elif "close" in {body.get("state_event"), body.get("state", "")[:5]}:
+            self.end_pull(int(number), "closed")
+        else:
             raise Refusal(422, "state")
-        self.end_pull(int(number), "closed")
         return self._pull(int(number))
 
     def _one_pull(self, _query: Headers, _body: Any, number: str) -> Any:

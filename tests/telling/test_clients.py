@@ -82,6 +82,9 @@ def test_a_pull_request_is_opened_found_again_merged_and_closed(kind: str) -> No
         with pytest.raises(ApiError):
             await forge.open_pull("nothing", "main", "there is no such branch", "")
         assert await forge.pulls_from("topic/50%") == [pull]
+        await forge.edit_pull(pull.number, "on to 40%", "because")
+        shown = model.pulls[pull.number]
+        assert (shown["title"], shown["body"], shown["state"]) == ("on to 40%", "because", "open")
         model.mergeable = False
         with pytest.raises(ApiError):
             await forge.merge(pull.number, SHA)

@@ -75,6 +75,10 @@ class GitLab:
         assert isinstance(found, Pull)
         return found
 
+    async def edit_pull(self, number: int, title: str, body: str) -> None:
+        path = f"{self._project}/merge_requests/{number}"
+        await self._caller.send("PUT", path, {"title": title, "description": body})
+
     async def merge(self, number: int, head: str) -> None:
         await self._caller.send(
             "PUT", f"{self._project}/merge_requests/{number}/merge", {"sha": head}

@@ -103,6 +103,10 @@ class Hub:
         assert isinstance(found, Pull)
         return found
 
+    async def edit_pull(self, number: int, title: str, body: str) -> None:
+        wanted = {"title": title, "body": body}
+        await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", wanted)
+
     async def merge(self, number: int, head: str) -> None:
         method, body = self._dialect.merge(head)
         await self._caller.send(method, f"{self._repo}/pulls/{number}/merge", body)
