@@ -35,9 +35,9 @@ _PODS: Final[dict[str, Callable[[Rollout], int]]] = {
 
 @dataclass(slots=True)
 class _Life:
-    """How far one unit has come: ids of the commits that were applied and ready last."""
+    """How far one unit has come: ids of the commits that were sent and ready last."""
 
-    applied: str
+    sent: str
     ready: str
 
 
@@ -112,16 +112,16 @@ class Metrics:
         self._overtaken[record.unit] = overtaken
         if fresh:
             self._superseded.labels(record.unit).inc(len(fresh))
-        applied = record.applied
-        if applied is None or record.causal is None or applied.id != record.causal.id:
+        sent = record.sent
+        if sent is None or sent != record.causal:
             return
-        life = self._lives.setdefault(record.unit, _Life(applied.id, applied.id))
-        if applied.id != life.applied:
-            life.applied = applied.id
-            self._observe(self._applied, record.unit, applied)
-        if applied.id != life.ready and record.state in SETTLED:
-            life.ready = applied.id
-            self._observe(self._ready, record.unit, applied)
+        life = self._lives.setdefault(record.unit, _Life(sent.id, sent.id))
+        if sent.id != life.sent:
+            life.sent = sent.id
+            self._observe(self._applied, record.unit, sent)
+        if sent.id != life.ready and record.state in SETTLED:
+            life.ready = sent.id
+            self._observe(self._ready, record.unit, sent)
 
     def _observe(self, histogram: Histogram, unit: str, commit: Commit) -> None:
         if commit.time is not None:

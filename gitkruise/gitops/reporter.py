@@ -205,6 +205,7 @@ class Reporter:
             self.record,
             attempted=(self._rejected or intake).touched,
             applied=intake.causal if done else self.record.applied,
+            sent=intake.causal if plan is not None and plan.all_sent else self.record.sent,
             causal=intake.causal,
             objects=objects,
             rollouts=seen.rollouts,

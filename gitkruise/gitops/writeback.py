@@ -43,7 +43,7 @@ def news(before: UnitRecord | None, after: UnitRecord) -> str:
     """
     if before is None:
         return "now"
-    if before == after:
+    if replace(before, sent=after.sent) == after:
         return ""
     if _under_way(before) and _under_way(before) == _under_way(after):
         return "counts"
@@ -66,6 +66,7 @@ def _quiet(record: UnitRecord) -> UnitRecord:
         state=_gist(record.state),
         message="",
         since=_ANY_TIME,
+        sent=None,
         rollouts=tuple(_plain(r) for r in record.rollouts),
         steps=tuple(
             (key, tuple(replace(s, state=_gist(s.state), updated=0, message="") for s in steps))

@@ -164,10 +164,11 @@ class SyncSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """An object not touched yet, and what it waits for."""
+    """An object, and what it waits for. One that is `sent` is as git says, and not well yet."""
 
     key: ObjectKey
     why: str
+    sent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,3 +192,8 @@ class SyncPlan:
     @property
     def quiet(self) -> bool:
         return not (self.apply or self.replace or self.prune)
+
+    @property
+    def all_sent(self) -> bool:
+        """Whether the cluster has everything that git asks for, well or not."""
+        return not (self.apply or self.replace) and all(one.sent for one in self.waiting)

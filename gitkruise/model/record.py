@@ -131,8 +131,8 @@ class Removal:
 class UnitRecord:
     """Everything known about one unit.
 
-    `attempted` is the newest commit looked at, `applied` the last one fully sent to the
-    cluster, `causal` the one that last changed this unit's content.
+    `attempted` is the newest commit looked at, `causal` the one that last changed this unit's
+    content, `sent` the last one all of which was sent, `applied` the last one that was well, too.
     """
 
     unit: str
@@ -143,6 +143,7 @@ class UnitRecord:
     since: datetime
     attempted: Commit | None = None
     applied: Commit | None = None
+    sent: Commit | None = None  # not told: it is on its way to be applied
     causal: Commit | None = None
     objects: tuple[ObjectRecord, ...] = ()
     rollouts: tuple[Rollout, ...] = ()

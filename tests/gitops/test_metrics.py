@@ -53,15 +53,15 @@ def samples(text: bytes) -> Samples:
 
 
 def heard(*records: tuple[int, State, Commit | None, Commit]) -> Samples:
-    """What is told after records (minute, state, applied, causal) of one unit."""
+    """What is told after records (minute, state, sent, causal) of one unit."""
     clock = ManualClock(START)
     metrics = Metrics(clock)
-    for minute, state, applied, causal in records:
+    for minute, state, sent, causal in records:
         clock.advance((START + timedelta(minutes=minute) - clock.now()).total_seconds())
         metrics.hear(
             UnitRecord(
                 unit="shop/web", cluster="test", source="main", state=state, message="",
-                since=START, applied=applied, causal=causal,
+                since=START, sent=sent, causal=causal,
             )
         )  # fmt: skip
     return samples(metrics.text())

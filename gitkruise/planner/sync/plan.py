@@ -185,7 +185,8 @@ def _unready(objects: Iterable[Desired], s: SyncSnapshot) -> Iterator[Waiting]:
     for d in objects:
         live = s.live.get(d.key)
         if not _left_alone(d, live, s) and (live is None or not live.ready):
-            yield Waiting(key=d.key, why=live.why if live else "not seen yet")
+            why = live.why if live else "not seen yet"
+            yield Waiting(key=d.key, why=why, sent=live is not None)
 
 
 def _behind(objects: Iterable[Desired], s: SyncSnapshot) -> list[Waiting]:
