@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
+from gitkruise.cli.asking import confirm_push
 from gitkruise.cli.config import read_environment
 from gitkruise.cli.connect import ClusterChoice, connected
 from gitkruise.cli.nouns import parse_object
@@ -290,20 +289,8 @@ def _show(draft: _Draft) -> None:
 
 def _confirm(draft: _Draft) -> None:
     """A push to a branch that is followed is asked about. Raises UsageProblem GK7045."""
-    if draft.onto or draft.asked.yes:
-        return
-    where = (
-        f"{draft.branch.remote}/{draft.branch.name}" if draft.branch.remote else draft.branch.name
-    )
-    if not read_environment().attended:
-        notes = (
-            ("unchanged", "nothing was committed or pushed"),
-            ("next", "add --yes to push, --pr for a branch of its own, --dry-run to look only"),
-        )
-        message = f"this would push to {where}, and nobody is here to ask"
-        raise UsageProblem(Finding(code="GK7045", message=message, notes=notes))
-    if not click.confirm(f"Push this to {where}?", err=True):
-        raise click.Abort
+    if not (draft.onto or draft.asked.yes):
+        confirm_push("/".join(filter(None, (draft.branch.remote, draft.branch.name))))
 
 
 def _proposed(draft: _Draft, publisher: Publisher, repository: Repository) -> tuple[str, str]:

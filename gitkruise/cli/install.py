@@ -55,9 +55,9 @@ def install(
     done = asyncio.run(_install(cluster, wishes))
     style = Style.of(read_environment())
     if output == "json":
-        say_json(list_of("InstallList", [_as_obj(item) for item in done]), style)
+        say_json(list_of("InstallList", [installed_obj(item) for item in done]), style)
     else:
-        say([_line(item) for item in done], style)
+        say([line_of(item) for item in done], style)
     tell(_summary(done, wishes))
 
 
@@ -81,7 +81,7 @@ async def _install(choice: ClusterChoice, wishes: Wishes) -> list[Installed]:
         return await installer.install(manifests(wishes))
 
 
-def _line(item: Installed) -> str:
+def line_of(item: Installed) -> str:
     """`configured  ClusterRole gitkruise-engine: rules`."""
     shown = ", ".join(item.fields[:FIELDS_SHOWN])
     more = len(item.fields) - FIELDS_SHOWN
@@ -89,7 +89,8 @@ def _line(item: Installed) -> str:
     return f"{item.change:<11} {item.key}" + (f": {told}" if told else "")
 
 
-def _as_obj(item: Installed) -> dict[str, Any]:
+def installed_obj(item: Installed) -> dict[str, Any]:
+    """What became of one object, for JSON."""
     group, kind, namespace, name = item.key
     where = {"group": group, "kind": kind, "namespace": namespace, "name": name}
     said: dict[str, Any] = {"object": where, "change": str(item.change)}

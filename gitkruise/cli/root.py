@@ -50,6 +50,11 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "doctor": ("gitkruise.cli.doctor", "doctor", "Look for what could keep it from working."),
     "webhook": ("gitkruise.cli.webhook", "webhook", "Admission for a cluster without OpenKruise."),
     "install": ("gitkruise.cli.install", "install", "Put CRDs and the controller on a cluster."),
+    "bootstrap": (
+        "gitkruise.cli.bootstrap",
+        "bootstrap",
+        "Install from a repository that the cluster follows.",
+    ),
     "explain": ("gitkruise.cli.explain", "explain", "Explain an error code or a field."),
     "completion": ("gitkruise.cli.completion", "completion", "Print a shell completion script."),
     "version": ("gitkruise.cli.version", "version", "Print the version."),

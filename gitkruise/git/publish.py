@@ -136,6 +136,12 @@ class Publisher:
         """The remotes a checkout has; a bare repository is what others read, and has none."""
         return self._said(["remote"]).split() if self.tree else []
 
+    def address(self, branch: Branch) -> str:
+        """Where others reach the repository that the branch is in, as it is configured here."""
+        if not branch.remote:
+            return str(self.folder)
+        return self._said(["config", "--get", f"remote.{branch.remote}.url"])
+
     def fetch_status(self) -> None:
         """Bring the status branches of the remote here, if there is one. Raises GK31xx."""
         known = self.remotes()

@@ -30,6 +30,8 @@ from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
 MANAGER: Final = "gitkruise-install"
 WEBHOOK_MANAGER: Final = "gitkruise-webhook"
 HOME: Final = "gitkruise-system"  # the namespace deploy/ is written for
+CONTROLLER: Final = "gitkruise"
+_FILE: Final = ("--config", "/etc/gitkruise")
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 KRUISE_GROUP: Final = "apps.kruise.io"
 ESTABLISHED_WITHIN_S: Final = 30.0
@@ -63,10 +65,12 @@ class Installed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
     """`take_over` also overwrites OpenKruise's CRDs and fields that others own; `webhooks` adds
-    admission and conversion."""
+    admission and conversion; `kept_in_git` leaves out the configuration in a ConfigMap, and adds
+    the account by which the controller keeps itself as git says."""
 
     crds_only: bool = False
     webhooks: bool = False
+    kept_in_git: bool = False
     namespace: str = HOME
     image: str = ""
     dry_run: bool = False
@@ -79,11 +83,26 @@ def manifests(wishes: Wishes) -> tuple[Obj, ...]:
     Raises FileNotFoundError or InvalidManifests when the installation is damaged.
     """
     folder = data_dir("deploy")
-    folders = (folder, folder / "webhook") if wishes.webhooks else (folder,)
+    more = {"webhook": wishes.webhooks, "bootstrap": wishes.kept_in_git}
+    folders = (folder, *(folder / name for name, wanted in more.items() if wanted))
     objects = tuple(obj for one in folders for obj in _kustomization(one))
     if wishes.crds_only:
         return tuple(obj for obj in objects if key_of(obj).group_kind == CRD)
+    if wishes.kept_in_git:
+        objects = tuple(_without_file(o) for o in objects if key_of(o).group_kind != _CONFIG)
     return tuple(_with_image(_moved(obj, wishes.namespace), wishes.image) for obj in objects)
+
+
+def _without_file(obj: Obj) -> Obj:
+    """The controller without its ConfigMap: objects of the cluster say what to follow."""
+    if obj["kind"] != "Deployment" or get(obj, "metadata", "name") != CONTROLLER:
+        return obj
+    pod, first = ("spec", "template", "spec"), ("spec", "template", "spec", "containers", 0)
+    args = [word for word in get(obj, *first, "args") if word not in _FILE]
+    obj = put(obj, (*first, "args"), args)
+    for spot in ((*first, "volumeMounts"), (*pod, "volumes")):
+        obj = put(obj, spot, [one for one in get(obj, *spot) if one["name"] != "config"])
+    return obj
 
 
 def _kustomization(folder: Path) -> Iterator[Obj]:

@@ -74,6 +74,15 @@ class Shop:
         self._git("push", "-q", "origin", "main")
         return self._git("rev-parse", "HEAD").strip()
 
+    def head(self) -> str:
+        """The commit that everybody sees."""
+        return self._git("rev-parse", "main", cwd=self.bare).strip()
+
+    def identify(self) -> None:
+        """Let others commit in the clone as its owner."""
+        self._git("config", "user.name", "Dana")
+        self._git("config", "user.email", "dana@example.com")
+
     def status_branch(self, cluster: str) -> dict[str, str]:
         """Path → text of everything on the status branch."""
         branch = f"gitkruise/status/{cluster}"
