@@ -21,6 +21,7 @@ from gitkruise.model.plan import Event
 from gitkruise.model.view import View
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiRequest
+from gitkruise.wire.times import format_time
 from gitkruise.world import events as event_log
 from gitkruise.world.containers import (
     Sandbox,
@@ -34,7 +35,9 @@ from gitkruise.world.environment import missing_volume
 from gitkruise.world.kubelet_status import (
     ENDED,
     OWNED_CONDITIONS,
+    containers_ready,
     in_transit,
+    is_starting,
     only_seen,
     pod_status,
 )
@@ -255,17 +258,28 @@ class Kubelet:
             self._tell(world, pod, turn)  # nothing changed that a status is made from
             return
         if not gone or _has_last_words(world, pod):
-            known = _as_known(pod, run)
-            status = pod_status(known, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
-            if run.timers and world.state.lean and in_transit(pod, status):
-                run.untold = status
-            elif status != pod.get("status") and not (run.timers and only_seen(pod, status)):
-                pod = self._write(world, pod, status, turn.now)
-                run.written, run.untold = pod["metadata"]["resourceVersion"], None
+            pod = self._tell_status(world, run, turn)
         run.judged = _made_from(pod, run)
         self._tell(world, pod, turn)
         if gone:
             self._remove(world, run, turn.now)
+
+    def _tell_status(self, world: World, run: PodRun, turn: Turn) -> Obj:
+        """The pod with its status, as far as that is news by now."""
+        pod, more = turn.pod, bool(run.timers)
+        if more and world.state.lean and in_transit(pod, run.runtime):
+            if run.down is None and containers_ready(pod, run.runtime, "Running")[0] == "False":
+                run.down = turn.now
+            return pod
+        known = _as_known(pod, run)
+        status = pod_status(known, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
+        if more and world.state.lean and is_starting(pod, status):
+            run.untold = status
+        elif status != pod.get("status") and not (more and only_seen(pod, status)):
+            pod = self._write(world, pod, status, turn.now)
+            run.written = pod["metadata"]["resourceVersion"]
+            run.untold = run.down = None
+        return pod
 
     def _tell(self, world: World, pod: Obj, turn: Turn) -> None:
         for event in turn.events or ():
@@ -340,9 +354,16 @@ def _has_last_words(world: World, pod: Obj) -> bool:
 
 def _as_known(pod: Obj, run: PodRun) -> Obj:
     """`pod` with the status we know of and have not written; what others say of it stands."""
-    if run.untold is None:
+    if run.untold is None and run.down is None:
         return pod
-    ours = [c for c in run.untold["conditions"] if c["type"] in OWNED_CONDITIONS]
     listed = pod["status"].get("conditions") or ()
-    others = [c for c in listed if c["type"] not in OWNED_CONDITIONS]
-    return {**pod, "status": {**run.untold, "conditions": [*ours, *others]}}
+    if run.untold is not None:
+        ours = [c for c in run.untold["conditions"] if c["type"] in OWNED_CONDITIONS]
+        others = [c for c in listed if c["type"] not in OWNED_CONDITIONS]
+        return {**pod, "status": {**run.untold, "conditions": [*ours, *others]}}
+    down = {"status": "False", "lastTransitionTime": format_time(run.down)}
+    told = [
+        {**c, **down} if c["type"] == "ContainersReady" and c["status"] == "True" else c
+        for c in listed
+    ]
+    return {**pod, "status": {**pod["status"], "conditions": told}}

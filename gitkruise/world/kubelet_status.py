@@ -16,6 +16,7 @@ from gitkruise.world.containers import (
     Container,
     PodRuntime,
     Run,
+    every,
     initial,
     is_sidecar,
     policy_of,
@@ -67,50 +68,49 @@ def only_seen(pod: Obj, status: Obj) -> bool:
     return len(before) == len(after) and all(map(_alike, before, after))
 
 
-def in_transit(pod: Obj, status: Obj) -> bool:
-    """Whether `status` only tells that containers of a pod out of service are down meanwhile.
+def in_transit(pod: Obj, runtime: PodRuntime) -> bool:
+    """Whether a status would only tell that containers of a pod out of service are down meanwhile.
 
     No controller acts on that: what counts is that they are up (again), with which image.
     """
     old: Obj = pod.get("status") or {}
-    if "containerStatuses" not in old:
-        return old.get("phase") == "Pending" and _is_starting(status)
-    if _stands(old, "Ready") != "False" or _stands(status, "Ready") != "False":
+    if old.get("phase") != "Running" or policy_of(pod) != "Always" or runtime.waiting:
         return False
-    if any(old.get(n) != status.get(n) for n in (old.keys() | status.keys()) - _PASSING):
+    if pod["metadata"].get("deletionTimestamp") or _stands(old, "Ready") != "False":
         return False
-    if _transitions(old) != _transitions(status):
+    listed = (*(old.get("initContainerStatuses") or ()), *(old.get("containerStatuses") or ()))
+    told = {entry["name"]: entry for entry in listed}
+    known = runtime.containers
+    if not all(_as_told(pod, s, known.get(s["name"]), told.get(s["name"], {})) for s in every(pod)):
         return False
-    pairs = zip(old.get("containerStatuses") or (), status["containerStatuses"], strict=False)
-    alike = all(was == now or _went_down(was, now) for was, now in pairs)
-    return alike and len(old.get("containerStatuses") or ()) == len(status["containerStatuses"])
+    return _ready(pod, containers_ready(pod, runtime, "Running"), old["conditions"])[0] != "True"
 
 
-def _is_starting(status: Obj) -> bool:
-    """Whether all containers of a new pod wait for their turn, and none for more."""
+def _as_told(pod: Obj, spec: Obj, seen: Container | None, entry: Obj) -> bool:
+    """Whether a container is the one that was reported, and as it was unless it is down."""
+    if seen is None or seen.id != entry.get("containerID"):
+        return False
+    alike = is_ready(pod, spec, seen) == entry["ready"] and seen.resources == entry.get(
+        "resources", {}
+    )
+    return alike or not seen.up
+
+
+def is_starting(pod: Obj, status: Obj) -> bool:
+    """Whether a new pod's `status` says that all its containers wait for their turn, and no more.
+
+    No controller acts on that, either.
+    """
+    old: Obj = pod.get("status") or {}
+    if "containerStatuses" in old or {old.get("phase"), status["phase"]} != {"Pending"}:
+        return False
     listed = [*(status.get("initContainerStatuses") or ()), *status["containerStatuses"]]
-    idle = all(entry["state"].get("waiting") in _IDLE for entry in listed)
-    return idle and status["phase"] == "Pending"
+    return all(entry["state"].get("waiting") in _IDLE for entry in listed)
 
 
 def _stands(status: Obj, type_: str) -> str | None:
     found = (c.get("status") for c in status.get("conditions") or () if c["type"] == type_)
     return next(found, None)
-
-
-def _transitions(status: Obj) -> dict[str, tuple[str, str]]:
-    """Each condition with its last transition, but for what follows from the containers."""
-    return {
-        c["type"]: (c["status"], c.get("lastTransitionTime") or "")
-        for c in status.get("conditions") or ()
-        if c["type"] != "ContainersReady"
-    }
-
-
-def _went_down(was: Obj, now: Obj) -> bool:
-    if "terminated" not in now["state"] or was.keys() != now.keys():
-        return False
-    return all(was[name] == now[name] for name in now if name not in _DOWN)
 
 
 def _alike(was: Obj, now: Obj) -> bool:
@@ -122,8 +122,6 @@ def _alike(was: Obj, now: Obj) -> bool:
 
 _SEEN: Final = frozenset({"observedGeneration", "conditions"})
 _IDLE: Final = ({"reason": "ContainerCreating"}, {"reason": "PodInitializing"})
-_PASSING: Final = frozenset({"containerStatuses", "conditions", "observedGeneration"})
-_DOWN: Final = frozenset({"state", "lastState", "ready", "started"})
 _REBUILT: Final = frozenset({"phase", "containerStatuses", "initContainerStatuses", "conditions"})
 
 
@@ -274,7 +272,7 @@ def conditions(pod: Obj, runtime: PodRuntime, phase: str, now: datetime) -> list
             before[condition["type"]] = condition
         else:
             others.append(condition)
-    containers = _containers_ready(pod, runtime, phase)
+    containers = containers_ready(pod, runtime, phase)
     wanted = {
         "PodReadyToStartContainers": (_truth(runtime.sandbox is not None), "", ""),
         "Initialized": _initialized(pod, runtime, phase),
@@ -347,7 +345,8 @@ def _init_done(spec: Obj, runtime: PodRuntime) -> bool:
     return seen.run is Run.EXITED and seen.exit_code == 0
 
 
-def _containers_ready(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, str, str]:
+def containers_ready(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, str, str]:
+    """Status, reason and message of the condition."""
     if phase in ENDED:
         return "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
     staying = [*filter(is_sidecar, initial(pod)), *regular(pod)]

@@ -50,6 +50,7 @@ class PodRun:
     lacks: bool = False
     written: str = ""  # resourceVersion of our last write
     untold: Obj | None = None  # its status, when only we know it so far
+    down: datetime | None = None  # since when containers are not ready, when only we know
     judged: tuple[object, ...] | None = None  # what the last status was made from
     ending: bool = False
 
