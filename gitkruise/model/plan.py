@@ -15,8 +15,7 @@ from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import MERGE_PATCH
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, gc=False):
     """A Kubernetes event to record about `Plan.subject` (reasons are OpenKruise's)."""
 
     type: str  # Normal | Warning
@@ -35,8 +34,7 @@ class Create:
     failed: Event | None = None  # the executor appends the server's words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One write of a Patch: `body` is a patch of the flavour `content_type`."""
 
     body: Mapping[str, Any]
@@ -134,32 +132,28 @@ class Plan:
         return self.conclude(outcomes) if self.conclude else self.status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """The action (or all its steps) went through; `replies` are the objects as stored."""
 
     action: Action
     replies: tuple[Obj, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """The server said no and would again; `error` carries its words."""
 
     action: Action
     error: GitkruiseError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stale:
+class Stale(msgspec.Struct, frozen=True, kw_only=True):
     """The object moved since we looked, or is gone: plan again."""
 
     action: Action
     error: GitkruiseError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
     """Not tried, because an earlier wave failed."""
 
     action: Action

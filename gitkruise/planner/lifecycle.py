@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from gitkruise.model import labels as wire
@@ -13,6 +14,8 @@ from gitkruise.model.pod import PodFacts, State
 from gitkruise.planner.readiness import KruiseKey
 from gitkruise.wire.times import format_time
 
+_NO_HOOK: Final = Hook(labels={})
+_NO_HOOKS: Final = Lifecycle()
 _AGENT: Final = "Lifecycle"
 PRE_DELETE: Final = "preDeleteHook"
 PRE_UPDATE: Final = "preUpdateHook"
@@ -50,7 +53,7 @@ def next_state(
     `on_update`: it carries the update revision; `completed`: its in-place update is done.
     Source: CloneSet's lifecycle refresh.
     """
-    rules = lifecycle or Lifecycle()
+    rules = lifecycle or _NO_HOOKS
     if pod.state == State.PREPARING_NORMAL:
         ready = all_hooked(rules.pre_normal, pod) if rules.pre_normal else bool(pod.node)
         return State.NORMAL if ready else None
@@ -66,7 +69,7 @@ def next_state(
 
 def awaited(pod: PodFacts, lifecycle: Lifecycle | None) -> str:
     """What a pod in a lifecycle step waits for, in words; "" when for nothing of a hook."""
-    rules = lifecycle or Lifecycle()
+    rules = lifecycle or _NO_HOOKS
     if pod.state == State.PREPARING_DELETE:
         return _blockers(rules.pre_delete, pod)
     if pod.state == State.PREPARING_UPDATE:
@@ -101,8 +104,18 @@ class StateChange:
 
 def enter(state: State, hook: Hook | None, now: datetime, *, readd: bool = False) -> StateChange:
     """Enter `state`; `readd` puts the hook's handlers back (Updated → PreparingUpdate)."""
-    mark = hook is not None and hook.mark_not_ready
-    handlers = hook if readd and hook else Hook(labels={})
+    return _plainly(state, now) if hook is None else _entered(state, hook, now, readd=readd)
+
+
+@lru_cache(maxsize=64)
+def _plainly(state: State, now: datetime) -> StateChange:
+    """Pods that move together enter alike where no hook has a say."""
+    return _entered(state, _NO_HOOK, now, readd=False)
+
+
+def _entered(state: State, hook: Hook, now: datetime, *, readd: bool) -> StateChange:
+    mark = hook.mark_not_ready
+    handlers = hook if readd else _NO_HOOK
     return StateChange(
         labels={wire.LIFECYCLE_STATE: str(state), **dict(sorted(handlers.labels.items()))},
         annotations={wire.LIFECYCLE_TIME: format_time(now)},

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from gitkruise.model import labels as wire
 from gitkruise.model.cloneset import CloneSetFacts
+from gitkruise.model.itself import Itself
 from gitkruise.model.plan import Action, Create, Patch
 from gitkruise.model.revision import Revision
 from gitkruise.planner.registration import Shelf, forget, register
@@ -68,7 +69,7 @@ def _shelf(owner: CloneSetFacts) -> Shelf:
 
 
 def _candidate(owner: CloneSetFacts, count: int) -> Revision:
-    data = revision_data(owner.template)
+    data = _data(Itself(owner.template))
     hash_text = revision_hash(data, count)
     template_labels = get(owner.template, "metadata", "labels", default={})
     claims = claims_hash(owner.claim_templates)
@@ -81,6 +82,12 @@ def _candidate(owner: CloneSetFacts, count: int) -> Revision:
         labels={**template_labels, wire.HISTORY_HASH: hash_text},
         annotations={**owner.annotations, wire.CLAIMS_HASH: claims},
     )
+
+
+@lru_cache(maxsize=256)
+def _data(template: Itself[Obj]) -> bytes:
+    """Most rounds see the very template that the round before them saw."""
+    return revision_data(template.value)
 
 
 @lru_cache(maxsize=4096)

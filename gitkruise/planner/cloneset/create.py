@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
+from itertools import chain
 from typing import Any, Final
 
 from gitkruise.model import labels as wire
@@ -22,6 +24,7 @@ _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LENGTH: Final = 5
 _LETTERS: Final = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in range(256)).encode()
 _TRIES_PER_ID: Final = 1000
+_AT_ONCE: Final = 64
 _COPIED: Final = ("labels", "annotations", "finalizers")
 
 
@@ -35,16 +38,25 @@ def instance_ids(
     """
     chosen = sorted(set(free) - set(taken))[:count]
     used = {*taken, *chosen}
-    for at in range(count * _TRIES_PER_ID):
+    for made in _derived(seed, count * _TRIES_PER_ID):
         if len(chosen) >= count:
             break
-        digest = hashlib.sha256(f"{seed}/{at}".encode()).digest()
-        made = digest[:_LENGTH].translate(_LETTERS).decode()
         if made not in used:
             used.add(made)
             chosen.append(made)
     assert len(chosen) == count, "instance ids ran out"
     return tuple(sorted(chosen))
+
+
+def _derived(seed: int, limit: int) -> Iterator[str]:
+    return chain.from_iterable(_some(seed, first) for first in range(0, limit, _AT_ONCE))
+
+
+@lru_cache(maxsize=256)
+def _some(seed: int, first: int) -> tuple[str, ...]:
+    """Each wave of a rollout walks over the ids of the waves before it: they are made once."""
+    digests = (sha256(f"{seed}/{at}".encode()).digest() for at in range(first, first + _AT_ONCE))
+    return tuple([digest[:_LENGTH].translate(_LETTERS).decode() for digest in digests])
 
 
 def waves(count: int) -> list[int]:
