@@ -17,6 +17,7 @@ from gitkruise.world.call import Call, Options, read_options
 from gitkruise.world.deletion import delete, delete_collection
 from gitkruise.world.isolation import POD, WRITABLE
 from gitkruise.world.lane import lean_reply
+from gitkruise.world.lean_moves import lean_move
 from gitkruise.world.pods import bind, evict
 from gitkruise.world.queries import get_object, list_objects
 from gitkruise.world.scale import patch_scale, read_scale, update_scale
@@ -54,8 +55,10 @@ def handle(state: State, request: ApiRequest, now: datetime, *, user: str) -> Ap
     kind = state.catalog.by_ref(request.resource)
     if kind is None:
         raise refusals.no_such_resource()
-    if state.lean and (reply := lean_reply(state, kind, request)) is not None:
-        return reply
+    if state.lean:
+        reply = lean_reply(state, kind, request) or lean_move(state, kind, request, now)
+        if reply is not None:
+            return reply
     verb = _verb_of(kind, request)
     options = read_options(request) if request.verb in _WRITES else Options()
     call = Call(state=state, kind=kind, request=request, now=now, user=user, options=options)

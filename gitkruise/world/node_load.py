@@ -47,8 +47,8 @@ class NodeLoad:
         """Add (sign 1) or give back (sign -1) what `pod` wants."""
         for name, amount in requests(pod).items():
             self.taken[name] = self.taken.get(name, Fraction(0)) + sign * amount
+            self._share = None
         self.pods += sign
-        self._share = None
         wanted = host_ports(pod)
         self.ports = self.ports | wanted if sign > 0 else self.ports - wanted
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.errors import (
@@ -27,7 +28,7 @@ from gitkruise.world.deletion import delete
 
 BUDGET: Final = GroupKind("policy", "PodDisruptionBudget")
 RETRY_AFTER_S: Final = 10
-_CREATED: Final = {
+BOUND: Final = {
     "kind": "Status",
     "apiVersion": "v1",
     "metadata": {},
@@ -49,17 +50,17 @@ def bind(call: Call) -> ApiReply:
     if problems:
         raise invalid_object("Binding", "", call.name, problems)
     pod = call.stored()
-    why = _unbindable(pod)
+    why = unbindable(pod)
     if why:
         raise refusals.conflict(call.kind, call.name, why, subresource="binding")
     if not call.options.dry_run:
-        store(
-            call.state, call.state.stored_kind(call.kind), _bound(call, pod, body, target["name"])
-        )
-    return ApiReply(status=201, body=_CREATED)
+        made = bound(pod, body, target["name"], call.now)
+        store(call.state, call.state.stored_kind(call.kind), made)
+    return ApiReply(status=201, body=BOUND)
 
 
-def _unbindable(pod: Obj) -> str:
+def unbindable(pod: Obj) -> str:
+    """Why the pod cannot be bound to a node now, or ""."""
     name, node = pod["metadata"]["name"], get(pod, "spec", "nodeName")
     if pod["metadata"].get("deletionTimestamp"):
         return f"pod {name} is being deleted, cannot be assigned to a host"
@@ -70,12 +71,13 @@ def _unbindable(pod: Obj) -> str:
     return ""
 
 
-def _bound(call: Call, pod: Obj, binding: Mapping[str, Any], node: str) -> Obj:
+def bound(pod: Obj, binding: Mapping[str, Any], node: str, now: datetime) -> Obj:
+    """The pod on that node, with the labels and annotations its binding brings along."""
     condition = {
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
-        "lastTransitionTime": format_time(call.now),
+        "lastTransitionTime": format_time(now),
     }
     others = [
         c for c in get(pod, "status", "conditions", default=()) if c["type"] != "PodScheduled"
@@ -112,7 +114,7 @@ def evict(call: Call) -> ApiReply:
     delete(
         replace(call, request=replace(call.request, verb="delete", subresource="", body=options))
     )
-    return ApiReply(status=201, body=_CREATED)
+    return ApiReply(status=201, body=BOUND)
 
 
 def _spend_budget(call: Call, pod: Obj, *, dry_run: bool) -> None:
