@@ -153,7 +153,7 @@ class StatusDetails:
             "uid": self.uid,
             "causes": [
                 {
-                    "reason": c.reason,
+                    **({"reason": c.reason} if c.reason else {}),
                     "message": c.message,
                     **({"field": c.field} if c.field else {}),
                 }
@@ -287,9 +287,24 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 
 def api_error(status: Mapping[str, Any], code: int) -> ApiError:
     """The error a meta/v1 Status (or an HTTP code with any body) stands for."""
+    details = _details(status)
+    return _class_of(code, str(status.get("reason", "")), details)(
+        str(status.get("message") or f"the server answered {code}"), details
+    )
+
+
+def denial(status: Mapping[str, Any], message: str, code: int) -> ApiError:
+    """What a webhook refuses with: code and reason are its own, and any reason will do."""
+    reason, details = str(status.get("reason") or ""), _details(status)
+    known = _class_of(code, reason, details)
+    kind: type[ApiError] = type("Denied", (known,), {"reason": reason, "status": code})
+    return kind(message, details)
+
+
+def _details(status: Mapping[str, Any]) -> StatusDetails:
     raw = status.get("details") or {}
     causes: Sequence[Mapping[str, Any]] = raw.get("causes") or ()
-    details = StatusDetails(
+    return StatusDetails(
         name=raw.get("name", ""),
         group=raw.get("group", ""),
         kind=raw.get("kind", ""),
@@ -298,9 +313,6 @@ def api_error(status: Mapping[str, Any], code: int) -> ApiError:
             Cause(c.get("field", ""), c.get("reason", ""), c.get("message", "")) for c in causes
         ),
         retry_after_s=int(raw.get("retryAfterSeconds") or 0),
-    )
-    return _class_of(code, str(status.get("reason", "")), details)(
-        str(status.get("message") or f"the server answered {code}"), details
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from gitkruise.errors import Finding
 from gitkruise.gitops import order
-from gitkruise.gitops.expressions import BadExpression, compiled, own_health
+from gitkruise.gitops.expressions import own_health
 from gitkruise.gitops.own_rules import SERVER_FIELDS, name_problems
+from gitkruise.kube.expressions import BadExpression, compiled
 from gitkruise.model.change import Change, ChangeKind, Desired
 from gitkruise.model.document import Document
 from gitkruise.model.veiled import Veiled

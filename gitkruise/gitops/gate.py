@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from gitkruise.gitops.expressions import BadExpression, holds
+from gitkruise.kube.expressions import BadExpression, holds
 from gitkruise.model.config import Reference, Unit, resolve_reference
 from gitkruise.model.states import State
 

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import Finding
-from gitkruise.gitops.expressions import BadExpression, holds, own_health
+from gitkruise.gitops.expressions import own_health
 from gitkruise.gitops.observe import READY, Observation
 from gitkruise.gitops.order import no_hold
 from gitkruise.gitops.waits import WORDS, bad_expression
+from gitkruise.kube.expressions import BadExpression, holds
 from gitkruise.model.change import Desired, DesiredSet, Live
 from gitkruise.model.config import HealthExpr, Unit, duration
 from gitkruise.model.states import State

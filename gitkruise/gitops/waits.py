@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gitkruise.errors import Finding, Place
-from gitkruise.gitops.expressions import BadExpression, holds
 from gitkruise.gitops.gate import SAMPLE
+from gitkruise.kube.expressions import BadExpression, holds
 from gitkruise.model.config import Config, Reference, Unit, resolve_reference
 from gitkruise.planner.sync.dependencies import cycle
 

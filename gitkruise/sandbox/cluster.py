@@ -7,14 +7,20 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from gitkruise.errors import Unavailable
+from gitkruise.errors import GatewayTimeout, InternalError, Unavailable
+from gitkruise.kube.expressions import judged
 from gitkruise.sandbox.encoding import Encoder
 from gitkruise.sandbox.fanout import Fanout
 from gitkruise.sandbox.journal import Journal
+from gitkruise.sandbox.webhook_calls import WebhookCalls
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.request import ApiReply, ApiRequest
 from gitkruise.world.cluster import World
+from gitkruise.world.reviews import Reviews, Unanswered
 
+# A request may take so long in a kube-apiserver; webhooks are asked in rounds, each mutating one
+# in its own.
+REVIEWED_WITHIN_S, ROUNDS_MAX = 34.0, 100
 ADMIN: Final = "system:admin"
 # Between the mark on a pod and its removal, which are two writes to kube-apiserver as well: etcd
 # takes that long, and whoever watches gets to act on a pod that ends. Those who share our event
@@ -55,6 +61,8 @@ class Cluster:
         self._gathering = 0
         self._round_due = False
         self._told = self._published
+        self.webhooks = WebhookCalls()
+        self._turn = 0
 
     @property
     def version(self) -> int:
@@ -75,8 +83,12 @@ class Cluster:
         reading = request.verb in READS
         if self.refusal and not reading:
             raise Unavailable(self.refusal)
+        user = request.user or user
         try:
-            reply = self.world.handle(request, self.now(), user=request.user or user)
+            if not reading and self.world.has_webhooks:
+                reply = await self._reviewed(request, user)
+            else:
+                reply = self.world.handle(request, self.now(), user=user)
             if request.verb in DELETES and (mark := self._mark()):
                 await self._pause(mark)
         finally:
@@ -84,6 +96,31 @@ class Cluster:
         if self._journal and not (reading and self.refusal):
             await self._journal.durable(self._published)
         return reply
+
+    async def _reviewed(self, request: ApiRequest, user: str) -> ApiReply:
+        """Carry out a write that webhooks may have to be asked about; others go on meanwhile.
+
+        Whatever changes meanwhile is seen: what a webhook is told then differs, and it is asked
+        again. Raises ApiError, GatewayTimeout when that takes too long.
+        """
+        self._turn += 1
+        now, ticket = self.now(), f"{self.world.version + 1}/{self._turn}"
+        reviews = Reviews(ticket, judged)
+        try:
+            async with asyncio.timeout(REVIEWED_WITHIN_S):
+                for _ in range(ROUNDS_MAX):
+                    if self.refusal:
+                        raise Unavailable(self.refusal)
+                    try:
+                        return self.world.handle(request, now, user=user, reviews=reviews)
+                    except Unanswered as missing:
+                        reviews.answers |= await self.webhooks.ask(self.world, missing.questions)
+        except TimeoutError:
+            why = "Timeout: request did not complete within requested timeout"
+            raise GatewayTimeout(f"{why} - context deadline exceeded") from None
+        raise InternalError(
+            f"webhooks were asked {ROUNDS_MAX} times, and each time the object was another one"
+        )
 
     # What the World did before this object existed is published by the first call.
     def publish(self) -> None:

@@ -111,6 +111,7 @@ async def serve(
         state = _claim_state(stack, options)
         identity = stored_identity(state, clock.now()) if state else new_identity(clock.now())
         cluster = await _open_cluster(stack, options, state, clock)
+        stack.push_async_callback(cluster.webhooks.close)
         bootstrap(cluster.world, clock.now(), nodes=options.nodes if options.kubelet else 0)
         cluster.publish()
         context = server_context(identity.server)

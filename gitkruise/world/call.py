@@ -12,6 +12,7 @@ from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest
 from gitkruise.world.refusals import bad_options, not_found
+from gitkruise.world.reviews import Reviews
 from gitkruise.world.state import State
 
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
@@ -40,6 +41,11 @@ class Call:
     user: str
     options: Options = field(default_factory=Options)
     warnings: list[str] = field(default_factory=list)
+    reviews: Reviews | None = None  # None: no webhook is asked
+
+    @property
+    def ticket(self) -> str:
+        return self.reviews.ticket if self.reviews is not None else ""
 
     @property
     def name(self) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from gitkruise.admission.webhooks import MUTATING, VALIDATING
 from gitkruise.model.pod import PodFacts
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef, WatchEvent
 from gitkruise.world.dispatch import handle, handle_at_once
+from gitkruise.world.reviews import Reviews
 from gitkruise.world.state import Admit, Record, State
 from gitkruise.world.watchlog import watch
 
@@ -59,9 +61,26 @@ class World:
         """The kinds served now; grows and shrinks with CustomResourceDefinitions."""
         return self.state.catalog
 
-    def handle(self, request: ApiRequest, now: datetime, *, user: str = "system:admin") -> ApiReply:
-        """Answer any request but a watch. Raises ApiError (with the server's Status) on refusal."""
-        return handle(self.state, request, now, user=user)
+    def handle(
+        self,
+        request: ApiRequest,
+        now: datetime,
+        *,
+        user: str = "system:admin",
+        reviews: Reviews | None = None,
+    ) -> ApiReply:
+        """Answer any request but a watch. Raises ApiError (with the server's Status) on refusal.
+
+        With `reviews`, registered webhooks have their say: Unanswered names those that are to be
+        asked before the request can go on, and nothing is committed then. The request comes again
+        with their answers, at the same `now`. Without, no webhook is asked.
+        """
+        return handle(self.state, request, now, user=user, reviews=reviews)
+
+    @property
+    def has_webhooks(self) -> bool:
+        """Whether any admission webhook is registered."""
+        return any(self.state.objects(kind) for kind in (MUTATING, VALIDATING))
 
     def handle_at_once(self, requests: Sequence[ApiRequest]) -> ApiReply | None:
         """Answer writes of one object that follow each other as a single change of it.

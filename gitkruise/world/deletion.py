@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.admission.request import DELETE, AdmissionRequest
-from gitkruise.errors import BadRequest, NotFound
+from gitkruise.errors import ApiError, BadRequest, NotFound
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.paths import get, put
 from gitkruise.wire.request import ApiReply
@@ -20,11 +20,16 @@ from gitkruise.world.crds import CLEANUP
 from gitkruise.world.isolation import CRD, NAMESPACE, POD
 from gitkruise.world.queries import list_reply, read_page
 from gitkruise.world.refusals import bad_options
+from gitkruise.world.reviewed import review_deletion
+from gitkruise.world.reviews import Question, Unanswered
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 DEFAULT_GRACE_S: Final = 30
 IMMORTAL: Final = frozenset({"default", "kube-system", "kube-public"})
+_FIELDS: Final = (
+    "gracePeriodSeconds", "preconditions", "orphanDependents", "propagationPolicy", "dryRun",
+)  # fmt: skip
 POLICIES: Final = ("Foreground", "Background", "Orphan")
 # Kinds that answer a deletion with the object; others answer with a Status.
 RETURNED: Final = frozenset(
@@ -47,6 +52,7 @@ class DeleteOptions:
     propagation: str = ""
     uid: str = ""
     resource_version: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)  # as DeleteOptions
 
 
 def read_delete_options(call: Call) -> DeleteOptions:
@@ -78,7 +84,20 @@ def read_delete_options(call: Call) -> DeleteOptions:
         propagation=policy,
         uid=asked.get("uid") or "",
         resource_version=asked.get("resourceVersion") or "",
+        given=_given(params) if call.reviews is not None else {},
     )
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of DeleteOptions, whichever way they came."""
+    found = {name: params[name] for name in _FIELDS if params.get(name) not in (None, "")}
+    if found.get("dryRun"):
+        found["dryRun"] = ["All"]
+    if "gracePeriodSeconds" in found:
+        found["gracePeriodSeconds"] = int(found["gracePeriodSeconds"])
+    if found.get("orphanDependents") in ("true", "false"):
+        found["orphanDependents"] = found["orphanDependents"] == "true"
+    return found
 
 
 def _seconds(value: Any) -> int | None:
@@ -155,6 +174,8 @@ def _delete(call: Call, stored: Obj, options: DeleteOptions) -> Obj | None:
     """Delete one stored object as far as it goes now; what is left of it, or None."""
     _admit(call, stored, dry_run=options.dry_run)
     marked = marked_for_deletion(stored, options, call.now)
+    if not _goes_already(stored, marked):
+        _review(call, stored, options)
     kind = call.state.stored_kind(call.kind)
     if options.dry_run:
         return None if is_finished(marked) and kind.group_kind != POD else marked
@@ -166,6 +187,18 @@ def _delete(call: Call, stored: Obj, options: DeleteOptions) -> Obj | None:
         return None
     left = stored if marked == stored else store(call.state, kind, marked)
     return _delete_instances(call, left) if kind.group_kind == CRD else left
+
+
+def _goes_already(stored: Obj, marked: Obj) -> bool:
+    """Whether a pod is asked to go that goes no sooner for it. Source: rest.BeforeDelete."""
+    return stored["kind"] == "Pod" and marked == stored
+
+
+def _review(call: Call, stored: Obj, options: DeleteOptions) -> None:
+    """Let webhooks judge a deletion, which they know by the options it was given."""
+    name = call.name  # "" where a list is deleted
+    given, dry_run = options.given, options.dry_run
+    review_deletion(call, call.shown(stored), given, name=name, dry_run=dry_run)
 
 
 def _admit(call: Call, stored: Obj, *, dry_run: bool) -> None:
@@ -277,6 +310,7 @@ def delete_collection(call: Call) -> ApiReply:
     """DELETE of a list: each object as `delete` does; the list of what was there."""
     options = read_delete_options(call)
     found, version, more, left = read_page(call)
+    _ask_about(call, found, options)
     for obj in found:
         if call.kind.group_kind == NAMESPACE and obj["metadata"]["name"] in IMMORTAL:
             continue
@@ -291,6 +325,23 @@ def delete_collection(call: Call) -> ApiReply:
         body=list_reply(call, found, version, more=more, left=left),
         warnings=tuple(call.warnings),
     )
+
+
+def _ask_about(call: Call, found: Sequence[Obj], options: DeleteOptions) -> None:
+    """Have webhooks asked about every object of a list before the first of them goes.
+
+    Up to the first that is refused. Raises Unanswered.
+    """
+    questions: list[Question] = []
+    for obj in found if call.reviews is not None else ():
+        try:
+            _review(replace(call, warnings=[]), obj, options)
+        except Unanswered as missing:
+            questions += missing.questions
+        except ApiError:
+            break
+    if questions:
+        raise Unanswered(*questions)
 
 
 def _current(call: Call, obj: Obj) -> Obj:

@@ -20,6 +20,7 @@ from gitkruise.world.lane import lean_reply
 from gitkruise.world.lean_moves import lean_move
 from gitkruise.world.pods import bind, evict
 from gitkruise.world.queries import get_object, list_objects
+from gitkruise.world.reviews import Reviews
 from gitkruise.world.scale import patch_scale, read_scale, update_scale
 from gitkruise.world.state import State
 from gitkruise.world.verbs import create, patch, update
@@ -50,7 +51,14 @@ _SUBRESOURCES: Final[Mapping[tuple[str, str], Verb]] = {
 }
 
 
-def handle(state: State, request: ApiRequest, now: datetime, *, user: str) -> ApiReply:
+def handle(
+    state: State,
+    request: ApiRequest,
+    now: datetime,
+    *,
+    user: str,
+    reviews: Reviews | None = None,
+) -> ApiReply:
     """See World.handle."""
     kind = state.catalog.by_ref(request.resource)
     if kind is None:
@@ -61,7 +69,15 @@ def handle(state: State, request: ApiRequest, now: datetime, *, user: str) -> Ap
             return reply
     verb = _verb_of(kind, request)
     options = read_options(request) if request.verb in _WRITES else Options()
-    call = Call(state=state, kind=kind, request=request, now=now, user=user, options=options)
+    call = Call(
+        state=state,
+        kind=kind,
+        request=request,
+        now=now,
+        user=user,
+        options=options,
+        reviews=reviews,
+    )
     try:
         return verb(call)
     except ApiError as error:

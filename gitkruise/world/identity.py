@@ -29,12 +29,13 @@ _LABEL_1035_RE: Final = re.compile(_LABEL_1035)
 _NAME_RE: Final = re.compile(_NAME)
 
 
-def new_uid(state: State, *, dry_run: bool = False) -> str:
+def new_uid(state: State, *, dry_run: bool = False, ticket: str = "") -> str:
     """The uid of what the next commit creates, in the form of a random UUID.
 
-    A dry run's is nobody's: the object that is created later gets another.
+    A dry run's is nobody's: the object that is created later gets another. A request with a
+    `ticket` of its own always gets the same, however much is committed before it is done.
     """
-    seed = f"{'dry-' * dry_run}uid/{state.seed}/{state.version + 1}"
+    seed = f"{'dry-' * dry_run}uid/{state.seed}/{ticket or state.version + 1}"
     digest = bytearray(hashlib.sha256(seed.encode()).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x40
     digest[8] = digest[8] & 0x3F | 0x80
@@ -42,9 +43,9 @@ def new_uid(state: State, *, dry_run: bool = False) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def generated_name(state: State, base: str, attempt: int) -> str:
+def generated_name(state: State, base: str, attempt: int, *, ticket: str = "") -> str:
     """`base` and five characters of the safe alphabet, as generateName makes them."""
-    seed = f"name/{state.seed}/{state.version + 1}/{attempt}/{base}".encode()
+    seed = f"name/{state.seed}/{ticket or state.version + 1}/{attempt}/{base}".encode()
     digest = hashlib.sha256(seed).digest()
     letters = (SAFE_ALPHABET[byte % len(SAFE_ALPHABET)] for byte in digest[:SUFFIX_LENGTH])
     return base[:GENERATED_BASE_MAX] + "".join(letters)

@@ -61,7 +61,7 @@ CONDITIONAL: Final = frozenset(
     for kind in kinds
 )
 # Set by the server alone: a client's value is replaced by what is stored.
-_SYSTEM: Final = (
+SYSTEM: Final = (
     "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
     "selfLink", "resourceVersion", "name", "namespace", "generateName",
 )  # fmt: skip
@@ -71,13 +71,13 @@ _IMMUTABLE: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionG
 def born(call: Call, meta: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of a new object: what a client may not set is set or dropped."""
     kind = call.kind
-    out = {key: value for key, value in meta.items() if key not in _SYSTEM and value is not None}
+    out = {key: value for key, value in meta.items() if key not in SYSTEM and value is not None}
     out["name"] = meta["name"]
     if meta.get("generateName"):
         out["generateName"] = meta["generateName"]
     if kind.namespaced:
         out["namespace"] = meta["namespace"]
-    out["uid"] = new_uid(call.state, dry_run=call.options.dry_run)
+    out["uid"] = new_uid(call.state, dry_run=call.options.dry_run, ticket=call.ticket)
     out["creationTimestamp"] = format_time(call.now)
     if counts_generation(kind):
         out["generation"] = 1
@@ -90,8 +90,8 @@ def counts_generation(kind: Kind) -> bool:
 
 def carried(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of an updated object: `new`, with what only the server sets from `old`."""
-    out = {key: value for key, value in new.items() if key not in _SYSTEM and value is not None}
-    out.update({key: old[key] for key in _SYSTEM if key in old})
+    out = {key: value for key, value in new.items() if key not in SYSTEM and value is not None}
+    out.update({key: old[key] for key in SYSTEM if key in old})
     return out
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from gitkruise.admission.request import CREATE
 from gitkruise.errors import (
     BadRequest,
     Cause,
@@ -25,9 +26,11 @@ from gitkruise.world import refusals
 from gitkruise.world.call import Call, read_dry_run
 from gitkruise.world.commit import store
 from gitkruise.world.deletion import delete
+from gitkruise.world.reviewed import judge_part, reviewed_part
 
 BUDGET: Final = GroupKind("policy", "PodDisruptionBudget")
 RETRY_AFTER_S: Final = 10
+_VERSIONS: Final = {"Binding": "v1", "Eviction": "policy/v1"}
 BOUND: Final = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -49,6 +52,9 @@ def bind(call: Call) -> ApiReply:
         problems.append(Problem(("target", "name"), "FieldValueRequired", "Required value"))
     if problems:
         raise invalid_object("Binding", "", call.name, problems)
+    body = reviewed_part(call, CREATE, body, None)
+    target = body.get("target") or {}
+    judge_part(call, CREATE, body, None)
     pod = call.stored()
     why = unbindable(pod)
     if why:
@@ -96,24 +102,27 @@ def _body(call: Call, kind: str) -> Mapping[str, Any]:
     body = call.request.body
     if not isinstance(body, Mapping):
         raise BadRequest(f"the object provided is unrecognized (must be of type {kind})")
+    version = _VERSIONS[kind]
     name = get(body, "metadata", "name", default=call.name)
     if name != call.name:
         raise BadRequest(f"name in URL does not match name in {kind} object")
-    return body
+    meta = {**(body.get("metadata") or {}), "name": name, "namespace": call.request.namespace}
+    return {"apiVersion": version, "kind": kind, **body, "metadata": meta}
 
 
 def evict(call: Call) -> ApiReply:
     """POST pods/eviction: a delete that a PodDisruptionBudget may refuse (429)."""
-    options = _body(call, "Eviction").get("deleteOptions") or {}
     pod = call.stored()
+    eviction = reviewed_part(call, CREATE, _body(call, "Eviction"), None)
+    judge_part(call, CREATE, eviction, None)
+    options = eviction.get("deleteOptions") or {}
     phase = get(pod, "status", "phase")
     if not (
         pod["metadata"].get("deletionTimestamp") or phase in ("Succeeded", "Failed", "Pending")
     ):
         _spend_budget(call, pod, dry_run=read_dry_run("DeleteOptions", options))
-    delete(
-        replace(call, request=replace(call.request, verb="delete", subresource="", body=options))
-    )
+    request = replace(call.request, verb="delete", subresource="", body=options)
+    delete(replace(call, request=request, reviews=None))  # the eviction was reviewed, and is it
     return ApiReply(status=201, body=BOUND)
 
 

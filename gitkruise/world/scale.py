@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from gitkruise.admission.request import UPDATE
 from gitkruise.errors import BadRequest, Problem, invalid_object
 from gitkruise.wire.kinds import ScalePaths
 from gitkruise.wire.names import Obj
@@ -15,6 +16,7 @@ from gitkruise.wire.selectors import label_selector
 from gitkruise.world import refusals
 from gitkruise.world.call import Call
 from gitkruise.world.commit import commit
+from gitkruise.world.reviewed import judge_part, reviewed_part
 from gitkruise.world.writing import changed_object
 
 # Scale has no lists, so a strategic patch of it is a merge patch.
@@ -72,9 +74,26 @@ def scale_of(obj: Obj, paths: ScalePaths) -> Obj:
     }
 
 
+def _whole(call: Call, scale: Any) -> Obj:
+    """A Scale as it is decoded: a client may leave out what it is, and whose."""
+    meta = {"name": call.name, "namespace": call.request.namespace}
+    given = scale.get("metadata") or {}
+    spec, status = scale.get("spec") or {}, {"replicas": 0, **(scale.get("status") or {})}
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {**meta, **given},
+        "spec": spec,
+        "status": status,
+    }
+
+
 def _rescaled(call: Call, scale: Any) -> ApiReply:
     stored, paths = call.stored(), _paths(call)
     old = call.shown(stored)
+    before = scale_of(old, paths)
+    if call.reviews is not None:
+        scale = reviewed_part(call, UPDATE, _whole(call, scale), before)
     replicas = get(scale, "spec", "replicas", default=0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise BadRequest("spec.replicas of a Scale must be a whole number")
@@ -86,5 +105,6 @@ def _rescaled(call: Call, scale: Any) -> ApiReply:
     meta["resourceVersion"] = get(scale, "metadata", "resourceVersion", default="")
     new = put({**old, "metadata": meta}, paths.replicas, replicas)
     made = changed_object(call, old, new)
+    judge_part(call, UPDATE, scale_of(made, paths), before)
     result = stored if made is old else commit(call, stored, made)
     return ApiReply(status=200, body=scale_of(call.shown(result), paths))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gitkruise.admission.request import AdmissionRequest
     from gitkruise.wire.catalog import Catalog
     from gitkruise.wire.kinds import Kind
+    from gitkruise.world.reviews import Registered
 
 JOURNAL_MAX: Final = 100_000
 T = TypeVar("T")
@@ -100,6 +101,7 @@ class State:
         self.seed = seed
         self.lean = False  # see World.fork
         self.molds = Molds()
+        self.registered: Registered | None = None  # webhooks, as last read
         self.version = 0
         self.journal = Journal()
         self._buckets: dict[tuple[str, str], dict[str, Named[Obj]]] = {}  # by (group, kind)

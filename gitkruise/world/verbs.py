@@ -23,7 +23,8 @@ from gitkruise.world.call import Call
 from gitkruise.world.commit import commit, namespace_key
 from gitkruise.world.identity import generated_name
 from gitkruise.world.metadata import SCHEME, check_type
-from gitkruise.world.writing import changed_object, decoded, new_object
+from gitkruise.world.reviewed import changed_object, new_object
+from gitkruise.world.writing import decoded
 
 NAME_ATTEMPTS: Final = 8
 JSON_PATCH_MAX: Final = 10_000
@@ -57,6 +58,7 @@ def _created(call: Call, obj: Obj, listed: list[dict[str, Any]] | None = None) -
     name = obj["metadata"]["name"]
     _check_namespace(call, name)
     made = new_object(call, obj, listed)
+    name = made["metadata"]["name"]  # a webhook may have given it another
     there = call.state.get(call.key(name))
     if there is not None:
         going = "deletionTimestamp" in there["metadata"]
@@ -77,7 +79,10 @@ def _named(call: Call, obj: Obj) -> Obj:
             "Required value: name or generateName is required",
         )
         raise refusals.invalid(call.kind, "", [problem])
-    names = (generated_name(call.state, base, attempt) for attempt in range(NAME_ATTEMPTS))
+    names = (
+        generated_name(call.state, base, attempt, ticket=call.ticket)
+        for attempt in range(NAME_ATTEMPTS)
+    )
     free = next((name for name in names if call.state.get(call.key(name)) is None), None)
     if free is None:
         raise refusals.already_exists(call.kind, generated_name(call.state, base, 0))

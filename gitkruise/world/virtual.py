@@ -24,13 +24,14 @@ def user_info(name: str, groups: Sequence[str]) -> dict[str, Any]:
     return {"username": name, "groups": [*dict.fromkeys((*groups, "system:authenticated"))]}
 
 
-def _user(call: Call) -> dict[str, Any]:
+def user_of(call: Call) -> dict[str, Any]:
+    """UserInfo of whoever sends a request."""
     return user_info(call.user, call.request.groups if call.request.user else MASTERS)
 
 
 def _who_am_i(call: Call, review: Obj) -> Obj:
     meta = {"creationTimestamp": format_time(call.now)}
-    return {**review, "metadata": meta, "status": {"userInfo": _user(call)}}
+    return {**review, "metadata": meta, "status": {"userInfo": user_of(call)}}
 
 
 def _allowed(call: Call, review: Obj) -> Obj:

@@ -42,7 +42,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     obj = cleaned(call, obj, {})
     meta, asked = metadata.born(call, obj["metadata"]), obj
     obj = with_part_defaults(kind, on_create(kind, {**obj, "metadata": meta}), {})
-    checked = _typed(call, obj, {})
+    checked = typed(call, obj, {})
     if kind.crd and listed is None:
         obj = _owned(call, None, obj)
     problems = metadata.check_new(kind, meta)
@@ -51,7 +51,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     except InvalidObject as error:
         raise refusals.joined(kind, meta["name"], problems, error) from None
     if listed is not None:
-        made = _with_managers(made, listed)
+        made = with_managers(made, listed)
     elif not kind.crd:
         made = _owned(call, None, made, as_asked(kind.group_kind, asked, made))
     problems += [*_schema_problems(kind, made, checked), *count_problems(kind, made, "")]
@@ -79,7 +79,7 @@ def _from_mold(call: Call, sent: Obj, mold: Mold) -> Obj:
     asked = cleaned(call, sent, rest)
     born = metadata.born(call, asked["metadata"])
     obj = with_part_defaults(kind, {**asked, "metadata": born}, rest)
-    _typed(call, obj, rest)
+    typed(call, obj, rest)
     if problems := metadata.check_new(kind, born):
         raise refusals.invalid(kind, sent["metadata"]["name"], problems)
     meta = mold.metadata(obj["metadata"], call.now)
@@ -87,7 +87,7 @@ def _from_mold(call: Call, sent: Obj, mold: Mold) -> Obj:
     call.warnings.extend(advice.of_write(kind.group_kind, made))
     if not mold.owned_alike(meta):
         return _owned(call, None, made, as_asked(kind.group_kind, asked, made))
-    return _with_managers(made, managed.as_created(call, mold.made["metadata"]["managedFields"]))
+    return with_managers(made, managed.as_created(call, mold.made["metadata"]["managedFields"]))
 
 
 def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None) -> Obj:
@@ -108,7 +108,7 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     new = {**new, "metadata": metadata.carried(before, new["metadata"])}
     asked = new["metadata"]
     new = with_part_defaults(kind, on_update(kind, call.subresource, old, new), old)
-    checked = _typed(call, new, old)
+    checked = typed(call, new, old)
     defaulted, new = new, admitted(call, UPDATE, new, old)
     problems = metadata.check_update(before, new["metadata"])
     problems += _schema_problems(kind, new, checked)
@@ -116,7 +116,7 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     if problems:
         raise refusals.invalid(kind, call.name, problems)
     if listed is not None:
-        new = _with_managers(new, listed)
+        new = with_managers(new, listed)
     else:
         seen = defaulted if kind.crd else new
         if kind.crd and call.subresource == "status":
@@ -132,7 +132,7 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
 
 def decoded(call: Call, obj: Obj) -> None:
     """Tell what is wrong with `obj` before anybody looks whether its place is taken."""
-    _typed(call, cleaned(call, obj, {}), {})
+    typed(call, cleaned(call, obj, {}), {})
 
 
 def _numbered(call: Call, old: Obj, new: Obj) -> Obj:
@@ -165,10 +165,7 @@ def _same_content(old: Obj, new: Obj) -> bool:
 def _check_locks(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Optimistic concurrency: a resourceVersion or uid that is given must be the stored one."""
     kind, name, version = call.kind, call.name, new.get("resourceVersion")
-    uid = new.get("uid")
-    if call.request.verb == "update" and uid and uid != old["uid"]:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}"
-        raise refusals.conflict(kind, name, why)
+    check_uid(call, old, new)
     if version in (None, "", "0"):
         locked = kind.crd or kind.group_kind in metadata.CONDITIONAL
         if call.request.verb == "update" and locked and call.subresource != "scale":
@@ -181,6 +178,14 @@ def _check_locks(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> 
         raise BadRequest(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if version != old["resourceVersion"]:
         raise refusals.modified(kind, name)
+
+
+def check_uid(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """An update is of the object it names by uid. Raises Conflict."""
+    uid = new.get("uid")
+    if call.request.verb == "update" and uid and uid != old["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}"
+        raise refusals.conflict(call.kind, call.name, why)
 
 
 def cleaned(call: Call, obj: Obj, old: Obj) -> Obj:
@@ -197,7 +202,7 @@ def cleaned(call: Call, obj: Obj, old: Obj) -> Obj:
             out = put(out, path, kept)
         unknown += _unknown(path, value, node)
     if unknown:
-        _typed(call, with_part_defaults(call.kind, out, old), old)  # told of before them
+        typed(call, with_part_defaults(call.kind, out, old), old)  # told of before them
     if call.kind.crd:
         unknown.sort(key=lambda problem: problem.message)
     if unknown and call.options.field_validation == "Strict":
@@ -286,7 +291,7 @@ def _omitted(node: Node, value: Any) -> bool:
     return not value and (isinstance(value, list) or (value == {} and node.additional is not None))
 
 
-def _typed(call: Call, obj: Obj, old: Obj) -> Obj:
+def typed(call: Call, obj: Obj, old: Obj) -> Obj:
     """What later checks may compare with: `obj` if all of it keeps its schema, else `old`.
 
     Built-in kinds are decoded into Go types: a wrong type is a 400 there, not a 422.
@@ -363,10 +368,10 @@ def _owned(call: Call, old: Obj | None, new: Obj, seen: Obj | None = None) -> Ob
     if is_lean(call):
         return new
     source = new if seen is None else seen
-    return _with_managers(new, managed.after_update(call, old, source))
+    return with_managers(new, managed.after_update(call, old, source))
 
 
-def _with_managers(obj: Obj, listed: Listed | None) -> Obj:
+def with_managers(obj: Obj, listed: Listed | None) -> Obj:
     meta = obj["metadata"]
     if not listed:
         if "managedFields" not in meta:

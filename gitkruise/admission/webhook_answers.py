@@ -1,0 +1,177 @@
+"""What a webhook's answer does to a write: nothing, a JSON patch, a refusal, or a failed call."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gitkruise.admission.webhooks import Webhook
+from gitkruise.errors import (
+    ApiError,
+    BadRequest,
+    Cause,
+    InternalError,
+    InvalidObject,
+    StatusDetails,
+    TooLarge,
+    denial,
+)
+from gitkruise.wire.names import Obj
+from gitkruise.wire.patches import json_patch
+
+REVIEW: Final = "admission.k8s.io/v1"
+_TYPES: Final[Mapping[str, type]] = {
+    "allowed": bool, "patch": str, "patchType": str, "status": Mapping, "warnings": list,
+}  # fmt: skip
+_TEXTS: Final = frozenset({"name", "group", "kind", "uid", "reason", "message", "field"})
+_REFUSAL_MIN: Final = 400  # the least HTTP status of a refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back from a webhook that was asked under `uid`: a body, or why there is none."""
+
+    uid: str
+    body: Any = None
+    trouble: str = ""
+
+
+class CallFailed(Exception):
+    """There is no verdict; failurePolicy says whether that matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A write may go on, changed by `patch`; or not, for `refusal`."""
+
+    patch: Sequence[Mapping[str, Any]] = ()
+    warnings: tuple[str, ...] = ()
+    refusal: ApiError | None = None
+
+
+def verdict_of(webhook: Webhook, answer: Answer) -> Verdict:
+    """Raises CallFailed. Source: VerifyAdmissionResponse and the dispatchers around it."""
+    if answer.trouble:
+        raise CallFailed(f"failed to call webhook: {answer.trouble}")
+    response = _response(answer)
+    try:
+        _check_patch(webhook, response)
+    except CallFailed as error:
+        raise CallFailed(f"received invalid webhook response: {error}") from None
+    warnings = tuple(str(text) for text in response.get("warnings") or ())
+    if response.get("allowed") is not True:
+        return Verdict(warnings=warnings, refusal=_refusal(webhook, response.get("status") or {}))
+    if not response.get("patch"):
+        return Verdict(warnings=warnings)
+    return Verdict(patch=_operations(response), warnings=warnings)
+
+
+def _response(answer: Answer) -> Mapping[str, Any]:
+    body = answer.body
+    response = body.get("response") if isinstance(body, Mapping) else None
+    why = ""
+    if not isinstance(body, Mapping) or not isinstance(response, Mapping):
+        why = "webhook response was absent"
+    elif response.get("uid", "") != answer.uid:
+        why = f'expected response.uid="{answer.uid}", got "{response.get("uid", "")}"'
+    if why or not isinstance(response, Mapping):
+        raise CallFailed(f"received invalid webhook response: {why}")
+    for name, kind in _TYPES.items():
+        if response.get(name) is not None and not isinstance(response[name], kind):
+            raise CallFailed(f"failed to call webhook: response.{name} is of another type")
+    if not _is_status(response.get("status") or {}):
+        raise CallFailed("failed to call webhook: response.status is no Status")
+    return response
+
+
+def _is_status(status: Mapping[str, Any]) -> bool:
+    """Whether everything that a refusal takes over from it is of its type."""
+    details = status.get("details") or {}
+    if not isinstance(details, Mapping):
+        return False
+    causes = details.get("causes") or []
+    seconds = details.get("retryAfterSeconds") or 0
+    listed = isinstance(causes, list) and all(isinstance(cause, Mapping) for cause in causes)
+    return (
+        listed
+        and all(
+            isinstance(value, str)
+            for of in (details, *causes)
+            for name, value in of.items()
+            if name in _TEXTS
+        )
+        and isinstance(seconds, int)
+    )
+
+
+def _check_patch(webhook: Webhook, response: Mapping[str, Any]) -> None:
+    patch, kind = response.get("patch"), response.get("patchType")
+    if not webhook.mutating:
+        if patch:
+            raise CallFailed("validating webhook may not return response.patch")
+        if kind is not None:
+            raise CallFailed("validating webhook may not return response.patchType")
+    elif patch and kind is None:
+        raise CallFailed("webhook returned response.patch but not response.patchType")
+    elif kind is not None and not patch:
+        raise CallFailed("webhook returned response.patchType but not response.patch")
+    elif kind == "":
+        raise CallFailed('webhook returned invalid response.patchType of ""')
+
+
+def _operations(response: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    try:
+        operations = json.loads(base64.b64decode(response["patch"], validate=True))
+    except (ValueError, TypeError, binascii.Error) as error:
+        why = f"received undecodable patch in webhook response: {error}"
+        raise CallFailed(why) from None
+    if not isinstance(operations, list) or not all(isinstance(o, Mapping) for o in operations):
+        why = "received undecodable patch in webhook response: it is no list of operations"
+        raise CallFailed(why)
+    if operations and response["patchType"] != "JSONPatch":
+        raise CallFailed(f'unsupported patch type "{response["patchType"]}"')
+    return operations
+
+
+def _refusal(webhook: Webhook, status: Mapping[str, Any]) -> ApiError:
+    """Source: the server's ToStatusErr: a code below 400 becomes 400."""
+    said = f'admission webhook "{webhook.name}" denied the request'
+    why = str(status.get("message") or status.get("reason") or "")
+    code = status.get("code") or 0
+    code = code if isinstance(code, int) and code >= _REFUSAL_MIN else _REFUSAL_MIN
+    return denial(status, f"{said}: {why}" if why else f"{said} without explanation", code)
+
+
+def internal(why: str) -> InternalError:
+    """A failure of the server's own, as apimachinery words it."""
+    causes = (Cause("", "", why),)
+    return InternalError(f"Internal error occurred: {why}", StatusDetails(causes=causes))
+
+
+def call_failed(webhook: Webhook, error: CallFailed) -> InternalError:
+    return internal(f'failed calling webhook "{webhook.name}": {error}')
+
+
+def no_dry_runs(webhook: Webhook) -> BadRequest:
+    return BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
+
+
+def patched(webhook: Webhook, obj: Obj | None, patch: Sequence[Mapping[str, Any]]) -> Obj:
+    """`obj` after a webhook's patch. Raises InternalError where it does not fit, as the server."""
+    if obj is None:
+        raise internal(
+            f'admission webhook "{webhook.name}" attempted to modify the object, which is not'
+            " supported for this operation"
+        )
+    try:
+        made = json_patch(obj, patch)
+    except (BadRequest, InvalidObject, TooLarge) as error:
+        causes = error.details.causes
+        raise internal(causes[0].message if causes else error.message) from None
+    if not isinstance(made, Mapping) or not isinstance(made.get("metadata"), Mapping):
+        raise internal("the patched object is no object with metadata")
+    return made

@@ -1,0 +1,230 @@
+"""Creates and updates as webhooks see them: once as they were asked for, once as they will stand.
+
+Source: the create, update and patch handlers of kube-apiserver: decoding and defaults, who manages
+which field, mutating webhooks, the kind's own rules, validating webhooks. What a webhook changes is
+in nobody's managedFields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from gitkruise.admission.chain import SERVER_STAGES, mutate
+from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from gitkruise.admission.webhooks import NAMESPACES, Write
+from gitkruise.errors import BadRequest
+from gitkruise.model.settings import Gates
+from gitkruise.wire.names import Obj, split_api_version
+from gitkruise.world import managed, refusals, writing
+from gitkruise.world.allotted import as_asked
+from gitkruise.world.call import Call
+from gitkruise.world.identity import wrong
+from gitkruise.world.isolation import POD, on_update
+from gitkruise.world.metadata import SYSTEM, carried
+from gitkruise.world.virtual import user_of
+from gitkruise.world.webhooks import mutated, validated
+from gitkruise.world.writing import Listed, cleaned, typed, with_managers, with_part_defaults
+
+_OPTIONS: Final = ("dryRun", "fieldManager", "fieldValidation")
+_META: Final = "meta.k8s.io/v1"
+
+
+def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
+    """As writing.new_object, and reviewed."""
+    if call.reviews is None:
+        return writing.new_object(call, obj, listed)
+    asked = _decoded(call, CREATE, _unborn(obj), None)
+    managers = listed if listed is not None else _managers_of_new(call, obj, asked)
+    shown = with_managers(asked, managers)
+    if not _is_named(call):
+        shown = _without(shown, "name")
+    sent = call.request.name or ("" if not _is_named(call) else obj["metadata"]["name"])
+    write = _write(call, CREATE, shown, None, name=sent)
+    quiet = _quiet(call)
+    made = mutated(call, write, lambda one: _decoded(quiet, CREATE, one, None))
+    assert made is not None
+    made = _in_place(call, _named(made, obj["metadata"]["name"]))
+    managers = made["metadata"].get("managedFields") or []
+    made = writing.new_object(quiet, _without(made, "managedFields"), managers)
+    validated(call, replace(write, obj=made, name=made["metadata"]["name"]))
+    return made
+
+
+def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None) -> Obj:
+    """As writing.changed_object, and reviewed."""
+    if call.reviews is None:
+        return writing.changed_object(call, old, new, listed)
+    writing.check_uid(call, old["metadata"], new["metadata"])
+    asked = _decoded(call, UPDATE, new, old)
+    managers = listed if listed is not None else _managers_of_changed(call, old, asked)
+    write = _write(call, UPDATE, with_managers(asked, managers), old, name=call.name)
+    quiet = _quiet(call)
+    made = mutated(call, write, lambda one: _decoded(quiet, UPDATE, one, old))
+    assert made is not None
+    made = _in_place(call, made)
+    if made["metadata"].get("name") != call.name:
+        shown = f'"{made["metadata"].get("name", "")}"'
+        problem = wrong(("metadata", "name"), shown, "field is immutable")
+        raise refusals.invalid(call.kind, call.name, [problem])
+    managers = made["metadata"].get("managedFields") or []
+    made = writing.changed_object(quiet, old, made, managers)
+    validated(call, replace(write, obj=made))
+    return made
+
+
+def _decoded(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
+    """`obj` as the server reads it: known fields only, with the defaults of its version."""
+    known = old if old is not None else {}
+    obj = with_part_defaults(call.kind, cleaned(call, obj, known), known)
+    typed(call, obj, known)
+    if call.state.admit is None:
+        return obj
+    request = AdmissionRequest(
+        operation=operation,
+        kind=call.kind,
+        key=call.key(obj["metadata"].get("name", "")),
+        obj=obj,
+        old=old,
+        subresource=call.subresource,
+        user=call.user,
+        view=call.state,
+    )
+    read = mutate(request, Gates(), SERVER_STAGES)
+    assert read is not None
+    if old is None and call.kind.group_kind != POD:
+        return as_asked(call.kind.group_kind, obj, read)  # allotted once it is stored
+    return read
+
+
+def _managers_of_new(call: Call, obj: Obj, asked: Obj) -> Listed:
+    seen = as_asked(call.kind.group_kind, obj, asked)
+    return managed.after_update(call, None, seen) or []
+
+
+def _managers_of_changed(call: Call, old: Obj, asked: Obj) -> Listed:
+    meta = carried(old["metadata"], asked["metadata"])
+    if call.kind.crd and call.subresource == "status":
+        meta = asked["metadata"]  # who asks for a label there owns it, all the same
+    seen = on_update(call.kind, call.subresource, old, {**asked, "metadata": meta})
+    return managed.after_update(call, old, seen) or []
+
+
+def _quiet(call: Call) -> Call:
+    """The call once its own fields were looked at: what a webhook adds is left out silently."""
+    return replace(call, options=replace(call.options, field_validation="Ignore"))
+
+
+def _unborn(obj: Obj) -> Obj:
+    """A new object without what only the server sets."""
+    kept = ("name", "namespace", "generateName")
+    meta = {
+        name: value
+        for name, value in obj["metadata"].items()
+        if name in kept or (name not in SYSTEM and value is not None)
+    }
+    return {**obj, "metadata": meta}
+
+
+def _is_named(call: Call) -> bool:
+    """Whether the client chose the name."""
+    body = call.request.body
+    meta = body.get("metadata") if isinstance(body, Mapping) else None
+    return bool(call.request.name or (meta or {}).get("name"))
+
+
+def _named(obj: Obj, name: str) -> Obj:
+    given = obj["metadata"].get("name") or name
+    return {**obj, "metadata": {**obj["metadata"], "name": given}}
+
+
+def _without(obj: Obj, name: str) -> Obj:
+    if name not in obj["metadata"]:
+        return obj
+    return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != name}}
+
+
+def _in_place(call: Call, obj: Obj) -> Obj:
+    """`obj`, which a webhook may not have moved to another namespace."""
+    meta, wanted = obj["metadata"], call.request.namespace if call.kind.namespaced else ""
+    if (meta.get("namespace") or "") in ("", wanted):
+        return {**obj, "metadata": {**meta, "namespace": wanted}} if wanted else obj
+    raise BadRequest(
+        "the namespace of the provided object does not match the namespace sent on the request"
+    )
+
+
+def _write(
+    call: Call,
+    operation: str,
+    obj: Obj | None,
+    old: Obj | None,
+    *,
+    name: str,
+    options: Obj | None = None,
+) -> Write:
+    some = obj if obj is not None else old
+    assert some is not None
+    resource, namespace = call.request.resource, call.request.namespace
+    if resource == NAMESPACES:
+        namespace = name or str(some["metadata"].get("name", ""))
+    group, version = split_api_version(some["apiVersion"])
+    return Write(
+        operation=operation,
+        resource=resource,
+        subresource=call.subresource,
+        kind=(group, version, some["kind"]),
+        namespace=namespace,
+        name=name,
+        obj=obj,
+        old=old,
+        dry_run=call.options.dry_run,
+        user=user_of(call),
+        options=options or _options(call, operation),
+    )
+
+
+def _options(call: Call, operation: str) -> dict[str, Any]:
+    """CreateOptions or UpdateOptions, as far as the request gave any."""
+    params = call.request.params
+    found: dict[str, Any] = {
+        "kind": f"{operation.capitalize()}Options",
+        "apiVersion": _META,
+        **{name: params[name] for name in _OPTIONS if params.get(name)},
+    }
+    return {**found, "dryRun": ["All"]} if call.options.dry_run else found
+
+
+def review_deletion(
+    call: Call, old: Obj, options: Mapping[str, Any], *, name: str, dry_run: bool
+) -> None:
+    """Let webhooks judge a deletion; none of them can change anything."""
+    if call.reviews is None:
+        return
+    given = {"kind": "DeleteOptions", "apiVersion": _META, **options}
+    write = replace(
+        _write(call, DELETE, None, old, name=name, options=given), dry_run=dry_run, subresource=""
+    )
+    mutated(call, write, _as_it_is)
+    validated(call, write)
+
+
+def reviewed_part(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
+    """What is sent to a subresource (a Binding, an Eviction, a Scale) as mutating webhooks leave
+    it."""
+    if call.reviews is None:
+        return obj
+    made = mutated(call, _write(call, operation, obj, old, name=call.name), _as_it_is)
+    assert made is not None
+    return made
+
+
+def judge_part(call: Call, operation: str, obj: Obj, old: Obj | None) -> None:
+    """Let validating webhooks judge what is sent to a subresource."""
+    if call.reviews is not None:
+        validated(call, _write(call, operation, obj, old, name=call.name))
+
+
+def _as_it_is(obj: Obj) -> Obj:
+    return obj
