@@ -34,6 +34,11 @@ from gitkruise.admission.sidecar_stages import (
 )
 from gitkruise.admission.statuses import KINDS as COUNTED
 from gitkruise.admission.statuses import status_problems
+from gitkruise.admission.webhook_configurations import KINDS as CONFIGURATIONS
+from gitkruise.admission.webhook_configurations import (
+    configuration_problems,
+    default_configuration,
+)
 from gitkruise.admission.workloads import KINDS as WORKLOADS
 from gitkruise.admission.workloads import default_workload, workload_problems
 from gitkruise.errors import BadRequest, Problem, invalid_object
@@ -108,6 +113,12 @@ SERVER_STAGES: Final = (
         operations=frozenset({UPDATE}),
         subresources=frozenset({"status"}),
         examine=status_problems,
+    ),
+    Stage(
+        name="webhook configurations",
+        kinds=CONFIGURATIONS,
+        mutate=default_configuration,
+        examine=configuration_problems,
     ),
     Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
 )

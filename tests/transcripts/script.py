@@ -45,11 +45,11 @@ class Chapter:
     steps: tuple[Step, ...]
 
 
-def chapters() -> list[Chapter]:
-    """Every chapter, in the order of the names."""
+def chapters(folder: Path = FOLDER) -> list[Chapter]:
+    """Every chapter of a folder, in the order of the names."""
     loaded = YAML(typ="safe", pure=True)
     found = []
-    for file in sorted((FOLDER / "script").glob("*.yaml")):
+    for file in sorted((folder / "script").glob("*.yaml")):
         text = loaded.load(file.read_text())
         if file.stem == "kinds":
             found += [_of_kind(name, row, text["steps"]) for name, row in text["kinds"].items()]

@@ -1,0 +1,112 @@
+"""A webhook on loopback that answers as its path says, and keeps what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from aiohttp import web
+
+from gitkruise.kube.certificates import new_authority, new_server, server_context
+
+TIMEOUT_S: Final = 20.0
+NAMES: Final = ("127.0.0.1", "hook.default.svc", "named.default.svc")
+
+
+@dataclass
+class Listener:
+    """A running webhook. `ca` is the PEM that proves it."""
+
+    ca: str
+    port: int = 0
+    asked: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def bundle(self) -> str:
+        """The caBundle of a clientConfig."""
+        return base64.b64encode(self.ca.encode()).decode()
+
+    def drain(self) -> list[Mapping[str, Any]]:
+        """The requests of the reviews since the last look, in the order they came."""
+        found, self.asked = self.asked, []
+        return found
+
+    async def answer(self, http: web.BaseRequest) -> web.StreamResponse:
+        review = json.loads(await http.read())
+        self.asked.append({"via": http.path.rpartition("/")[0], **review["request"]})
+        return await _answer(spoken(http.path), review["request"]["uid"])
+
+
+def path_of(answer: Mapping[str, Any]) -> str:
+    """The path under which a webhook answers so: `response` (a list as its patch is encoded),
+    `body` (whole, or a text), `status` of HTTP, `hang`. `name` tells reviews apart."""
+    told = json.dumps(answer, separators=(",", ":"), sort_keys=True)
+    said = base64.b32encode(told.encode()).decode().rstrip("=").lower()
+    return f"/{answer.get('name', 'hook')}/{said}"
+
+
+def spoken(path: str) -> Mapping[str, Any]:
+    said = path.rpartition("/")[2].upper()
+    found: dict[str, Any] = json.loads(base64.b32decode(said + "=" * (-len(said) % 8)))
+    return found
+
+
+async def _answer(told: Mapping[str, Any], uid: str) -> web.Response:
+    if told.get("hang"):
+        await asyncio.sleep(TIMEOUT_S)
+    status = told.get("status", 200)
+    if "body" in told:
+        body = told["body"]
+        text = body if isinstance(body, str) else json.dumps(body).replace("<uid>", uid)
+        headers = {"Location": "/elsewhere"} if 300 <= status < 400 else {}
+        return web.Response(status=status, text=text, headers=headers)
+    response = {"uid": uid, "allowed": True, **told.get("response", {})}
+    if isinstance(response.get("patch"), list):
+        patch = json.dumps(response["patch"]).encode()
+        response = {"patchType": "JSONPatch", **response, "patch": base64.b64encode(patch).decode()}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    return web.json_response(review, status=status)
+
+
+@contextmanager
+def listening() -> Iterator[Listener]:
+    """A webhook in a thread of its own."""
+    now = datetime.now(UTC) - timedelta(days=1)
+    authority = new_authority(now)
+    listener = Listener(authority.certificate.decode())
+    context = server_context(new_server(authority, now, NAMES))
+    loops: list[asyncio.AbstractEventLoop] = []
+    started, stop = threading.Event(), asyncio.Event()
+
+    async def main() -> None:
+        runner = web.ServerRunner(web.Server(listener.answer), shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+            listener.port = runner.addresses[0][1]
+            loops.append(asyncio.get_running_loop())
+            started.set()
+            await stop.wait()
+        finally:
+            await runner.cleanup()
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    try:
+        assert started.wait(TIMEOUT_S)
+        yield listener
+    finally:
+        for loop in loops:
+            loop.call_soon_threadsafe(stop.set)
+        thread.join(TIMEOUT_S)

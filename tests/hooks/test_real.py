@@ -1,0 +1,36 @@
+"""The recorded scenes are what the real kube-apiserver says and asks today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hooks.listener import Listener, listening
+from tests.hooks.scenes import FOLDER, Stage
+from tests.kube.real.apiserver import Apiserver, apiserver
+from tests.transcripts.real import client_of
+from tests.transcripts.recording import read
+from tests.transcripts.script import Chapter, chapters
+
+pytestmark = pytest.mark.kube
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[Listener]:
+    with listening() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apiserver]:
+    with apiserver(tmp_path_factory.mktemp("hooks")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scene", chapters(FOLDER), ids=lambda scene: scene.name)
+def test_recording(scene: Chapter, bare: Apiserver, listener: Listener) -> None:
+    said = Stage(client_of(bare), listener, f"h-{scene.name}").play(scene)
+    pairs = zip(scene.steps, said, read(scene.name, FOLDER), strict=True)
+    for step, theirs, recorded in pairs:
+        assert step.known or {"step": theirs.step, **theirs.reply} == recorded
