@@ -18,15 +18,17 @@ from gitkruise.errors import (
     InvalidObject,
     StatusDetails,
     TooLarge,
+    Unreasoned,
     denial,
 )
-from gitkruise.wire.names import Obj
-from gitkruise.wire.patches import json_patch
+from gitkruise.wire.names import Obj, split_api_version
+from gitkruise.wire.patches import json_patch, pointer_tokens
 
 REVIEW: Final = "admission.k8s.io/v1"
 _TYPES: Final[Mapping[str, type]] = {
     "allowed": bool, "patch": str, "patchType": str, "status": Mapping, "warnings": list,
 }  # fmt: skip
+_GO_TYPES: Final[Mapping[type, str]] = {dict: "object", str: "string", bool: "bool"}
 _TEXTS: Final = frozenset({"name", "group", "kind", "uid", "reason", "message", "field"})
 _REFUSAL_MIN: Final = 400  # the least HTTP status of a refusal
 
@@ -129,9 +131,12 @@ def _operations(response: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     except (ValueError, TypeError, binascii.Error) as error:
         why = f"received undecodable patch in webhook response: {error}"
         raise CallFailed(why) from None
-    if not isinstance(operations, list) or not all(isinstance(o, Mapping) for o in operations):
-        why = "received undecodable patch in webhook response: it is no list of operations"
-        raise CallFailed(why)
+    if not isinstance(operations, list):
+        found = _GO_TYPES.get(type(operations), "number")
+        why = f"json: cannot unmarshal {found} into Go value of type jsonpatch.Patch"
+        raise CallFailed(f"received undecodable patch in webhook response: {why}")
+    if not all(isinstance(operation, Mapping) for operation in operations):
+        raise CallFailed("received undecodable patch in webhook response: an operation is no map")
     if operations and response["patchType"] != "JSONPatch":
         raise CallFailed(f'unsupported patch type "{response["patchType"]}"')
     return operations
@@ -167,11 +172,41 @@ def patched(webhook: Webhook, obj: Obj | None, patch: Sequence[Mapping[str, Any]
             f'admission webhook "{webhook.name}" attempted to modify the object, which is not'
             " supported for this operation"
         )
-    try:
-        made = json_patch(obj, patch)
-    except (BadRequest, InvalidObject, TooLarge) as error:
-        causes = error.details.causes
-        raise internal(causes[0].message if causes else error.message) from None
+    made: Any = obj
+    for operation in patch:
+        try:
+            made = json_patch(made, [operation])
+        except (BadRequest, InvalidObject, TooLarge) as error:
+            raise internal(_misfit(made, operation, error)) from None
     if not isinstance(made, Mapping) or not isinstance(made.get("metadata"), Mapping):
         raise internal("the patched object is no object with metadata")
+    if any(made.get(name) != obj.get(name) for name in ("apiVersion", "kind")):
+        group, version = split_api_version(str(made.get("apiVersion")))
+        shown = f"({version}.{made.get('kind')}) to ({group or 'core'}.{obj['kind']})"
+        raise Unreasoned(f"converting {shown}: unknown conversion")
     return made
+
+
+def _misfit(obj: Any, operation: Mapping[str, Any], error: ApiError) -> str:
+    """Why an operation does not fit, in the words of the library kube-apiserver uses."""
+    op, path, start = (str(operation.get(name, "")) for name in ("op", "path", "from"))
+    causes = error.details.causes
+    if not causes or "doc is missing path" not in causes[0].message:
+        return causes[0].message if causes else error.message
+    if op in ("move", "copy") and not _leads(obj, start.rpartition("/")[0]):
+        return f"{op} operation does not apply: doc is missing from path: {start}: missing value"
+    if op == "remove" and _leads(obj, path.rpartition("/")[0]):
+        key = pointer_tokens(path)[-1]
+        why = f"Unable to remove nonexistent key: {key}: missing value"
+        return f"error in remove for path: '{path}': {why}"
+    shown = path if op == "replace" else f'"{path}"'
+    return f"{op} operation does not apply: doc is missing path: {shown}: missing value"
+
+
+def _leads(obj: Any, pointer: str) -> bool:
+    """Whether a JSON pointer leads somewhere."""
+    try:
+        json_patch(obj, [{"op": "copy", "from": pointer, "path": pointer}])
+    except (BadRequest, InvalidObject, TooLarge):
+        return False
+    return True

@@ -59,6 +59,9 @@ def default_configuration(request: AdmissionRequest, _gates: Gates) -> Obj:
     """Source: SetDefaults_MutatingWebhook, SetDefaults_ValidatingWebhook and those below."""
     assert request.obj is not None
     made = {**request.obj, **fresh({"webhooks": request.obj.get("webhooks")})}
+    for hook in made.get("webhooks") or ():
+        if hook.get("clientConfig", {}).get("caBundle") == "":
+            del hook["clientConfig"]["caBundle"]
     fill(made, _DEFAULTS)
     if request.key.group_kind == MUTATING:
         fill(made, _MUTATING)

@@ -138,7 +138,7 @@ def _read(uid: str, status: int, data: bytes) -> Answer:
     except ValueError as error:
         why = f"couldn't get version/kind; json parse error: {error}"
         return Answer(uid, trouble=why)
-    trouble = _not_a_review(body, data)
+    trouble = _not_a_review(body)
     return Answer(uid, trouble=trouble) if trouble else Answer(uid, body)
 
 
@@ -157,13 +157,11 @@ def _unsuccessful(status: int, data: bytes) -> str:
     )
 
 
-def _not_a_review(body: Any, data: bytes) -> str:
+def _not_a_review(body: Any) -> str:
+    """What it says it is; one that says nothing is taken for a review."""
     if not isinstance(body, dict):
         return "couldn't get version/kind; json parse error: it is no object"
-    kind, version = body.get("kind"), body.get("apiVersion")
-    if not kind or not version:
-        missing, shown = ("Kind" if not kind else "apiVersion"), data[:BODY_SHOWN].decode()
-        return f"Object '{missing}' is missing in '{shown}'"
+    kind, version = body.get("kind") or "AdmissionReview", body.get("apiVersion") or REVIEW
     if (kind, version) != ("AdmissionReview", REVIEW):
         return f'no kind "{kind}" of version "{version}" is expected as the answer'
     return ""

@@ -29,7 +29,7 @@ def _namespace(obj: Obj) -> Obj:
     """Namespaces are held by their content and labelled with their name."""
     finalizers = list(get(obj, "spec", "finalizers", default=[]))
     return {
-        **_named(obj),
+        **named_namespace(obj),
         "spec": {
             "finalizers": finalizers if "kubernetes" in finalizers else ["kubernetes", *finalizers]
         },
@@ -37,7 +37,7 @@ def _namespace(obj: Obj) -> Obj:
     }
 
 
-def _named(obj: Obj) -> Obj:
+def named_namespace(obj: Obj) -> Obj:
     """The label is a default: whoever takes it away gets it back. Source: SetDefaults_Namespace."""
     named: Obj = put(
         obj, ("metadata", "labels", "kubernetes.io/metadata.name"), obj["metadata"]["name"]
@@ -93,7 +93,7 @@ def on_update(kind: Kind, subresource: str, old: Obj, new: Obj) -> Obj:
     if subresource:
         return _SUBRESOURCES[subresource](kind, old, new)
     if kind.group_kind == NAMESPACE:
-        return _named(_taking(new, old, "status", "spec"))
+        return named_namespace(_taking(new, old, "status", "spec"))
     return _taking(new, old, "status") if "status" in kind.subresources else new
 
 

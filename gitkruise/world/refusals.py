@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from gitkruise.errors import (
@@ -48,10 +49,15 @@ def no_namespace(name: str) -> NotFound:
     return NotFound(f'namespaces "{name}" not found', StatusDetails(name=name, kind="namespaces"))
 
 
-def already_exists(kind: Kind, name: str, *, going: bool = False) -> AlreadyExists:
-    """`going`: what stands in the way is being deleted."""
+def already_exists(
+    kind: Kind, name: str, *, going: bool = False, generated: bool = False
+) -> AlreadyExists:
+    """`going`: what stands in the way is being deleted. `generated`: a name was to be made up."""
     why = "object is being deleted: " * going + f'{resource(kind)} "{name}" already exists'
-    return AlreadyExists(why, _details(kind, name))
+    if not generated:
+        return AlreadyExists(why, _details(kind, name))
+    why += ", the server was not able to generate a unique name for the object"
+    return AlreadyExists(why, replace(_details(kind, name), retry_after_s=1))
 
 
 def modified(kind: Kind, name: str) -> Conflict:

@@ -13,15 +13,16 @@ from typing import Any, Final
 
 from gitkruise.admission.chain import SERVER_STAGES, mutate
 from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from gitkruise.admission.webhook_answers import internal
 from gitkruise.admission.webhooks import NAMESPACES, Write
-from gitkruise.errors import BadRequest
+from gitkruise.errors import BadRequest, Unreasoned
 from gitkruise.model.settings import Gates
 from gitkruise.wire.names import Obj, split_api_version
 from gitkruise.world import managed, refusals, writing
 from gitkruise.world.allotted import as_asked
 from gitkruise.world.call import Call
 from gitkruise.world.identity import wrong
-from gitkruise.world.isolation import POD, on_update
+from gitkruise.world.isolation import NAMESPACE, POD, named_namespace, on_update
 from gitkruise.world.metadata import SYSTEM, carried
 from gitkruise.world.virtual import user_of
 from gitkruise.world.webhooks import mutated, validated
@@ -42,12 +43,13 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
         shown = _without(shown, "name")
     sent = call.request.name or ("" if not _is_named(call) else obj["metadata"]["name"])
     write = _write(call, CREATE, shown, None, name=sent)
-    quiet = _quiet(call)
-    made = mutated(call, write, lambda one: _decoded(quiet, CREATE, one, None))
+    made = mutated(call, write, lambda one: _read_again(call, CREATE, one, None))
     assert made is not None
     made = _in_place(call, _named(made, obj["metadata"]["name"]))
+    if made["metadata"].get("resourceVersion"):
+        raise Unreasoned("resourceVersion should not be set on objects to be created")
     managers = made["metadata"].get("managedFields") or []
-    made = writing.new_object(quiet, _without(made, "managedFields"), managers)
+    made = writing.new_object(_quiet(call), _without(made, "managedFields"), managers)
     validated(call, replace(write, obj=made, name=made["metadata"]["name"]))
     return made
 
@@ -60,23 +62,24 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
     asked = _decoded(call, UPDATE, new, old)
     managers = listed if listed is not None else _managers_of_changed(call, old, asked)
     write = _write(call, UPDATE, with_managers(asked, managers), old, name=call.name)
-    quiet = _quiet(call)
-    made = mutated(call, write, lambda one: _decoded(quiet, UPDATE, one, old))
+    made = mutated(call, write, lambda one: _read_again(call, UPDATE, one, old))
     assert made is not None
     made = _in_place(call, made)
     if made["metadata"].get("name") != call.name:
         shown = f'"{made["metadata"].get("name", "")}"'
         problem = wrong(("metadata", "name"), shown, "field is immutable")
-        raise refusals.invalid(call.kind, call.name, [problem])
+        raise refusals.invalid(call.kind, str(made["metadata"].get("name", "")), [problem])
     managers = made["metadata"].get("managedFields") or []
-    made = writing.changed_object(quiet, old, made, managers)
+    made = writing.changed_object(_quiet(call), old, made, managers)
     validated(call, replace(write, obj=made))
     return made
 
 
 def _decoded(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
     """`obj` as the server reads it: known fields only, with the defaults of its version."""
-    known = old if old is not None else {}
+    known, sent = old if old is not None else {}, obj
+    if call.kind.group_kind == NAMESPACE:
+        obj = named_namespace(obj)
     obj = with_part_defaults(call.kind, cleaned(call, obj, known), known)
     typed(call, obj, known)
     if call.state.admit is None:
@@ -94,7 +97,7 @@ def _decoded(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
     read = mutate(request, Gates(), SERVER_STAGES)
     assert read is not None
     if old is None and call.kind.group_kind != POD:
-        return as_asked(call.kind.group_kind, obj, read)  # allotted once it is stored
+        return as_asked(call.kind.group_kind, sent, read)  # allotted once it is stored
     return read
 
 
@@ -114,6 +117,18 @@ def _managers_of_changed(call: Call, old: Obj, asked: Obj) -> Listed:
 def _quiet(call: Call) -> Call:
     """The call once its own fields were looked at: what a webhook adds is left out silently."""
     return replace(call, options=replace(call.options, field_validation="Ignore"))
+
+
+def _read_again(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:
+    """An object that a webhook has patched, decoded. Raises InternalError where it cannot be."""
+    quiet = replace(_quiet(call), request=replace(call.request, verb="update"))
+    try:
+        return _decoded(quiet, operation, obj, old)
+    except BadRequest as error:
+        raise internal(
+            error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
+            or error.message
+        ) from None
 
 
 def _unborn(obj: Obj) -> Obj:

@@ -62,7 +62,8 @@ def _created(call: Call, obj: Obj, listed: list[dict[str, Any]] | None = None) -
     there = call.state.get(call.key(name))
     if there is not None:
         going = "deletionTimestamp" in there["metadata"]
-        raise refusals.already_exists(call.kind, name, going=going)
+        generated = bool(made["metadata"].get("generateName"))
+        raise refusals.already_exists(call.kind, name, going=going, generated=generated)
     return _reply(call, commit(call, None, made), status=201)
 
 

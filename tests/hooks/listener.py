@@ -9,12 +9,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from aiohttp import web
 
 from gitkruise.kube.certificates import new_authority, new_server, server_context
+from gitkruise.kube.wall import wall_time
 
 TIMEOUT_S: Final = 20.0
 NAMES: Final = ("127.0.0.1", "hook.default.svc", "named.default.svc")
@@ -69,7 +70,7 @@ async def _answer(told: Mapping[str, Any], uid: str) -> web.Response:
     if "body" in told:
         body = told["body"]
         text = body if isinstance(body, str) else json.dumps(body).replace("<uid>", uid)
-        headers = {"Location": "/elsewhere"} if 300 <= status < 400 else {}
+        headers = {"Location": path_of({})} if 300 <= status < 400 else {}
         return web.Response(status=status, text=text, headers=headers)
     response = {"uid": uid, "allowed": True, **told.get("response", {})}
     if isinstance(response.get("patch"), list):
@@ -82,7 +83,7 @@ async def _answer(told: Mapping[str, Any], uid: str) -> web.Response:
 @contextmanager
 def listening() -> Iterator[Listener]:
     """A webhook in a thread of its own."""
-    now = datetime.now(UTC) - timedelta(days=1)
+    now = wall_time() - timedelta(days=1)
     authority = new_authority(now)
     listener = Listener(authority.certificate.decode())
     context = server_context(new_server(authority, now, NAMES))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,8 @@ REFUSED: Final = {"name": "probe", "response": {"allowed": False}}
 RULE: Final = {
     "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"],
 }  # fmt: skip
+# What is sent to a subresource has managers of its own in the real server.
+PARTS: Final = frozenset({"Scale", "Binding", "Eviction"})
 NOBODYS: Final = frozenset({"uid", "userInfo", "via"})
 
 
@@ -58,14 +59,12 @@ class Stage:
         reply = reply_of(answer, self._plain(body), names)
         title = f"{step.method} {step.path}"
         if step.path.startswith(CONFIGURATIONS):
-            if answer.status == 201 and "dryRun" not in step.path:
-                registered.append(f"{step.path}/{body['metadata']['name']}")
-            self._settled(CONFIGURATIONS + step.path.removeprefix(CONFIGURATIONS).split("/")[0])
+            plural = step.path.removeprefix(CONFIGURATIONS).partition("?")[0].partition("/")[0]
+            if answer.status == 201:
+                registered.append(f"{CONFIGURATIONS}{plural}/{body['metadata']['name']}")
+            self._settled(CONFIGURATIONS + plural)
         asked = sorted(self.listener.drain(), key=lambda one: str(one["via"]))
-        reviews = [
-            {"via": one["via"], **{k: v for k, v in one.items() if k not in NOBODYS}}
-            for one in asked
-        ]
+        reviews = [{"via": one["via"], **_told(one)} for one in asked]
         if reviews:
             reply = {**reply, "reviews": names.plain(self._plain(reviews))}
         return Exchange(title, reply)
@@ -116,9 +115,18 @@ class Stage:
             "application/json", until=400,
         )  # fmt: skip
         answer_to(step, self.client, self.kept)
-        self.client.ask(f"{collection}/{name}", "DELETE")
+        gone = self.client.ask(f"{collection}/{name}", "DELETE")
+        assert gone.status == 200, gone.data
         self.listener.asked = [
-            one for one in self.listener.asked if not str(one["via"]).startswith("/probe")
+            one for one in self.listener.asked if not str(one.get("name")).startswith("probe-")
         ]
 
 
+def _told(review: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared of a review."""
+    told = {key: value for key, value in review.items() if key not in NOBODYS}
+    if review["kind"]["kind"] in PARTS:
+        for name in ("object", "oldObject"):
+            meta = (told[name] or {}).get("metadata", {})
+            meta.pop("managedFields", None)
+    return told
