@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from gitkruise.admission import formats
 from gitkruise.admission.labels import selector_problems
@@ -35,6 +34,10 @@ _PORTS: Final = range(1, 65_536)
 _NO_PORT: Final = f"port is not valid: {formats.PORT_SENTENCE}"
 _CONDITIONS_MAX: Final = 64
 _FORM: Final = "; desired format: https://host[/path]"
+# (scheme, authority, query, fragment) of a URL. Source: RFC 3986, appendix B.
+_URL: Final = re.compile(
+    r"(?:([^:/?#]+):)?(?://([^/?#]*))?[^?#]*(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
+)
 _LABEL_1035: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 _NO_LABEL: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
@@ -185,22 +188,20 @@ def _client(client: Obj, at: Path) -> Iterator[Problem]:
 
 def _url(url: str, at: Path) -> Iterator[Problem]:
     """ValidateWebhookURL."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        yield required(at, f"url must be a valid URL: {error}{_FORM}")
-        return
-    if parts.scheme != "https":
-        yield invalid(at, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
-    user, _, host = parts.netloc.rpartition("@")
+    found = _URL.fullmatch(url)
+    assert found is not None  # it matches every text
+    scheme, authority, query, fragment = (part or "" for part in found.groups())
+    if scheme != "https":
+        yield invalid(at, scheme, f"'https' is the only allowed URL scheme{_FORM}")
+    user, _, host = authority.rpartition("@")
     if not host:
         yield invalid(at, "", f"host must be specified{_FORM}")
     if user:
         yield invalid(at, user, "user information is not permitted in the URL")
-    if parts.fragment:
-        yield invalid(at, parts.fragment, "fragments are not permitted in the URL")
-    if parts.query:
-        yield invalid(at, parts.query, "query parameters are not permitted in the URL")
+    if fragment:
+        yield invalid(at, fragment, "fragments are not permitted in the URL")
+    if query:
+        yield invalid(at, query, "query parameters are not permitted in the URL")
 
 
 def _service(service: Obj, at: Path) -> Iterator[Problem]:

@@ -65,6 +65,7 @@ class WebhookCalls:
         if self._session is not None:
             await self._session.close()
             self._session = None
+            await asyncio.sleep(0)  # sockets cut just now close in the loop's next round
 
     async def _ask(self, world: World, question: Question) -> Answer:
         webhook, uid = question.webhook, str(uuid.uuid4())

@@ -70,8 +70,7 @@ async def _answer(told: Mapping[str, Any], uid: str) -> web.Response:
     if "body" in told:
         body = told["body"]
         text = body if isinstance(body, str) else json.dumps(body).replace("<uid>", uid)
-        headers = {"Location": path_of({})} if 300 <= status < 400 else {}
-        return web.Response(status=status, text=text, headers=headers)
+        return web.Response(status=status, text=text)
     response = {"uid": uid, "allowed": True, **told.get("response", {})}
     if isinstance(response.get("patch"), list):
         patch = json.dumps(response["patch"]).encode()
@@ -91,7 +90,8 @@ def listening() -> Iterator[Listener]:
     started, stop = threading.Event(), asyncio.Event()
 
     async def main() -> None:
-        runner = web.ServerRunner(web.Server(listener.answer), shutdown_timeout=0.1)
+        server = web.Server(listener.answer)
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
@@ -100,6 +100,9 @@ def listening() -> Iterator[Listener]:
             started.set()
             await stop.wait()
         finally:
+            for kept in list(server.connections):
+                if kept.transport is not None:
+                    kept.transport.abort()  # a farewell would wait for the other end's
             await runner.cleanup()
 
     thread = threading.Thread(target=asyncio.run, args=(main(),))

@@ -60,9 +60,11 @@ class Stage:
         title = f"{step.method} {step.path}"
         if step.path.startswith(CONFIGURATIONS):
             plural = step.path.removeprefix(CONFIGURATIONS).partition("?")[0].partition("/")[0]
-            if answer.status == 201:
+            heeded = answer.status in (200, 201) and "dryRun" not in step.path
+            if heeded and step.method == "POST":
                 registered.append(f"{CONFIGURATIONS}{plural}/{body['metadata']['name']}")
-            self._settled(CONFIGURATIONS + plural)
+            if heeded:
+                self._settled(CONFIGURATIONS + plural)
         asked = sorted(self.listener.drain(), key=lambda one: str(one["via"]))
         reviews = [{"via": one["via"], **_told(one)} for one in asked]
         if reviews:

@@ -8,10 +8,11 @@ import pytest
 
 from tests.hooks.listener import Listener, listening
 from tests.hooks.scenes import FOLDER, Stage
-from tests.kube.real.apiserver import Apiserver, apiserver
+from tests.kube.real.apiserver import apiserver
 from tests.transcripts.real import client_of
 from tests.transcripts.recording import read
 from tests.transcripts.script import Chapter, chapters
+from tests.transcripts.talker import Talker
 
 pytestmark = pytest.mark.kube
 
@@ -23,14 +24,16 @@ def listener() -> Iterator[Listener]:
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apiserver]:
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talker]:
     with apiserver(tmp_path_factory.mktemp("hooks")) as running:
-        yield running
+        talker = Talker(client_of(running))
+        yield talker
+        talker.close()
 
 
 @pytest.mark.parametrize("scene", chapters(FOLDER), ids=lambda scene: scene.name)
-def test_recording(scene: Chapter, bare: Apiserver, listener: Listener) -> None:
-    said = Stage(client_of(bare), listener, f"h-{scene.name}").play(scene)
+def test_recording(scene: Chapter, bare: Talker, listener: Listener) -> None:
+    said = Stage(bare, listener, f"h-{scene.name}").play(scene)
     pairs = zip(scene.steps, said, read(scene.name, FOLDER), strict=True)
     for step, theirs, recorded in pairs:
         assert step.known or {"step": theirs.step, **theirs.reply} == recorded
