@@ -52,7 +52,7 @@ class Cluster:
         self.world = world
         self.now = now
         self.encoder = encoder or Encoder()
-        self.fanout = Fanout(world)
+        self.fanout = Fanout(world, self.encoder)
         self._journal = journal
         self.closed = False
         self._published = journal.appended if journal else world.version
@@ -136,11 +136,12 @@ class Cluster:
         self._published = version
         news, self._news = self._news, asyncio.Event()
         news.set()
-        if self._gathering <= TOLD_AT_ONCE:
+        watches = self._gathering + len(self.fanout.seats)
+        if watches <= TOLD_AT_ONCE:
             self._tell()
         elif not self._round_due:
             self._round_due = True
-            pause_s = min(self._gathering * TOLD_S, GATHER_MAX_S)
+            pause_s = min(watches * TOLD_S, GATHER_MAX_S)
             asyncio.get_running_loop().call_later(pause_s, self._tell)
 
     def _tell(self) -> None:
@@ -180,14 +181,18 @@ class Cluster:
         """The last resourceVersion that watches get to see by now."""
         return self._told
 
-    async def gathered(self, since: int) -> None:
-        """Wait until something newer than `since` is told; what comes close together is at once."""
+    async def gathered(self, since: int) -> int:
+        """Wait until something newer than `since` is told; what comes close together is at once.
+
+        Returns the version told.
+        """
         self._gathering += 1
         try:
             while self._told <= since and not self.closed:
                 await self._round.wait()
         finally:
             self._gathering -= 1
+        return self._told
 
     def close(self) -> None:
         """End every watch; nothing is waited for any more."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aiohttp import web
+from aiohttp.base_protocol import BaseProtocol
 
 from gitkruise.errors import ApiError, BadRequest, NotSupported, TooManyRequests
 from gitkruise.sandbox.cluster import ADMIN, Cluster
@@ -107,7 +108,10 @@ class Objects:
         ticket = object()
         self.watches.add(ticket)
         include = http.query.get("includeObject", "Metadata")
-        stream = batches(self.cluster, request, bookmark_every_s=self.bookmark_every_s)
+        reader = None if form.shape else _Reader(http.protocol)
+        stream = batches(
+            self.cluster, request, reader=reader, bookmark_every_s=self.bookmark_every_s
+        )
         try:
             async with aclosing(stream):
                 first = await anext(stream)
@@ -161,6 +165,22 @@ class Objects:
                     return
         except ApiError as error:
             yield encoder.frame(WatchEvent(type="ERROR", object=error.as_status()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Who reads a watch whose headers are out, in chunks."""
+
+    protocol: BaseProtocol
+
+    @property
+    def keeps_up(self) -> bool:
+        transport = self.protocol.transport
+        return not (transport is None or transport.is_closing() or self.protocol.writing_paused)
+
+    def take(self, data: bytes) -> None:
+        if self.protocol.transport is not None:
+            self.protocol.transport.write(data)
 
 
 def _parts(events: Sequence[WatchEvent]) -> Iterator[Sequence[WatchEvent]]:

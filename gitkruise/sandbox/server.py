@@ -43,6 +43,7 @@ from gitkruise.sandbox.state import (
 from gitkruise.sandbox.storage import Store
 from gitkruise.sandbox.tables import Shaper
 from gitkruise.sandbox.tokens import Tokens
+from gitkruise.sandbox.watching import tell
 from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
 from gitkruise.world.expiry import EventExpiry
@@ -118,6 +119,7 @@ async def serve(
         work = [
             run_parts(cluster, parts_of(options), clock),
             _renew(context, state, identity, clock),
+            tell(cluster),
         ]
         if controllers and options.controllers:
             work.append(controllers(WorldTransport(cluster), clock, options.gates))

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
-from gitkruise.errors import BadRequest
+from gitkruise.errors import BadRequest, Unavailable
 from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.fanout import Stretch
+from gitkruise.sandbox.fanout import Reader, Seat, Stretch
 from gitkruise.wire.names import Obj, join_api_version
 from gitkruise.wire.request import ApiRequest, WatchEvent
 
@@ -19,12 +19,16 @@ _TRUE: Final = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
 async def batches(
-    cluster: Cluster, request: ApiRequest, *, bookmark_every_s: float = BOOKMARK_EVERY_S
+    cluster: Cluster,
+    request: ApiRequest,
+    *,
+    reader: Reader | None = None,
+    bookmark_every_s: float = BOOKMARK_EVERY_S,
 ) -> AsyncGenerator[Stretch]:
     """The events of one watch, as many at a time as there are; ends at `timeoutSeconds`.
 
     The first batch comes at once, empty if need be, so that bad terms fail before an answer
-    begins.
+    begins. While a `reader` keeps up, `tell` writes to it directly, and nothing comes from here.
     The World's log is the only buffer: a reader slower than it raises WatchExpired. Bookmarks
     come when the watch was silent for `bookmark_every_s`, so that a resume never starts far
     back (kube-apiserver sends them about once a minute). Raises BadRequest for bad parameters.
@@ -33,23 +37,23 @@ async def batches(
     loop = asyncio.get_running_loop()
     end = loop.time() + _timeout_s(request.params)
     stretch = Stretch(*cluster.world.watch(request, 0))
-    told = loop.time()
+    seat = Seat(request, stretch.end, loop.time())
     await cluster.durable(stretch.end)
     yield stretch
-    position = stretch.end
     del stretch  # many watches wait here
     while True:
         if loop.time() >= end or cluster.closed:
             return
-        due = told + bookmark_every_s if bookmarks else end
-        await _news(cluster, position, until=min(due, end))
-        stretch = cluster.fanout.after(request, position, cluster.told)
-        position = stretch.end
-        if not stretch.events and bookmarks and loop.time() >= due:
-            stretch = Stretch([bookmark(cluster, request, position)], position)
+        due = seat.told + bookmark_every_s if bookmarks else end
+        await _news(cluster, seat, reader, until=min(due, end))
+        stretch = cluster.fanout.after(request, seat.position, cluster.told)
+        seat.position = stretch.end
+        silent = bookmarks and loop.time() >= seat.told + bookmark_every_s
+        if not stretch.events and silent:
+            stretch = Stretch([bookmark(cluster, request, seat.position)], seat.position)
         if stretch.events:
-            await cluster.durable(position)
-            told = loop.time()
+            await cluster.durable(seat.position)
+            seat.told = loop.time()
             yield stretch
         del stretch
 
@@ -63,12 +67,30 @@ async def follow(
             yield event
 
 
-async def _news(cluster: Cluster, position: int, *, until: float) -> None:
+async def _news(cluster: Cluster, seat: Seat, reader: Reader | None, *, until: float) -> None:
+    """Wait for something that the watch's own task has to tell."""
     try:
         async with asyncio.timeout_at(until):
-            await cluster.gathered(position)
+            if reader and reader.keeps_up and cluster.told <= seat.position:
+                await cluster.fanout.sit(seat, reader)
+            else:
+                await cluster.gathered(seat.position)
     except TimeoutError:
         return
+
+
+async def tell(cluster: Cluster) -> None:
+    """Tell those that sit in the cluster's fan-out what is durable; until the cluster closes."""
+    told = cluster.told
+    while not cluster.closed:
+        told = await cluster.gathered(told)
+        try:
+            await cluster.durable(told)
+        except Unavailable:
+            cluster.fanout.free_all()  # each has to tell it
+        else:
+            await cluster.fanout.tell(told)
+    cluster.fanout.free_all()
 
 
 def bookmark(cluster: Cluster, request: ApiRequest, version: int) -> WatchEvent:
