@@ -197,8 +197,8 @@ def mutate(request: AdmissionRequest, gates: Gates, stages: tuple[Stage, ...]) -
     """The first half of `admit`, as a mutating webhook answers it."""
     try:
         for stage in _concerned(stages, request):
-            if stage.mutate:
-                request = replace(request, obj=stage.mutate(request, gates))
+            if stage.mutate and (obj := stage.mutate(request, gates)) is not request.obj:
+                request = replace(request, obj=obj)
     except Malformed as error:
         raise _malformed(request, error) from error
     return request.obj

@@ -55,21 +55,25 @@ class Table:
             self._asks = any(list(check(None, ())) for check in self._checks)
         return self._asks
 
-    def problems(self, value: Any, at: Path) -> Iterator[Problem]:
+    def problems(self, value: Any, at: Path) -> list[Problem]:
         """Every problem at and under `value`; at one place the first broken check alone speaks."""
+        found: list[Problem] = []
+        self._collect(value, at, found)
+        return found
+
+    def _collect(self, value: Any, at: Path, found: list[Problem]) -> None:
         for check in self._checks:
-            found = list(check(value, at))
-            if found:
-                yield from found
+            if broken := list(check(value, at)):
+                found += broken
                 break
         if value is None:
             return
         for name, child in self._children.items():
             if name == EACH:
                 for index, item in enumerate(value):
-                    yield from child.problems(item, (*at, index))
+                    child._collect(item, (*at, index), found)
             elif (item := value.get(name)) is not None or child.asks:
-                yield from child.problems(item, (*at, name))
+                child._collect(item, (*at, name), found)
 
 
 def present(value: Any, at: Path) -> Iterator[Problem]:

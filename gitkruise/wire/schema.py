@@ -45,7 +45,7 @@ def _prune(node: Node, value: Any, depth: int) -> Any:
             return value
         pruned = [_prune(items, item, depth + 1) for item in value]
         return pruned if _differs(pruned, value) else value
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (dict, Mapping)):
         return value
     changed: dict[str, Any] = {}
     for key, item in value.items():
@@ -126,11 +126,14 @@ def _defaults(node: Node, value: Any, depth: int) -> Any:
     _check_depth(depth)
     if isinstance(value, list | tuple):
         return _list_defaults(node, value, depth)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (dict, Mapping)):
         return value
     out: dict[str, Any] = {}
     changed = False
     for key, item in value.items():
+        if item is not None and item.__class__ in LEAVES:
+            out[key] = item
+            continue
         child = node.child(key)
         new = _filled(child, item, depth) if child is not None else item
         changed = changed or new is not item

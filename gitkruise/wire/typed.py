@@ -65,31 +65,29 @@ class _Field(NamedTuple):
 
 @cache
 def _struct(type_name: str, mode: _Mode) -> Codec:
-    fields: dict[str, _Field] = {}  # filled on first use, so that types may mention each other
-    places = {name: place for place, (name, _, _) in enumerate(TYPES[type_name])}
-    always_written: set[str] = set()
+    fields: list[_Field] = []  # filled on first use, so that types may mention each other
+    names = frozenset(name for name, _, _ in TYPES[type_name])
 
     def round_trip(value: Any) -> dict[str, Any]:
-        if value is not None and not isinstance(value, Mapping):
+        if value is not None and not isinstance(value, (dict, Mapping)):
             raise Malformed(f"cannot unmarshal {_go_name(value)} into a {type_name}")
         if not fields:
-            fields.update((field.name, field) for field in _fields(type_name, mode))
-            always_written.update(field.name for field in fields.values() if field.always)
+            fields.extend(_fields(type_name, mode))
         given = value or {}
-        there = {name for name, raw in given.items() if raw is not None}
-        strangers = there - places.keys()
         out: dict[str, Any] = {}
-        for name in sorted((there - strangers) | always_written, key=places.__getitem__):
-            _, always, codec, pointer = fields[name]
+        for name, always, codec, pointer in fields:
+            raw = given.get(name)
+            if raw is None and not always:
+                continue
             try:
-                held = codec(given.get(name))
+                held = codec(raw)
             except Malformed as error:
                 error.path = (name, *error.path)
                 raise
             if always or (held is not None if pointer else held):
                 out[name] = held
-        if strangers and mode.keep_unknown:
-            out |= {k: v for k, v in given.items() if k in strangers}
+        if mode.keep_unknown and not names.issuperset(given):
+            out |= {k: v for k, v in given.items() if v is not None and k not in names}
         return out
 
     return round_trip

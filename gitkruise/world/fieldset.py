@@ -8,6 +8,7 @@ point only: a member without children is written `{}` there.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
@@ -154,7 +155,8 @@ def covers(raw: Mapping[str, Any], fields: FieldSet) -> bool:
 def _in_order(fields: FieldSet) -> list[str]:
     """Elements as the server sorts them: as texts, but those by index come last."""
     names = sorted(fields)
-    return sorted(names, key=_order) if any(name[0] == "i" for name in names) else names
+    at = bisect_left(names, "i:")
+    return sorted(names, key=_order) if at < len(names) and names[at][0] == "i" else names
 
 
 def _order(element: str) -> tuple[int, str]:

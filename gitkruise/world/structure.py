@@ -27,7 +27,9 @@ from gitkruise.world.fieldset import value as value_element
 
 def is_map(value: Any, node: Node | None) -> bool:
     """Whether `value` is a map whose entries are owned one by one."""
-    return isinstance(value, Mapping) and not (node is not None and node.map_type == "atomic")
+    return isinstance(value, (dict, Mapping)) and not (
+        node is not None and node.map_type == "atomic"
+    )
 
 
 def is_list(value: Any, node: Node | None) -> bool:

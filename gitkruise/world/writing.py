@@ -13,7 +13,14 @@ from gitkruise.wire.names import Obj
 from gitkruise.wire.nodes import Node
 from gitkruise.wire.patches import same
 from gitkruise.wire.paths import drop, put
-from gitkruise.wire.schema import UNKNOWN_FIELD, prune, unknown_fields, validate, with_defaults
+from gitkruise.wire.schema import (
+    LEAVES,
+    UNKNOWN_FIELD,
+    prune,
+    unknown_fields,
+    validate,
+    with_defaults,
+)
 from gitkruise.world import advice, managed, metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.allotted import as_asked
@@ -42,7 +49,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     obj = cleaned(call, obj, {})
     meta, asked = metadata.born(call, obj["metadata"]), obj
     obj = with_part_defaults(kind, on_create(kind, {**obj, "metadata": meta}), {})
-    checked = typed(call, obj, {})
+    typed(call, obj, {})
     if kind.crd and listed is None:
         obj = _owned(call, None, obj)
     problems = metadata.check_new(kind, meta)
@@ -54,7 +61,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
         made = with_managers(made, listed)
     elif not kind.crd:
         made = _owned(call, None, made, as_asked(kind.group_kind, asked, made))
-    problems += [*_schema_problems(kind, made, checked), *count_problems(kind, made, "")]
+    problems += [*_schema_problems(kind, made, {}), *count_problems(kind, made, "")]
     if problems:
         raise refusals.invalid(kind, made["metadata"]["name"], problems)
     call.warnings.extend(advice.of_write(kind.group_kind, made))
@@ -275,11 +282,11 @@ def without_empty(node: Node, value: Any) -> Any:
         items = node.items
         kept = [without_empty(items, item) for item in value] if items is not None else value
         return kept if any(a is not b for a, b in zip(kept, value, strict=True)) else value
-    if not isinstance(value, Mapping) or not node.has_fields:
+    if not isinstance(value, (dict, Mapping)) or not node.has_fields:
         return value
     out: dict[str, Any] = {}
     for name, item in value.items():
-        child = node.child(name)
+        child = None if item.__class__ in LEAVES else node.child(name)
         if child is None or name in node.required:
             out[name] = item
         elif not _omitted(child, item):
