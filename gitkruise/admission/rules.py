@@ -58,22 +58,24 @@ class Table:
     def problems(self, value: Any, at: Path) -> list[Problem]:
         """Every problem at and under `value`; at one place the first broken check alone speaks."""
         found: list[Problem] = []
-        self._collect(value, at, found)
+        self.collect(value, at, found)
         return found
 
-    def _collect(self, value: Any, at: Path, found: list[Problem]) -> None:
+    def collect(self, value: Any, at: Path, found: list[Problem]) -> None:
+        """Add every problem at and under `value` to `found`."""
+        before = len(found)
         for check in self._checks:
-            if broken := list(check(value, at)):
-                found += broken
+            found += check(value, at)
+            if len(found) > before:
                 break
         if value is None:
             return
         for name, child in self._children.items():
             if name == EACH:
                 for index, item in enumerate(value):
-                    child._collect(item, (*at, index), found)
+                    child.collect(item, (*at, index), found)
             elif (item := value.get(name)) is not None or child.asks:
-                child._collect(item, (*at, name), found)
+                child.collect(item, (*at, name), found)
 
 
 def present(value: Any, at: Path) -> Iterator[Problem]:

@@ -63,12 +63,13 @@ class Node:
     default            the schema's default, or MISSING
     component          name of the component this node was compiled from, "" for an inline schema
     combines           allOf, anyOf, oneOf or not say more about the value
+    bounded            a format, a pattern or limits say more about a text or a number
     carefree           a class whose values keep every rule of this node (str, bool), or None
     """
 
     __slots__ = (
         "_children", "_components", "_defaulted", "_items", "_properties", "_values",
-        "additional_allowed", "all_of", "any_of", "carefree", "combines", "component", "default",
+        "additional_allowed", "all_of", "any_of", "bounded", "carefree", "combines", "component", "default",
         "embedded_resource", "enum",
         "exclusive_maximum", "exclusive_minimum", "format", "int_or_string", "limits", "list_keys",
         "list_type", "map_type", "merge_key", "merge_strategy", "nullable", "one_of", "pattern",
@@ -137,7 +138,8 @@ class Node:
         self.one_of: tuple[Node, ...] = () if plain else self._branches("oneOf")
         self.unless: Node | None = Node(raw["not"], self._components) if raw.get("not") else None
         self.combines = bool(self.all_of or self.any_of or self.one_of or self.unless)
-        ruled = self.combines or self.enum or self.limits or self.pattern or self.format
+        self.bounded = bool(self.limits or self.pattern or self.format)
+        ruled = self.combines or self.enum or self.bounded
         self.carefree: type | None = None if ruled else _CAREFREE.get(self.types)
 
     def _branches(self, word: str) -> tuple[Node, ...]:

@@ -34,7 +34,7 @@ _INT_RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 
 
 _TYPE_WORDS: Final[Mapping[type, str]] = {
     type(None): "null", bool: "boolean", int: "integer", str: "string",
-    list: "array", tuple: "array",
+    list: "array", tuple: "array", dict: "object",
 }  # fmt: skip
 
 
@@ -66,9 +66,8 @@ def _check(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
         raise BadRequest(f"the object nests deeper than {MAX_DEPTH} levels")
     if value is None and (node.nullable or not node.types):
         return
-    kind = json_type(value)
-    wrong = _wrong_type(node, value, kind, at)
-    if wrong is not None:
+    kind = _TYPE_WORDS.get(value.__class__) or json_type(value)
+    if kind not in node.types and (wrong := _wrong_type(node, kind, at)) is not None:
         found.append(wrong)
         return
     if node.enum and value not in node.enum:
@@ -78,14 +77,14 @@ def _check(node: Node, value: Any, at: Steps, found: list[Problem]) -> None:
             _object(node, value, at, found)
     elif kind == "array":
         _array(node, value, at, found)
-    elif kind in _BY_TYPE:
+    elif node.bounded and kind in _BY_TYPE:
         found += _BY_TYPE[kind](node, value, at)
     if node.combines:
         _combined(node, value, at, found)
 
 
-def _wrong_type(node: Node, value: Any, kind: str, at: Steps) -> Problem | None:
-    if not node.types or kind in node.types or (kind == "integer" and "number" in node.types):
+def _wrong_type(node: Node, kind: str, at: Steps) -> Problem | None:
+    if not node.types or (kind == "integer" and "number" in node.types):
         return None
     wanted = "integer,string" if node.int_or_string else ",".join(node.types)
     field = Problem(at, "", "").field
@@ -101,11 +100,9 @@ def _unsupported(node: Node, value: Any, at: Steps) -> Problem:
 
 
 def _object(node: Node, value: Mapping[str, Any], at: Steps, found: list[Problem]) -> None:
-    found += [
-        Problem((*at, key), REQUIRED, "Required value")
-        for key in node.required
-        if value.get(key) is None and not _is_given(node, key, value)
-    ]
+    for key in node.required:
+        if value.get(key) is None and not _is_given(node, key, value):
+            found.append(Problem((*at, key), REQUIRED, "Required value"))
     for key, item in value.items():
         child = node.child(key)
         if child is None or item.__class__ is child.carefree:
