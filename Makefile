@@ -55,10 +55,13 @@ kube-conformance: $(VENV)/dev ## Play every recorded scenario against a real kub
 	CONFORMANCE=all KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m kube tests/kube/real/test_conformance.py
 
 .PHONY: kube-assets
-kube-assets: $(KUBE_ASSETS)/kube-apiserver $(KUBE_ASSETS)/kubectl ## Build kube-apiserver and kubectl for `make kube` (needs Go, 4 minutes)
+kube-assets: $(KUBE_ASSETS)/kube-apiserver $(KUBE_ASSETS)/kubectl $(KUBE_ASSETS)/endpoints ## Build kube-apiserver, kubectl and two controllers for `make kube` (needs Go, 4 minutes)
 
 $(KUBE_ASSETS)/kube-apiserver: tests/kube/real/go.mod tests/kube/real/go.sum
 	cd tests/kube/real && go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
+
+$(KUBE_ASSETS)/endpoints: tests/kube/real/endpoints/main.go tests/kube/real/go.mod tests/kube/real/go.sum
+	cd tests/kube/real && go build -o bin/endpoints ./endpoints
 
 KUBECTL_VERSION = $(shell sed -n 's,^require k8s.io/kubernetes ,,p' tests/kube/real/go.mod)
 
@@ -103,7 +106,7 @@ golden: $(VENV)/dev ## Rewrite the goldens
 	$(BIN)/python -m pytest -q --update-golden
 
 .PHONY: transcripts
-transcripts: $(VENV)/dev $(KUBE_ASSETS)/kube-apiserver ## Record again what a real kube-apiserver answers
+transcripts: $(VENV)/dev $(KUBE_ASSETS)/kube-apiserver $(KUBE_ASSETS)/endpoints ## Record again what a real kube-apiserver answers
 	KUBEBUILDER_ASSETS="$(CURDIR)/$(KUBE_ASSETS)" $(BIN)/python -m tests.transcripts
 
 .PHONY: schemas

@@ -17,6 +17,8 @@ from gitkruise.admission.config_objects import (
     node_problems,
     secret_problems,
 )
+from gitkruise.admission.endpoints import KINDS as ENDPOINTS
+from gitkruise.admission.endpoints import default_endpoints, endpoints_problems
 from gitkruise.admission.launch_priority import order_launch
 from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_problems
 from gitkruise.admission.policies import KINDS as POLICIES
@@ -94,6 +96,12 @@ SERVER_STAGES: Final = (
         kinds=_kinds("", "Service"),
         mutate=default_service,
         examine=service_problems,
+    ),
+    Stage(
+        name="endpoints",
+        kinds=ENDPOINTS,
+        mutate=default_endpoints,
+        examine=endpoints_problems,
     ),
     Stage(
         name="secrets", kinds=_kinds("", "Secret"), mutate=default_secret, examine=secret_problems

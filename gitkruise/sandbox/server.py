@@ -46,6 +46,7 @@ from gitkruise.sandbox.tokens import Tokens
 from gitkruise.sandbox.watching import tell
 from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
+from gitkruise.world.endpoints import EndpointsController
 from gitkruise.world.expiry import EventExpiry
 from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
@@ -187,7 +188,7 @@ def parts_of(options: SandboxOptions) -> list[Part]:
     parts: list[Part] = [NamespaceController(), EventExpiry()]
     if options.kubelet:
         kubelet = Kubelet(PROFILES[options.profile].faster(options.speed))
-        parts += [GarbageCollector(), ClaimBinder(), Scheduler(), kubelet]
+        parts += [GarbageCollector(), ClaimBinder(), Scheduler(), kubelet, EndpointsController()]
     return parts
 
 

@@ -20,6 +20,14 @@ _IGNORED: Final = (
     ("sessionAffinity", "spec.SessionAffinity is ignored for headless services"),
 )
 
+# What is said of every use of a kind (1.34).
+OUTDATED: Final[Mapping[GroupKind, tuple[str, ...]]] = {
+    GroupKind("", "Endpoints"): (
+        "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    ),
+    GroupKind("", "ComponentStatus"): ("v1 ComponentStatus is deprecated in v1.19+",),
+}
+
 
 def _service(obj: Obj) -> Iterator[str]:
     """GetWarningsForService: what a headless service does nothing with."""

@@ -13,6 +13,7 @@ from gitkruise.wire.names import GroupKind
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiReply, ApiRequest
 from gitkruise.world import refusals
+from gitkruise.world.advice import OUTDATED
 from gitkruise.world.call import Call, Options, read_options
 from gitkruise.world.deletion import delete, delete_collection
 from gitkruise.world.isolation import POD, WRITABLE
@@ -78,8 +79,11 @@ def handle(
         options=options,
         reviews=reviews,
     )
+    outdated = OUTDATED.get(kind.group_kind, ())
+    call.warnings.extend(outdated)
     try:
-        return verb(call)
+        reply = verb(call)
+        return reply._replace(warnings=tuple(call.warnings)) if outdated else reply
     except ApiError as error:
         error.warnings = tuple(call.warnings)
         raise

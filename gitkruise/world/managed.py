@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from gitkruise.admission.conversion import convert
-from gitkruise.wire.names import Obj, split_api_version
+from gitkruise.wire.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.nodes import Node
 from gitkruise.wire.times import format_time
 from gitkruise.world.call import Call
@@ -291,12 +291,17 @@ def _capped(managers: Managers) -> Managers:
     return out
 
 
+# Lists that may be left out, and that Go writes all the same.
+_ALWAYS_WRITTEN: Final = {GroupKind("discovery.k8s.io", "EndpointSlice"): ("ports",)}
+
+
 def empty_object(call: Call) -> Obj:
     """What an object of the kind is before anything is set: Go's zero value, as JSON."""
     base: dict[str, Any] = {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
     if call.kind.crd:
         return base
-    return {**_zero(call.kind.schema), **base}
+    written = dict.fromkeys(_ALWAYS_WRITTEN.get(call.kind.group_kind, ()))
+    return {**_zero(call.kind.schema), **written, **base}
 
 
 def _zero(node: Node) -> dict[str, Any]:

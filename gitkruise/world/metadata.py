@@ -21,7 +21,11 @@ SCHEME: Final = "pkg/runtime/scheme.go:110"  # where a kube-apiserver says it lo
 OWNERS_MAX: Final = 1000
 FINALIZERS_MAX: Final = 1000
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
-DEPLOYMENT: Final = GroupKind("apps", "Deployment")
+# The part of the metadata that counts as asked for, too.
+ASKED_FOR: Final = {
+    GroupKind("apps", "Deployment"): "annotations",
+    GroupKind("discovery.k8s.io", "EndpointSlice"): "labels",
+}
 # Built-in kinds whose generation the server counts (1.34); others have none.
 COUNTED: Final = frozenset(
     GroupKind(group, kind)
@@ -30,6 +34,7 @@ COUNTED: Final = frozenset(
         "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
         "batch": ("CronJob", "Job"),
         "policy": ("PodDisruptionBudget",),
+        "discovery.k8s.io": ("EndpointSlice",),
         "networking.k8s.io": ("Ingress", "IngressClass", "NetworkPolicy"),
         "autoscaling": ("HorizontalPodAutoscaler",),
         "apiextensions.k8s.io": ("CustomResourceDefinition",),
@@ -114,11 +119,11 @@ def next_generation(kind: Kind, old: Obj, new: Obj) -> int:
         if "status" in kind.subresources
         else ("metadata", "apiVersion")
     )
-    names = (old.keys() | new.keys()) if kind.crd else ("spec", "webhooks")
+    names = (old.keys() | new.keys()) if kind.crd else ("spec", "webhooks", "endpoints", "ports")
     asked = (name for name in names if name not in aside)
     grown = any(old.get(name) != new.get(name) for name in asked)
-    if not grown and kind.group_kind == DEPLOYMENT:  # its annotations count as asked for
-        before, after = (o["metadata"].get("annotations") or {} for o in (old, new))
+    if not grown and (part := ASKED_FOR.get(kind.group_kind)):
+        before, after = (o["metadata"].get(part) or {} for o in (old, new))
         grown = before != after
     return generation + grown
 

@@ -104,6 +104,15 @@ class Served:
         """Run a coroutine on the sandbox's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_S)
 
+    @contextmanager
+    def beside(self, work: Coroutine[Any, Any, None]) -> Iterator[None]:
+        """Have a coroutine run on the sandbox's loop for the length of a block."""
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            yield
+        finally:
+            running.cancel()
+
 
 async def run_controllers(transport: WorldTransport, clock: Clock, gates: Gates) -> None:
     options = Options(gates=gates)

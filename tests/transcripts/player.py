@@ -46,7 +46,7 @@ class Exchange:
 def play(chapter: Chapter, client: Client, namespace: str) -> list[Exchange]:
     """Every exchange of the chapter in a fresh namespace."""
     kept = {"ns": namespace, "version": "1", "uid": "00000000-0000-0000-0000-000000000000"}
-    names = Names(namespace)
+    names = Names(namespace, shuffled=chapter.controlled)
     made = client.ask("/api/v1/namespaces", "POST", {"metadata": {"name": namespace}})
     assert made.status == 201, made.data
     exchanges = []
@@ -62,14 +62,28 @@ def play(chapter: Chapter, client: Client, namespace: str) -> list[Exchange]:
 
 
 def answer_to(step: Step, client: Client, kept: Mapping[str, str]) -> Answer:
-    """The reply, or the first one with the status that is waited for."""
+    """The reply, or the first one with the status and the values that are waited for."""
     answer = _send(step, client, kept)
     for _ in range(LOOKS):
-        if step.until in (0, answer.status):
+        if step.until in (0, answer.status) and _shows(answer, step.seen):
             return answer
         time.sleep(0.1)  # the real server publishes a definition when it comes to it
         answer = _send(step, client, kept)
-    raise AssertionError(f"{step.path} stays {answer.status}, not {step.until}")
+    wanted = step.seen or step.until
+    raise AssertionError(f"{step.path} stays {answer.status} {answer.data!r}, not {wanted}")
+
+
+def _shows(answer: Answer, values: Mapping[str, Any]) -> bool:
+    """Whether a reply has the values at the paths."""
+    body = json.loads(answer.data) if values else {}
+    return all(_found(body, path) == value for path, value in values.items())
+
+
+def _found(body: Any, path: str) -> Any:
+    try:
+        return _value(body, path)
+    except (KeyError, IndexError, TypeError):
+        return ""
 
 
 def _send(step: Step, client: Client, kept: Mapping[str, str]) -> Answer:
@@ -111,13 +125,16 @@ def identity(body: Any) -> dict[str, str]:
 
 
 def _at(body: Any, path: str) -> str:
-    value = body
+    try:
+        return str(_value(body, path))
+    except (KeyError, IndexError):
+        raise AssertionError(f"no {path} to keep in {body}") from None
+
+
+def _value(body: Any, path: str) -> Any:
     for part in path.split("."):
-        try:
-            value = value[int(part) if isinstance(value, list) else part]
-        except (KeyError, IndexError):
-            raise AssertionError(f"no {path} to keep in {body}") from None
-    return str(value)
+        body = body[int(part) if isinstance(body, list) else part]
+    return body
 
 
 def reply_of(answer: Answer, body: Any, names: Names) -> Mapping[str, Any]:

@@ -24,7 +24,8 @@ class Step:
     """One exchange. `${name}` in the path or the body stands for something kept before.
 
     `keep`: names for values of the reply, by path. `known`: why the two servers may differ here;
-    such a step is played and not compared. `until`: asked again until this status comes.
+    such a step is played and not compared. `until`: asked again until this status comes, `seen`:
+    until the reply has these values at these paths, "" where there is to be nothing.
     """
 
     method: str
@@ -35,26 +36,32 @@ class Step:
     keep: Mapping[str, str] = field(default_factory=dict)
     known: str = ""
     until: int = 0
+    seen: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """Steps that are played in order in a namespace of their own."""
+    """Steps that are played in order in a namespace of their own.
+
+    `controlled`: beside the API server run the controllers of Services' endpoints.
+    """
 
     name: str
     steps: tuple[Step, ...]
+    controlled: bool = False
 
 
-def chapters(folder: Path = FOLDER) -> list[Chapter]:
-    """Every chapter of a folder, in the order of the names."""
+def chapters(folder: Path = FOLDER, *, controlled: bool = False) -> list[Chapter]:
+    """Every chapter of a folder, in the order of the names: those of a lone API server, or of one
+    with controllers."""
     loaded = YAML(typ="safe", pure=True)
     found = []
-    for file in sorted((folder / "script").glob("*.yaml")):
+    for file in sorted((folder / "script" / ("controlled" if controlled else "")).glob("*.yaml")):
         text = loaded.load(file.read_text())
         if file.stem == "kinds":
             found += [_of_kind(name, row, text["steps"]) for name, row in text["kinds"].items()]
         else:
-            found.append(Chapter(file.stem, tuple(_step(raw) for raw in text)))
+            found.append(Chapter(file.stem, tuple(_step(raw) for raw in text), controlled))
     return sorted(found, key=lambda chapter: chapter.name)
 
 
@@ -72,6 +79,7 @@ def _step(raw: Mapping[str, Any]) -> Step:
         raw.get("keep", {}),
         raw.get("known", ""),
         raw.get("until", 0),
+        raw.get("seen", {}),
     )
 
 

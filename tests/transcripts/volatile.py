@@ -21,6 +21,7 @@ HIDDEN: Final = {
     "clusterIP": "<ip>",
     "clusterIPs": "<ip>",
     "token": "<token>",
+    "endpoints.kubernetes.io/last-change-trigger-time": "<time>",
     "expirationTimestamp": "<time>",
 }
 UNTOLD: Final = "the server rejected our request due to an error in our request"
@@ -30,6 +31,8 @@ AGE: Final = re.compile(r"^(\d+[smh]|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$")
 # Ordered by the second in which a manager wrote last, and conflicts like them. Causes come twice
 # where the server checks metadata twice; nobody can tell what that is good for.
 UNORDERED: Final = frozenset({"managedFields", "causes"})
+# Filled by controllers that go through maps of Go.
+SHUFFLED: Final = frozenset({"endpoints", "subsets", "ports", "rows"})
 VERSION: Final = re.compile(
     r"(?<=ResourceVersion in the precondition \()\d+|(?<=in record \()\d+(?=\))"
 )
@@ -52,7 +55,9 @@ UID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 class Names:
     """The stand-ins of one chapter, given out in the order in which values are first seen."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, *, shuffled: bool = False) -> None:
+        """`shuffled`: lists of SHUFFLED are compared without their order, too."""
+        self._unordered = UNORDERED | (SHUFFLED if shuffled else frozenset())
         self._given: dict[tuple[str, str], str] = {}
         self._namespace = namespace
         self.passing = False  # a dry run: what it makes is gone again
@@ -71,12 +76,12 @@ class Names:
         if isinstance(value, Mapping):
             hidden = COLUMN_TEXT if field == "columnDefinitions" else frozenset()
             items = _comparable(value).items()
-            return {key: self.plain(item, key) for key, item in items if key not in hidden}
+            return {self._key(k): self.plain(item, k) for k, item in items if k not in hidden}
         if field in HIDDEN and value not in (None, "", "None", ["None"]):
             return HIDDEN[field]
         if isinstance(value, list):
             plain = [self.plain(item, field) for item in value]
-            return _in_order(plain) if field in UNORDERED else plain
+            return _in_order(plain) if field in self._unordered else plain
         if not isinstance(value, str) or value.startswith("<"):
             return value
         if field == "cells":
@@ -84,6 +89,10 @@ class Names:
         if field in NUMBERED and value:
             return self.of(NUMBERED[field], value)
         return self.text(value)
+
+    def _key(self, key: str) -> str:
+        """A field, or what an element of a list is known by in managedFields."""
+        return UID.sub(lambda found: self.of("uid", found[0]), key) if key[:3] == "k:{" else key
 
     def text(self, value: str) -> str:
         """A message or a name: with the chapter's namespace, uids and made-up names hidden."""
