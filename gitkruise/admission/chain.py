@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from gitkruise.admission.autoscalers import KINDS as AUTOSCALERS
+from gitkruise.admission.autoscalers import autoscaler_problems, default_autoscaler
 from gitkruise.admission.cloneset import cloneset_problems, default_cloneset
 from gitkruise.admission.config_objects import (
     claim_problems,
@@ -112,6 +114,12 @@ SERVER_STAGES: Final = (
         kinds=_kinds("", "PersistentVolumeClaim"),
         mutate=default_claim_object,
         examine=claim_problems,
+    ),
+    Stage(
+        name="autoscalers",
+        kinds=AUTOSCALERS,
+        mutate=default_autoscaler,
+        examine=autoscaler_problems,
     ),
     Stage(name="roles", kinds=ROLES, mutate=default_role),
     Stage(name="policies", kinds=POLICIES, examine=policy_problems),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from gitkruise.admission.autoscaler_versions import autoscaler
 from gitkruise.wire.names import GroupKind, Obj, join_api_version, split_api_version
 from gitkruise.wire.paths import drop, get, put
 
@@ -166,4 +167,5 @@ def _taken(fields: Obj) -> dict[str, Any]:
 CONVERSIONS: Final[Mapping[GroupKind, Conversion]] = {
     GroupKind("apps.kruise.io", "CloneSet"): _cloneset,
     GroupKind("apps.kruise.io", "SidecarSet"): _sidecarset,
+    GroupKind("autoscaling", "HorizontalPodAutoscaler"): autoscaler,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from gitkruise.admission.conversion import convert
 from gitkruise.errors import BadRequest
 from gitkruise.sandbox.cells import age, crd_cell
 from gitkruise.sandbox.negotiation import Form
@@ -93,8 +94,11 @@ class Shaper:
 
 def _printer(kind: Kind) -> tuple[Sequence[TableColumn], Callable[[Obj, datetime], list[Cell]]]:
     builtin = printer_of(kind.group, kind.kind)
-    if builtin is not None:
+    if builtin is not None and not kind.moves:
         return builtin
+    if builtin is not None:
+        stored, cells = kind.storage_version, builtin[1]
+        return builtin[0], lambda obj, now: cells(convert(obj, stored), now)
     if not kind.columns:
         return (NAME, _AGE), _name_and_age
     described = [

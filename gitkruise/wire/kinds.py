@@ -71,6 +71,11 @@ class Kind:
     def ref(self) -> ResourceRef:
         return ResourceRef(self.group, self.version, self.plural)
 
+    @property
+    def moves(self) -> bool:
+        """Whether objects may be stored in another version than they are served in."""
+        return self.crd or self.version != self.storage_version
+
     group_kind: GroupKind = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -68,12 +68,10 @@ class Call:
 
     def shown(self, obj: Obj) -> Obj:
         """A stored object in the version the request speaks."""
-        if not self.kind.crd:
-            return obj
-        return convert(obj, self.kind.version)
+        return convert(obj, self.kind.version) if self.kind.moves else obj
 
     def to_storage(self, obj: Obj) -> Obj:
-        return convert(obj, self.kind.storage_version) if self.kind.crd else obj
+        return convert(obj, self.kind.storage_version) if self.kind.moves else obj
 
 
 _PLAIN: Final = Options(manager="unknown")

@@ -36,7 +36,6 @@ COUNTED: Final = frozenset(
         "policy": ("PodDisruptionBudget",),
         "discovery.k8s.io": ("EndpointSlice",),
         "networking.k8s.io": ("Ingress", "IngressClass", "NetworkPolicy"),
-        "autoscaling": ("HorizontalPodAutoscaler",),
         "apiextensions.k8s.io": ("CustomResourceDefinition",),
         "admissionregistration.k8s.io": (
             "MutatingWebhookConfiguration",

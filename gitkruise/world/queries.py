@@ -153,6 +153,8 @@ def list_reply(
     if left is not None:
         meta["remainingItemCount"] = left
     shown: Callable[[Obj], Obj] = call.shown if kind.crd else _bare
+    if kind.moves and not kind.crd:
+        items = [call.shown(obj) for obj in items]
     return {
         "kind": kind.list_kind,
         "apiVersion": kind.api_version,

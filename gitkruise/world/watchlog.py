@@ -127,4 +127,4 @@ def _shower(kind: Kind) -> Callable[[Obj], Obj]:
     def same(obj: Obj) -> Obj:
         return obj
 
-    return converted if kind.crd else same
+    return converted if kind.moves else same

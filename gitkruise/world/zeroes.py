@@ -49,6 +49,7 @@ _UNWRITTEN: Final[Mapping[GroupKind, Mapping[str, tuple[str, ...]]]] = {
         )
     },
     GroupKind("", "Node"): {"spec": ("podCIDR", "providerID", "unschedulable")},
+    GroupKind("autoscaling", "HorizontalPodAutoscaler"): {"status": ("currentReplicas",)},
     GroupKind("policy", "PodDisruptionBudget"): {"status": ("observedGeneration",)},
 }
 
