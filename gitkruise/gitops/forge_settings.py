@@ -53,6 +53,9 @@ def forge_findings(document: Document) -> Iterator[Finding]:
     if spec.get("url") and not _plain(spec["url"]):
         words = "write https://HOST, with nothing behind it but where the forge is"
         yield _bad(document, "url", f"{spec['url']!r} is no address of a forge", words)
+    if spec.get("deployment") and spec["type"] in _OWN:
+        words = "take it out: commits have statuses"
+        yield _bad(document, "deployment", f"a {spec['type']} shows no deployments", words)
     parts = spec["repo"].split("/")
     deep = len(parts) > 2 and spec["type"] != "gitlab"
     if len(parts) < 2 or deep or not all(_named(part) for part in parts):

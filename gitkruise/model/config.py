@@ -220,6 +220,12 @@ class PullRequests(Strict, frozen=True):
     check: str = "gitkruise/plan"
 
 
+class Deployment(Strict, frozen=True):
+    """The environment that commits of the Sink's units are shown to be deployed to."""
+
+    environment: str
+
+
 class ForgeSink(Strict, frozen=True):
     """A repository on a forge; `url` is that of a forge of one's own."""
 
@@ -229,7 +235,7 @@ class ForgeSink(Strict, frozen=True):
     url: str = ""
     commit_status: CommitStatus = CommitStatus()
     pull_request: PullRequests = PullRequests()
-    deployment: dict[str, Any] | None = None
+    deployment: Deployment | None = None
 
 
 class Notify(Strict, frozen=True):
@@ -336,9 +342,7 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
         ("approval",): "never",
         ("windows",): [],
     },
-    "Sink": {
-        ("forge", "deployment"): None,
-    },
+    "Sink": {},
     "Receiver": {},
 }
 

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 StatusState: TypeAlias = Literal["pending", "success", "failure", "error"]
+DeploymentState: TypeAlias = Literal["in_progress", "success", "failure", "error", "inactive"]
 PullState: TypeAlias = Literal["open", "merged", "closed"]
 
 
@@ -19,6 +20,20 @@ class StatusLetter(msgspec.Struct, frozen=True, tag="status"):
     context: str
     state: StatusState
     description: str  # 140 characters at most, what GitHub takes
+    overtaken: bool = False  # it is the last one: a newer commit took over
+
+
+class DeploymentLetter(msgspec.Struct, frozen=True, tag="deployment"):
+    """Where an environment got with a commit. `ref` is the branch it came by, "" without one.
+
+    `state` is inactive once a newer commit took over.
+    """
+
+    commit: str
+    environment: str
+    ref: str
+    state: DeploymentState
+    description: str
 
 
 class CommentLetter(msgspec.Struct, frozen=True, tag="comment"):
@@ -42,7 +57,7 @@ class NoticeLetter(msgspec.Struct, frozen=True, tag="notice"):
     body: str
 
 
-Letter: TypeAlias = StatusLetter | CommentLetter | NoticeLetter
+Letter: TypeAlias = StatusLetter | DeploymentLetter | CommentLetter | NoticeLetter
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Any, Final
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from gitkruise.gitops.telling.box import LetterBox
+from gitkruise.gitops.telling.deploying import deployments
 from gitkruise.gitops.telling.foretelling import Foreteller
 from gitkruise.gitops.telling.http import Answer
 from gitkruise.gitops.telling.landing import Landings
@@ -22,6 +23,7 @@ from gitkruise.gitops.telling.standings import Ground, Standings
 from gitkruise.model.config import (
     CommitStatus,
     Config,
+    Deployment,
     GitSource,
     GitSourceSpec,
     Notify,
@@ -72,10 +74,17 @@ class Desk:
         ground = Ground(Landings(stage.repository), lambda: stage.unit.live_commit)
         standings = Standings(outlet, (CommitStatus(), "test"), {UNIT: ground}, clock)
         foretellers = {"main": self._foreteller()}
+        deployer = Postman(self.box, "deployment", partial(deliver, forge), clock)
+        shown = Outlet(self.box, "deployment", deployer.wake)
+        to = (Deployment(environment="on-{cluster}"), "test", "main")
+        deployed = deployments(shown, to, {UNIT: ground}, clock)
         self.pulls = Pulls(forge, outlet, ("test", PullRequests()), foretellers, clock)
         stage.reporter.listen(standings.offer)
         stage.reporter.listen(self.pulls.offer)
         jobs = [post.run(), standings.run(), self.pulls.run()]
+        if self.model.kind != "gitea":
+            stage.reporter.listen(deployed.offer)
+            jobs += [deployer.run(), deployed.run()]
         for kind in ("slack", "webhook"):
             receiver = Receiver(self.chat, "https://chat.example", "", clock)
             sender = Postman(self.box, kind, receiver.send, clock)

@@ -44,6 +44,7 @@ class ModelForge:
     pulls: dict[int, dict[str, Any]] = field(default_factory=dict)
     comments: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     statuses: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
+    deployments: list[dict[str, Any]] = field(default_factory=list)  # states oldest first
     asked: list[str] = field(default_factory=list)
     unchanged: int = 0  # answers 304
     fails: Callable[[str, str], Answer | None] = lambda _method, _path: None
@@ -141,6 +142,44 @@ class ModelForge:
             raise Refusal(422, "This SHA and context has reached the maximum number of statuses.")
         kept.append((body["state"], body["description"]))
         return {"id": 1}
+
+    def _list_deployments(self, query: Headers, _body: Any) -> Any:
+        asked = {k: v for k, v in query.items() if k in {"sha", "environment", "task"}}
+        found = [
+            d for d in reversed(self.deployments) if all(d.get(k) == v for k, v in asked.items())
+        ]
+        return self._page(found, query)
+
+    def _deploy(self, _query: Headers, body: Any) -> Any:
+        lab = self.kind == "gitlab"
+        commit = body["sha"] if lab else body["ref"]
+        if commit not in self.commits or not 0 < len(body["environment"]) <= 255:
+            raise Refusal(400 if lab else 422, f"No ref found for: {commit}")
+        if lab and (body["status"] not in _DEPLOYED[True] or not body["ref"] or body["tag"]):
+            raise Refusal(400, "status does not have a valid value")
+        if not lab and (body["required_contexts"] != [] or len(body["description"]) > 140):
+            raise Refusal(409, "Conflict: Commit status checks failed for main.")
+        if not lab and body["auto_merge"]:
+            raise Refusal(202, "Auto-merged main into topic on deployment.")
+        made = {"id": len(self.deployments) + 1, "sha": commit, "states": [], **body}
+        made["states"] = [(body["status"], "")] if lab else []
+        self.deployments.append(made)
+        return made
+
+    def _go_on(self, _query: Headers, body: Any, number: str) -> Any:
+        lab, known = self.kind == "gitlab", self.deployments[int(number) - 1]
+        state = body["status" if lab else "state"]
+        if state not in _DEPLOYED[lab] or len(body.get("description", "")) > 140:
+            raise Refusal(400 if lab else 422, "state is not included in the list")
+        if lab and (state == known["status"] or (state == "running" != known["status"])):
+            raise Refusal(400, f"Status cannot transition via {state} from {known['status']}")
+        for other in [] if lab or state != "success" else self.deployments:
+            same = other is not known and other["environment"] == known["environment"]
+            if same and other["states"][-1:] and other["states"][-1][0] == "success":
+                other["states"].append(("inactive", ""))  # by GitHub itself
+        known["states"].append((state, body.get("description", "")))
+        known["status"] = state
+        return {"id": 1, "state": state}
 
     def _list_pulls(self, query: Headers, _body: Any) -> Any:
         wanted = query.get("state", "")
@@ -246,6 +285,10 @@ class ModelForge:
 _LISTED: Final = {"github": {"open", "all"}, "gitea": {"open", "closed", "all"}}
 _HUB_STATES: Final = {"pending", "success", "failure", "error"}
 _LAB_STATES: Final = {"pending", "running", "success", "failed", "canceled", "skipped"}
+_DEPLOYED: Final = {
+    False: {"error", "failure", "inactive", "in_progress", "queued", "pending", "success"},
+    True: {"running", "success", "failed", "canceled"},
+}
 _Route = tuple[str, str, Callable[..., Any]]
 _M: Final = ModelForge
 _ROUTES: Final[dict[bool, list[_Route]]] = {
@@ -254,6 +297,8 @@ _ROUTES: Final[dict[bool, list[_Route]]] = {
         ("POST", r"/pulls", _M._make_pull), ("PATCH", r"/pulls/(\d+)", _M._change_pull),
         ("PUT", r"/pulls/(\d+)/merge", _M._merge), ("POST", r"/pulls/(\d+)/merge", _M._merge),
         ("GET", r"/pulls/(\d+)", _M._one_pull), ("PATCH", r"/issues/comments/(\d+)", _M._edit),
+        ("GET", r"/deployments", _M._list_deployments), ("POST", r"/deployments", _M._deploy),
+        ("POST", r"/deployments/(\d+)/statuses", _M._go_on),
         ("GET", r"/issues/(\d+)/comments", _M._list_comments),
         ("POST", r"/issues/(\d+)/comments", _M._comment),
     ],
@@ -263,6 +308,8 @@ _ROUTES: Final[dict[bool, list[_Route]]] = {
         ("PUT", r"/merge_requests/(\d+)", _M._change_pull),
         ("PUT", r"/merge_requests/(\d+)/merge", _M._merge),
         ("GET", r"/merge_requests/(\d+)", _M._one_pull),
+        ("GET", r"/deployments", _M._list_deployments), ("POST", r"/deployments", _M._deploy),
+        ("PUT", r"/deployments/(\d+)", _M._go_on),
         ("GET", r"/merge_requests/(\d+)/notes", _M._list_comments),
         ("POST", r"/merge_requests/(\d+)/notes", _M._comment),
         ("PUT", r"/merge_requests/(\d+)/notes/(\d+)", _M._edit),

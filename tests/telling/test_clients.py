@@ -13,12 +13,13 @@ from gitkruise.gitops.telling.forge import Forge
 from gitkruise.gitops.telling.http import HttpCarrier
 from gitkruise.gitops.telling.outlet import deliver
 from gitkruise.kube.clock import SystemClock
-from gitkruise.model.telling import CommentLetter, StatusLetter
+from gitkruise.model.telling import CommentLetter, DeploymentLetter, DeploymentState, StatusLetter
 from gitkruise.planner.telling.comment import MARK, sections
 from tests.telling.forges import ME, ModelForge, client, reply, served
 
 KINDS: Final = ["github", "gitlab", "gitea"]
 SHA: Final = "c" * 40
+TWO: Final = "e" * 40
 Script = Callable[[ModelForge, Forge], Awaitable[None]]
 
 
@@ -57,6 +58,44 @@ def test_all_states_are_words_the_forge_knows(kind: str) -> None:
             await forge.set_status(StatusLetter(SHA, state, state, "x" * 140))
 
     assert len(play(kind, script).statuses) == 4
+
+
+DEPLOYED: Final[dict[str, list[list[str]]]] = {
+    "github": [["in_progress", "success", "success", "in_progress", "inactive"], ["failure"]],
+    "gitlab": [["running", "success"], ["failed"]],
+}
+
+
+@pytest.mark.parametrize("kind", DEPLOYED)
+def test_a_commit_has_one_deployment_in_an_environment(kind: str) -> None:
+    async def script(model: ModelForge, forge: Forge) -> None:
+        model.commits.add(TWO)
+        rows: list[DeploymentState] = ["in_progress", "success", "success", "in_progress"]
+        for state in rows:
+            await deliver(forge, DeploymentLetter(SHA, "prod", "main", state, "x" * 140))
+        await deliver(forge, DeploymentLetter(TWO, "prod", "", "failure", "stuck"))
+        await deliver(forge, DeploymentLetter(SHA, "prod", "main", "inactive", "superseded"))
+        with pytest.raises(ApiError):
+            await deliver(forge, DeploymentLetter("d" * 40, "prod", "main", "success", ""))
+
+    model = play(kind, script)
+    assert [d["sha"] for d in model.deployments] == [SHA, TWO]
+    assert [[s for s, _ in d["states"]] for d in model.deployments] == DEPLOYED[kind]
+    if kind == "gitlab":
+        assert [d["ref"] for d in model.deployments] == ["main", TWO]
+
+
+def test_what_runs_on_gitlab_is_called_off_and_another_environment_has_its_own() -> None:
+    async def script(_model: ModelForge, forge: Forge) -> None:
+        await deliver(forge, DeploymentLetter(SHA, "prod", "main", "in_progress", ""))
+        await deliver(forge, DeploymentLetter(SHA, "edge", "main", "error", ""))
+        await deliver(forge, DeploymentLetter(SHA, "edge", "main", "success", ""))
+        await deliver(forge, DeploymentLetter(SHA, "prod", "main", "inactive", ""))
+
+    found = play("gitlab", script).deployments
+    assert [(d["environment"], [s for s, _ in d["states"]]) for d in found] == [
+        ("prod", ["running", "canceled"]), ("edge", ["failed", "success"]),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,7 +13,7 @@ from gitkruise.wire.names import GroupKind
 from tests.git.repos import run_git
 from tests.gitops.stage import MakeStage, config_map, web
 from tests.telling.desk import CHECK, Desk
-from tests.telling.forges import away
+from tests.telling.forges import away, reply
 from tests.worlds import SPACE
 
 Script = Callable[[Desk], Awaitable[None]]
@@ -52,6 +52,43 @@ def test_a_canary_from_plan_to_outcome(staged: MakeStage, tmp_path: Path) -> Non
         states = [state for state, _ in desk.model.statuses[last, "gitkruise/test/shop/web"]]
         assert states[0] == "pending"
         assert len(states) <= 4
+
+    play(staged, tmp_path, script)
+
+
+def test_an_environment_shows_what_is_deployed_to_it(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        head = desk.branch(1, web("app:v2", partition=3))
+        merged = await desk.merge(1)
+        await desk.stage.rest()
+        await desk.push(web("app:bad"), message="bad")
+        await desk.stage.rest(3 * 60)
+        found = desk.model.deployments
+        assert {d["environment"] for d in found} == {"on-test"}
+        assert [d["sha"] for d in found[1:2]] == [merged]
+        assert head not in [d["sha"] for d in found]
+        states = [[state for state, _ in d["states"]] for d in found]
+        assert [s[-1] for s in states] == ["inactive", "success", "failure"]
+        assert all("success" in s for s in states[:2])
+        assert "shop/web: held at partition 3 (1/4 updated)" in [w for _, w in found[1]["states"]]
+
+    play(staged, tmp_path, script)
+
+
+def test_a_token_that_may_not_deploy_holds_up_nothing_else(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        deployed = len(desk.model.deployments[-1]["states"])
+        no = reply(403, {"message": "Resource not accessible by integration"})
+        desk.model.fails = lambda _method, path: no if "/deployments" in path else None
+        second = await desk.push(web("app:v2"), message="second")
+        await desk.stage.rest()
+        assert desk.told(second) == ("success", "done (4/4 updated)")
+        assert len(desk.model.deployments[-1]["states"]) == deployed
+        desk.model.fails = lambda _method, _path: None
+        await desk.stage.rest(2 * 60)
+        assert [d["states"][-1][0] for d in desk.model.deployments] == ["inactive", "success"]
 
     play(staged, tmp_path, script)
 

@@ -68,11 +68,17 @@ BAD: Final = [
     ("type: gitea, repo: a/b, url: 'http://git.example'", "https://HOST", ":4:"),
     ("type: gitea, repo: a/b, url: 'https://me@git.example'", "https://HOST", ":4:"),
     ("type: gitea, repo: a/b, url: 'https://git.example?x=1'", "https://HOST", ":4:"),
+    (
+        "type: gitea, repo: a/b, url: 'https://git.example', deployment: {environment: prod}",
+        "take it out",
+        ":4:",
+    ),
 ]
 GOOD: Final = [
     "type: gitlab, repo: group/sub/name",
     "type: gitea, repo: a/b, url: 'http://127.0.0.1:3000'",
     "type: github, repo: a/b, pullRequest: {comment: none, check: ''}",
+    "type: github, repo: a/b, deployment: {environment: 'prod-{cluster}'}",
 ]
 
 
@@ -100,12 +106,6 @@ def test_a_forge_nobody_could_speak_to_is_refused(
 @pytest.mark.parametrize("text", GOOD)
 def test_a_forge_that_can_be_is_taken(tmp_path: Path, text: str) -> None:
     assert load_config(written(tmp_path, text)).sinks["default/out"].spec.forge
-
-
-def test_a_deployment_is_still_refused(tmp_path: Path) -> None:
-    text = "type: github, repo: a/b, deployment: {environment: x}"
-    with pytest.raises(UsageProblem, match="GK7006"):
-        load_config(written(tmp_path, text))
 
 
 SECRETS: Final = [
@@ -179,6 +179,16 @@ def test_a_missing_secret_and_a_missing_address_keep_it_from_starting(
             run(stage, tmp_path, chat)
     put_secret(stage, "chat", address="https://127.0.0.1:9/x")
     assert run(stage, tmp_path, chat) == ["letters.sqlite"]
+
+
+def test_deployments_have_a_channel_of_their_own(staged: MakeStage, tmp_path: Path) -> None:
+    stage, channels = staged(), list[str]()
+    put_secret(stage, "forge", token="x")
+    hub = {"type": "github", "url": "http://127.0.0.1:9", "repo": "a/b"}
+    for more in ({}, {"deployment": {"environment": "prod"}}):
+        spec = {"forge": {**hub, "secretRef": {"name": "forge"}, **more}}
+        run(stage, tmp_path, spec, lambda running: channels.extend(running.telling.postmen))
+    assert channels == ["shop/out/forge", "shop/out/forge", "shop/out/deployment"]
 
 
 def test_without_a_forge_nothing_is_kept(staged: MakeStage, tmp_path: Path) -> None:

@@ -132,7 +132,9 @@ def test_what_was_left_pending_is_closed_when_units_moved_on() -> None:
                       aggregate_above=20, alone=True)  # fmt: skip
     left = [(ONE.id, "gitkruise/prod/shop/web"), (TWO.id, "gitkruise/prod/shop/web"), (ONE.id, "x")]
     assert closing(left, wanted) == [
-        StatusLetter(ONE.id, "gitkruise/prod/shop/web", "success", "superseded by 2222222")
+        StatusLetter(
+            ONE.id, "gitkruise/prod/shop/web", "success", "superseded by 2222222", overtaken=True
+        )
     ]
 
 

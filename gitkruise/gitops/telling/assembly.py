@@ -19,6 +19,7 @@ from gitkruise.gitops.rotating import Rotating
 from gitkruise.gitops.sync import Surroundings as Controlled
 from gitkruise.gitops.sync import UnitSync
 from gitkruise.gitops.telling.box import LetterBox
+from gitkruise.gitops.telling.deploying import deployments
 from gitkruise.gitops.telling.foretelling import Foreteller
 from gitkruise.gitops.telling.http import HttpCarrier
 from gitkruise.gitops.telling.landing import Landings
@@ -158,13 +159,21 @@ async def _forge(
     around, box, stack = base
     forge = await open_forge(spec, sink.namespace, around.live.transport, around.clock, stack)
     channel = f"{_name(sink)}/forge"
-    outlet = _outlet(channel, box, partial(deliver, forge), around.clock, telling)
+    send = partial(deliver, forge)
+    outlet = _outlet(channel, box, send, around.clock, telling)
     mine = _of_the_repository(spec, list(units), around.config)
     lands = {_source_of(u): Landings(around.repositories[_source_of(u)]) for u in mine}
     grounds = {u.id: Ground(lands[_source_of(u)], around.tips[u.id]) for u in mine}
     standings = Standings(outlet, (spec.commit_status, around.cluster), grounds, around.clock)
     telling.listeners.append(standings.offer)
     telling.jobs.append(standings.run)
+    if spec.deployment is not None:
+        shown = _outlet(f"{_name(sink)}/deployment", box, send, around.clock, telling)
+        branches = (around.config.source_of(u).spec.ref.branch for u in mine)
+        rule = (spec.deployment, around.cluster, next(filter(None, branches), ""))
+        deployed = deployments(shown, rule, grounds, around.clock)
+        telling.listeners.append(deployed.offer)
+        telling.jobs.append(deployed.run)
     rules = spec.pull_request
     if rules.comment != "plan" and not rules.check:
         return

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from gitkruise.errors import BadRequest
 from gitkruise.gitops.telling.http import Caller
-from gitkruise.model.telling import Comment, Pull, StatusLetter
+from gitkruise.model.telling import Comment, DeploymentLetter, Pull, StatusLetter
 
 PAGES_MAX: Final = 50
 _FIELDS: Final = (KeyError, TypeError, ValueError, AttributeError)
@@ -17,6 +17,10 @@ class Forge(Protocol):
     """One repository of a forge. Every call raises ApiError for a refusal or silence."""
 
     async def set_status(self, letter: StatusLetter) -> None: ...
+
+    async def set_deployment(self, letter: DeploymentLetter) -> None:
+        """Tell how a deployment goes; it is made when the environment has none of the commit."""
+        ...
 
     async def me(self) -> str:
         """The login we write as."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from gitkruise.errors import BadRequest
 from gitkruise.gitops.telling.forge import pages, read_all
 from gitkruise.gitops.telling.http import Caller
-from gitkruise.model.telling import Comment, Pull, PullState, StatusLetter
+from gitkruise.model.telling import Comment, DeploymentLetter, Pull, PullState, StatusLetter
 
 ROOT: Final = "/api/v4"
 _STATES: Final[Mapping[str, str]] = {
@@ -18,6 +18,11 @@ _STATES: Final[Mapping[str, str]] = {
 _PULLS: Final[Mapping[str, PullState]] = {
     "opened": "open", "locked": "open", "merged": "merged", "closed": "closed",
 }  # fmt: skip
+_DEPLOYED: Final[Mapping[str, str]] = {
+    "in_progress": "running", "success": "success", "failure": "failed", "error": "failed",
+    "inactive": "canceled",
+}  # fmt: skip
+_RUNNING: Final = frozenset({"created", "running", "blocked"})
 _SAME: Final = "Cannot transition status"  # the status is in that state already
 
 
@@ -40,6 +45,24 @@ class GitLab:
         except BadRequest as error:
             if _SAME not in error.message:
                 raise
+
+    async def set_deployment(self, letter: DeploymentLetter) -> None:
+        """One that has ended runs no more, and one that was a success is not called off."""
+        path, state = f"{self._project}/deployments", _DEPLOYED[letter.state]
+        words = {"environment": letter.environment, "order_by": "id", "sort": "desc"}
+        page = await self._caller.get(f"{path}?{urlencode(words)}&per_page=100")
+        found = [d for d in read_all(page, _deployment) if d[1] == letter.commit]
+        if not found:
+            body = {
+                "environment": letter.environment, "sha": letter.commit, "tag": False,
+                "ref": letter.ref or letter.commit, "status": state,
+            }  # fmt: skip
+            await self._caller.send("POST", path, body)
+            return
+        number, _, before = found[0]
+        over = before not in _RUNNING
+        if state != before and not (over and state in {"running", "canceled"}):
+            await self._caller.send("PUT", f"{path}/{number}", {"status": state})
 
     async def me(self) -> str:
         if not self._me:
@@ -105,6 +128,11 @@ class GitLab:
 
     def _notes(self, number: int) -> str:
         return f"{self._project}/merge_requests/{number}/notes"
+
+
+def _deployment(item: Any) -> tuple[int, str, str]:
+    """(id, commit, status)"""
+    return int(item["id"]), str(item["sha"]), str(item["status"])
 
 
 def _pull(item: Any) -> Pull:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from gitkruise.gitops.telling.forge import pages, read_all
 from gitkruise.gitops.telling.http import Caller
-from gitkruise.model.telling import Comment, Pull, StatusLetter
+from gitkruise.model.telling import Comment, DeploymentLetter, Pull, StatusLetter
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "gitea": _GITEA,
     "forgejo": _GITEA,
 }  # fmt: skip
+_TASK: Final = "deploy:gitkruise"  # by which our deployments of a commit are found again
 
 
 class Hub:
@@ -65,6 +66,22 @@ class Hub:
             "state": letter.state, "context": letter.context, "description": letter.description,
         }  # fmt: skip
         await self._caller.send("POST", f"{self._repo}/statuses/{letter.commit}", body)
+
+    async def set_deployment(self, letter: DeploymentLetter) -> None:
+        """Neither waits for checks nor merges anything; Gitea and Forgejo have no deployments."""
+        path = f"{self._repo}/deployments"
+        names = urlencode({
+            "sha": letter.commit, "environment": letter.environment, "task": _TASK, "per_page": 1,
+        })  # fmt: skip
+        found = read_all(await self._caller.get(f"{path}?{names}"), _number)
+        if not found:
+            wanted = {
+                "ref": letter.commit, "environment": letter.environment, "task": _TASK,
+                "auto_merge": False, "required_contexts": [], "description": "applied by gitkruise",
+            }  # fmt: skip
+            found = read_all([await self._caller.send("POST", path, wanted)], _number)
+        state = {"state": letter.state, "description": letter.description}
+        await self._caller.send("POST", f"{path}/{found[0]}/statuses", state)
 
     async def me(self) -> str:
         if not self._me:
@@ -136,6 +153,10 @@ class Hub:
 
     def _pages(self, path: str) -> AsyncIterator[list[Any]]:
         return pages(self._caller, path, (self._dialect.size_name, self._dialect.size))
+
+
+def _number(item: Any) -> int:
+    return int(item["id"])
 
 
 def _pull(item: Any) -> Pull:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from gitkruise.gitops.telling.box import LetterBox, Post
 from gitkruise.gitops.telling.forge import Forge
-from gitkruise.model.telling import CommentLetter, Letter, NoticeLetter, StatusLetter
+from gitkruise.model.telling import (
+    CommentLetter,
+    DeploymentLetter,
+    Letter,
+    NoticeLetter,
+    StatusLetter,
+)
 from gitkruise.planner.telling.comment import compose, is_ours
 
 
@@ -33,6 +39,8 @@ async def deliver(forge: Forge, letter: Letter) -> None:
     match letter:
         case StatusLetter():
             await forge.set_status(letter)
+        case DeploymentLetter():
+            await forge.set_deployment(letter)
         case CommentLetter():
             await _comment(forge, letter)
         case NoticeLetter():

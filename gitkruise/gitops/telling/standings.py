@@ -20,7 +20,7 @@ from gitkruise.kube.clock import Clock
 from gitkruise.model.config import CommitStatus
 from gitkruise.model.document import Commit
 from gitkruise.model.record import UnitRecord
-from gitkruise.model.telling import StatusLetter, Told
+from gitkruise.model.telling import Letter, StatusLetter, Told
 from gitkruise.planner.telling.statuses import (
     aggregate_context,
     closing,
@@ -37,6 +37,19 @@ Superseded = dict[str, tuple[Commit, str]]
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What statuses become on a forge, under which name they are kept; `behind`: commits that a
+    merge brought have them, too, and not the merge alone."""
+
+    made: Callable[[StatusLetter], Letter]
+    name: str
+    behind: bool
+
+
+STATUSES: Final = Form(lambda letter: letter, "status", behind=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Ground:
     """Where a unit's commits are, and the newest of its branch that was looked at."""
 
@@ -45,7 +58,7 @@ class Ground:
 
 
 class Standings:
-    """Hears records, and puts the statuses that follow from them into a box.
+    """Hears records, and puts the statuses that follow from them into a box, in a form.
 
     `grounds` names every unit whose commits get statuses; records of others are not heard.
     """
@@ -56,8 +69,11 @@ class Standings:
         rules: tuple[CommitStatus, str],
         grounds: Mapping[str, Ground],
         clock: Clock,
+        *,
+        form: Form = STATUSES,
     ) -> None:
         self._outlet, self._grounds, self._clock = outlet, grounds, clock
+        self._form = form
         self._rules, self._cluster = rules
         self._latest: dict[str, UnitRecord] = {}
         self._superseded: dict[str, Superseded] = {}
@@ -117,7 +133,7 @@ class Standings:
                 continue
             told[key] = self._next(before, letter, when)
             (self._pending.add if letter.state == "pending" else self._pending.discard)(key)
-            posts.append(Post(f"status/{key}", letter, when))
+            posts.append(Post(f"{self._form.name}/{key}", self._form.made(letter), when))
             notes[_TOLD + key] = msgspec.json.encode(told[key])
         if posts:
             self._outlet.put(posts, notes)
@@ -139,7 +155,7 @@ class Standings:
         landed = {record.unit: self._landed(record) for record in records}
         by_unit = {record.unit: record for record in records}
         found: dict[tuple[str, str], StatusLetter] = {}
-        for view in (landed, by_unit):
+        for view in (landed, by_unit) if self._form.behind else (landed,):
             for letter in statuses(
                 view, self._rules.context, self._cluster,
                 aggregate_above=self._rules.aggregate_above, alone=len(self._grounds) == 1,

@@ -10,7 +10,13 @@ from typing import Final, TypeAlias
 from gitkruise.model.document import Commit
 from gitkruise.model.record import Rollout, UnitRecord
 from gitkruise.model.states import LOOKS, State, worst
-from gitkruise.model.telling import StatusLetter, StatusState, Told
+from gitkruise.model.telling import (
+    DeploymentLetter,
+    DeploymentState,
+    StatusLetter,
+    StatusState,
+    Told,
+)
 
 DESCRIPTION_MAX: Final = 140  # GitHub refuses more
 CONTEXT_MAX: Final = 255
@@ -22,6 +28,9 @@ PAUSE: Final = timedelta(seconds=15)
 UNIT: Final = "{unit}"
 _STATES: Final[Mapping[str, StatusState]] = {
     "success": "success", "pending": "pending", "failure": "failure", "error": "error",
+}  # fmt: skip
+_DEPLOYED: Final[Mapping[str, DeploymentState]] = {
+    "success": "success", "pending": "in_progress", "failure": "failure", "error": "error",
 }  # fmt: skip
 
 Latest: TypeAlias = Mapping[str, UnitRecord]  # by unit
@@ -78,7 +87,14 @@ def _moving(rollout: Rollout) -> str:
 
 def overtaken(commit: str, by: str, context: str) -> StatusLetter:
     """The last status of a commit that a newer one overtook; checks never wait for ever."""
-    return StatusLetter(commit, context, "success", f"superseded by {by[:7]}")
+    words = f"superseded by {by[:7]}"
+    return StatusLetter(commit, context, "success", words, overtaken=True)
+
+
+def deployment(letter: StatusLetter, ref: str) -> DeploymentLetter:
+    """What a status over all units says, as a deployment to the environment its context names."""
+    state = "inactive" if letter.overtaken else _DEPLOYED[letter.state]
+    return DeploymentLetter(letter.commit, letter.context, ref, state, letter.description)
 
 
 def statuses(
