@@ -75,7 +75,7 @@ class RunOptions:
     listen: Listen = field(default_factory=Listen)  # for web hooks, where a Receiver wants them
     webhook: WebhookOptions | None = None  # admission, served beside everything else
     custom: Rules | None = None  # also what objects of the cluster declare, by these rules
-    acts: bool = True  # whether promotions go on; where they stand is told in any case
+    acts: bool = True  # whether promotions go on; without, it is one pass a person asked for
     metrics: Listen | None = None  # for Prometheus, and probes
 
 
@@ -200,8 +200,9 @@ class _Program:
         config = options.config if steward is None else steward.begin()
         engine = await choose_engine(live.transport, _engines(config, options), clock.now())
         around = Surroundings(
-            live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine
-        )
+            live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine,
+            by_hand=not options.acts,
+        )  # fmt: skip
         annotator = Annotator(live)
         home = Home(
             state_dir=options.state_dir,

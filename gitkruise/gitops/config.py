@@ -90,7 +90,9 @@ def make_config(documents: list[Document], directory: Path) -> Config:
         found[kind][f"{namespace}/{name}"] = declared(document, _absolute(document, directory))
     config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
     unresolved = list(_unresolved(config))
-    unresolved = unresolved or [*impossible_waits(config), *impossible_promotions(config)]
+    unresolved = unresolved or [
+        *impossible_waits(config), *_bad_windows(config), *impossible_promotions(config),
+    ]  # fmt: skip
     if unresolved:
         raise UsageProblem(*unresolved)
     return config
@@ -312,6 +314,13 @@ def _not_yet(document: Document, kind: str) -> Iterator[Finding]:
                     ("next", "take it out"),
                 ),
             )
+
+
+def _bad_windows(config: Config) -> Iterator[Finding]:
+    if any(unit.spec.windows for unit in config.units.values()):
+        from gitkruise.gitops.window_rules import impossible_windows  # noqa: PLC0415  seldom needed
+
+        yield from impossible_windows(config)
 
 
 def _unremembered(unit: Unit) -> Finding:

@@ -10,6 +10,7 @@ from gitkruise.model.config import Reference, Unit, resolve_reference
 from gitkruise.model.states import State
 
 if TYPE_CHECKING:  # a plan starts sooner without
+    from gitkruise.gitops.windows import Windows
     from gitkruise.model.record import UnitRecord
 
 # The phases that `ready` expressions know, as kstatus and Flux name them.
@@ -100,10 +101,10 @@ SAMPLE: Final[Mapping[str, Any]] = {
 
 
 class Gate:
-    """Tells one unit whom it waits for before it takes a commit that changes something."""
+    """Tells one unit what it waits for before it takes a commit that changes something."""
 
-    def __init__(self, unit: Unit, standings: Standings) -> None:
-        self._standings, self._unit = standings, unit.id
+    def __init__(self, unit: Unit, standings: Standings, windows: Windows) -> None:
+        self._standings, self._unit, self.windows = standings, unit.id, windows
         self._awaited = tuple(
             (resolve_reference(Reference(other.name, other.namespace), unit.namespace), other.ready)
             for other in unit.spec.depends_on
@@ -119,6 +120,8 @@ class Gate:
         return ", ".join(self._unready())
 
     def _unready(self) -> Iterator[str]:
+        if closed := self.windows.why():
+            yield closed
         for name, ready in self._awaited:
             try:
                 why = self._standings.why_not(name, ready)

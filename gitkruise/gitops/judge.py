@@ -16,6 +16,7 @@ from gitkruise.gitops.intake import Intake, Reader
 from gitkruise.gitops.live import LiveView
 from gitkruise.gitops.observe import Observation
 from gitkruise.gitops.preflight import brought, check_updates, refusals, testable, unreachable
+from gitkruise.gitops.windows import Windows
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Desired, DesiredSet
@@ -34,6 +35,7 @@ class Surroundings:
     cluster: str
     gates: Gates
     engine: str
+    by_hand: bool = False  # a person asked for one pass
     claims: Claims = field(default_factory=Claims)
     standings: Standings = field(default_factory=Standings)
 
@@ -62,7 +64,8 @@ class Judge:
         self._reader, self._around, self._trial = reader, around, trial
         self._transport = transport
         self._unit = reader.unit
-        self.gate = Gate(reader.unit, around.standings)
+        windows = Windows(reader.unit.spec.windows, around.clock, by_hand=around.by_hand)
+        self.gate = Gate(reader.unit, around.standings, windows)
 
     async def read(
         self, commit: str, before: Intake | None, looked: str, applied: Commit | None

@@ -21,6 +21,7 @@ from gitkruise.gitops.looking import Following, keep_looking, told
 from gitkruise.gitops.offering import Offers
 from gitkruise.gitops.proposing import Act, Proposal, Proposer
 from gitkruise.gitops.reporter import Reporter
+from gitkruise.gitops.windows import Windows
 from gitkruise.model.config import Unit
 from gitkruise.model.labels import CLONESET
 from gitkruise.model.promotion import BRANCHES, Promotion, PromotionRecord
@@ -54,6 +55,7 @@ class Promoter:
         self._following, self._reporter, self._has_news = following, reporter, has_news
         self._proposer, self._offers = proposer, offers
         self._clock = proposer.clock
+        self._windows = Windows(unit.spec.windows, self._clock)
         namespace = unit.spec.target.namespace or unit.namespace
         self._key = ObjectKey(*CLONESET, namespace, self._spec.workload.name)
         self._wake = asyncio.Event()
@@ -91,6 +93,8 @@ class Promoter:
         error = next((f for f in record.findings if f.severity == "error"), None)
         if self._unit.spec.suspended(now):
             yield "the unit is suspended"
+        if closed := self._windows.why():
+            yield f"it waits for {closed}"
         if error is not None:
             yield f"{error.code}: {error.message}"
         if rollout.state is not State.HELD:

@@ -192,9 +192,9 @@ class UnitSync:
             self._pending, self._again = self._pending or self._again[0], None
 
     def _next_look(self, seen: Observation | None) -> datetime | None:
-        times = [*self._times, self._refusals.wake_at(self._around.clock.now())]
-        times.append(self._again[1] if self._again else None)
-        times.append(self._verdicts.wake_at(self._around.clock.now()))
+        now, again = self._around.clock.now(), self._again[1] if self._again else None
+        times = [*self._times, again, self._refusals.wake_at(now), self._verdicts.wake_at(now)]
+        times.append(self._judge.gate.windows.opens())
         if seen is not None:
             times.append(self._observer.wake_at(seen.rollouts))
         return min((t for t in times if t), default=None)
@@ -231,7 +231,7 @@ class UnitSync:
             replacing=frozenset(self._refusals.replacing),
             present=frozenset(self._refusals.present),
             claimed=self._around.claims.others(self.unit.id, self._watched),
-            prune_held=self.pruning.held(self.intake, newest),
+            prune_held=self._judge.gate.windows.why() or self.pruning.held(self.intake, newest),
             approved=self.pruning.approved,
             agreed=self.pruning.agreed,
         )

@@ -161,6 +161,17 @@ class Workloads(Strict, frozen=True):
     on_plan_change: Literal["warn", "block"] = "warn"
 
 
+class Window(Strict, frozen=True):
+    """When commits are taken (allow) or are not (deny): from each time of `schedule` on, for
+    `duration`. `manual`: a sync that a person asks for passes it."""
+
+    kind: Literal["allow", "deny"]
+    schedule: str  # cron
+    duration: str
+    time_zone: str = "UTC"
+    manual: bool = False
+
+
 class UnitSpec(Strict, frozen=True):
     source_ref: Reference
     path: str = "."
@@ -178,7 +189,7 @@ class UnitSpec(Strict, frozen=True):
     workloads: Workloads = Workloads()
     approval: Literal["never", "risky", "always"] = "never"
     on_failure: Literal["hold", "revert-pr", "revert-push"] = "hold"
-    windows: tuple[dict[str, Any], ...] = ()
+    windows: tuple[Window, ...] = ()
     promotion: Promotion | None = None
 
     def suspended(self, now: datetime) -> datetime | None:
@@ -340,7 +351,6 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
     "Unit": {
         ("workloads", "onPlanChange"): "warn",
         ("approval",): "never",
-        ("windows",): [],
     },
     "Sink": {},
     "Receiver": {},

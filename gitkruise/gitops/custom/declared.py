@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from gitkruise.git.refs import parse_url
 from gitkruise.gitops.config import check_document, declared, missing_for
 from gitkruise.gitops.engine import AUTO
 from gitkruise.gitops.waits import bad_expressions, waits_of
+from gitkruise.gitops.window_rules import bad_windows
 from gitkruise.model.config import Config, GitSource, Receiver, Sink, Unit
 from gitkruise.model.document import Document
 from gitkruise.planner.sync.dependencies import cycle
@@ -179,7 +181,7 @@ def _unfit(
     wish = value.spec.workloads.engine
     if engine and wish not in {AUTO, engine}:
         return _other_engine(value.id, wish, engine)
-    return next(bad_expressions(value), None)
+    return next(chain(bad_expressions(value), bad_windows(value)), None)
 
 
 def _because(missing: Finding, broken: Mapping[Name, Finding]) -> Finding:

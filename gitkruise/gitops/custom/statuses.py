@@ -158,7 +158,8 @@ def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[Conditio
     if errors and status != "True":
         status, reason = "False", reason_of(errors[0])
     elif record.state is State.WAITING and record.message.startswith(_WAITS_FOR):
-        status, reason = "False", "DependencyNotReady"
+        closed = record.message.startswith(f"{_WAITS_FOR}a window (")
+        status, reason = "False", "WindowClosed" if closed else "DependencyNotReady"
     yield Condition("Ready", status, "Suspended" if suspended else reason, message)
     if record.objects:
         health = worst(o.state for o in record.objects)
