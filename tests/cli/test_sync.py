@@ -94,6 +94,20 @@ def test_what_cannot_be_applied_has_its_code(
     assert item["findings"][0]["code"] == told
 
 
+def test_a_closed_window_stops_it_unless_it_lets_people_through(synced: Synced) -> None:
+    synced.push(cloneset("v1", name="windows"))
+    assert synced("--timeout", "1m").code == 0
+    shut = "path: apps, windows: [{kind: deny, schedule: 0 0 * * *, duration: 24h%s}]"
+    closed = CONFIG.replace("path: apps", shut % "")
+    synced.push(cloneset("v2", name="windows"), closed)
+    ended = synced("--timeout", "2s")
+    assert (ended.code, "Waiting: waits for a window (none opens)" in ended.err) == (6, True)
+    synced.push(
+        cloneset("v2", name="windows"), CONFIG.replace("path: apps", shut % ", manual: true")
+    )
+    assert synced("--timeout", "1m").code == 0
+
+
 def test_a_unit_nobody_has_and_a_repository_that_is_not_there(synced: Synced) -> None:
     synced.push(cloneset(name="synced"))
     wrong = synced("nope")
