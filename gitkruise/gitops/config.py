@@ -286,8 +286,13 @@ def _impossible(document: Document) -> Iterator[Finding]:
         yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
     name = get(spec, "ref", "name", default="")
     tagged = semver or get(spec, "ref", "tag", default="") or name.startswith("refs/tags/")
-    if verify["mode"] != "head" and not tagged:
-        notes = (("next", "follow a tag with ref.tag or ref.semver, or use mode: head"),)
+    if verify["mode"] in {"tag", "tagAndHead"} and not tagged:
+        notes = (
+            (
+                "next",
+                "follow a tag with ref.tag or ref.semver, or use mode: head, firstParent or range",
+            ),
+        )
         message = f"verify.mode {verify['mode']} wants a tag, and this source follows none"
         yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
 

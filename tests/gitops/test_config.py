@@ -127,3 +127,12 @@ def test_an_approval_is_read_from_the_unit(tmp_path: Path) -> None:
     noted = "name: web, annotations: {gitkruise.io/approve: 0a1b2c3d4e5f}"
     file.write_text(GOOD.replace("name: web", noted))
     assert load_config(file).units["shop/web"].approved == "0a1b2c3d4e5f"
+
+
+@pytest.mark.parametrize("mode", ["head", "firstParent", "range"])
+def test_commits_of_a_branch_may_be_verified(tmp_path: Path, mode: str) -> None:
+    text = GOOD.replace("interval: 5s", f"verify: {{mode: {mode}, secretRef: {{name: keys}}}}")
+    (tmp_path / "gitkruise.yaml").write_text(text)
+    (source,) = load_config(tmp_path / "gitkruise.yaml").sources.values()
+    assert source.spec.verify is not None
+    assert source.spec.verify.mode == mode
