@@ -106,6 +106,21 @@ def test_a_suspended_unit_with_drift() -> None:
     assert status["suspendedBy"] == {"by": "dana", "reason": "freeze"}
 
 
+def test_the_digest_is_of_all_that_is_asked_for_and_of_no_secret() -> None:
+    def digest(*found: tuple[str, str]) -> str:
+        objects = tuple(
+            ObjectRecord(key=KEY._replace(name=name), state=State.DONE, digest=own)
+            for name, own in found
+        )
+        record = replace(RECORD, objects=objects)
+        return str(unit_status(Unit("shop", "web", SPEC), record, None, TOLD)["digest"])
+
+    one = digest(("a", "sha256:1"), ("b", ""))
+    assert one.startswith("sha256:")
+    assert one == digest(("b", ""), ("a", "sha256:1"))
+    assert len({one, digest(("a", "sha256:2"), ("b", "")), digest(("a", "sha256:1"))}) == 3
+
+
 def test_what_was_known_before_stays_while_nothing_is_known() -> None:
     record = replace(RECORD, applied=Commit(id="a" * 40), objects=(
         ObjectRecord(key=KEY, state=State.DONE),
@@ -116,6 +131,7 @@ def test_what_was_known_before_stays_while_nothing_is_known() -> None:
     lost = unit_status(unit, replace(record, objects=(), state=State.UNKNOWN), None, later)
     assert lost["inventory"] == first["inventory"]
     assert lost["history"] == first["history"]
+    assert lost["digest"] == first["digest"]
     assert len(lost["history"]) == 1
     broken = broken_unit(Finding(code="GK7007", message="no such source"), later)
     assert broken["lastAppliedRevision"] == f"main@sha1:{'a' * 40}"

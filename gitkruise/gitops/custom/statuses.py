@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import Finding
@@ -12,7 +13,7 @@ from gitkruise.model.document import Commit
 from gitkruise.model.record import Rollout, UnitRecord
 from gitkruise.model.states import State, worst
 from gitkruise.planner.sync.marks import wish_to_look
-from gitkruise.wire.names import Obj
+from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import format_time
 from gitkruise.wire.visible import shown
@@ -55,6 +56,7 @@ _SOURCE_REASONS: Final = (
     ("GK3201", "RefNotFound"), ("GK3207", "RefNotFound"), ("GK3204", "HistoryRewritten"),
     ("GK70", "InvalidSpec"), ("GK4301", "AuthenticationFailed"), ("GK", "GitOperationFailed"),
 )  # fmt: skip
+_LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
 _WAITS_FOR: Final = "waits for "
 
 
@@ -86,11 +88,12 @@ def unit_status(unit: Unit, record: UnitRecord, unpublished: str | None, told: T
         "pods": _pods(record.rollouts),
         "rollouts": [_rollout(rollout) for rollout in record.rollouts],
         "inventory": _inventory(record),
+        "digest": _digest(record),
         **_revisions(record),
     }
     if not record.objects:  # nothing was looked at yet: what was last seen stays
         before: Mapping[str, Any] = told.obj.get("status") or {}
-        status |= {key: before[key] for key in ("pods", "rollouts", "inventory") if key in before}
+        status |= {key: before[key] for key in _LOOKED_AT if key in before}
     applied = record.applied
     if applied is not None:
         status["appliedCommit"] = applied.short
@@ -222,11 +225,19 @@ def _rollout(r: Rollout) -> Obj:
     }
 
 
+def _id(key: ObjectKey) -> str:
+    """As Flux and cli-utils write them: `namespace_name_group_kind`."""
+    return f"{key.namespace}_{key.name}_{key.group}_{key.kind}"
+
+
+def _digest(record: UnitRecord) -> str:
+    """Of lines with the id and the digest of each object, in their order."""
+    lines = sorted(f"{_id(o.key)} {o.digest}\n" for o in record.objects)
+    return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"
+
+
 def _inventory(record: UnitRecord) -> Obj:
-    """Ids as Flux and cli-utils write them: `namespace_name_group_kind`."""
-    ids = sorted(
-        f"{k.namespace}_{k.name}_{k.group}_{k.kind}" for k in (o.key for o in record.objects)
-    )
+    ids = sorted(_id(o.key) for o in record.objects)
     return {"count": len(ids), "entries": [{"id": one} for one in ids[:INVENTORY_MAX]]}
 
 

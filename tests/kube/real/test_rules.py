@@ -1,0 +1,72 @@
+"""Rules across fields of our own kinds, as a real API server accepts and enforces them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kube.real.apiserver import Apiserver
+from tests.kube.real.shop import HANG_S
+
+pytestmark = [pytest.mark.kube, pytest.mark.kubectl, pytest.mark.slow]
+CRDS = Path(__file__).parents[3] / "deploy" / "crds"
+FORGE: dict[str, Any] = {"repo": "a/b", "secretRef": {"name": "f"}}
+STEPS = {"workload": {"kind": "CloneSet", "name": "web"}, "steps": [{"partition": 0}]}
+KEYS = {"secretRef": {"name": "keys"}}
+
+
+def unit(**more: Any) -> dict[str, Any]:
+    return {"sourceRef": {"name": "src"}, **more}
+
+
+def source(mode: str, **ref: str) -> dict[str, Any]:
+    return {"url": "x", "ref": ref, "verify": {"mode": mode, **KEYS}}
+
+
+# kind, spec, words of the refusal ("" where there is none)
+ROWS: list[tuple[str, dict[str, Any], str]] = [
+    ("GitSource", {"url": "x", "verify": {"mode": "head"}}, "verify names no keys to trust"),
+    ("GitSource", source("tag", branch="main"), "this verify.mode wants a tag"),
+    ("GitSource", {"url": "x", "verify": {"mode": "tagAndHead", **KEYS}}, "wants a tag"),
+    ("GitSource", source("tag", semver=">=1.0.0"), ""),
+    ("GitSource", source("tag", name="refs/tags/v1"), ""),
+    ("GitSource", source("tag", name="refs/pull/7/head"), "wants a tag"),
+    ("GitSource", source("firstParent", branch="main"), ""),
+    ("Sink", {"forge": {**FORGE, "type": "gitea"}}, "has an address"),
+    ("Sink", {"forge": {**FORGE, "type": "gitea", "url": "https://g", "deployment":
+                        {"environment": "prod"}}}, "shows no deployments"),
+    ("Sink", {"forge": {**FORGE, "type": "gitlab", "deployment": {"environment": "eu-{cluster}"}}},
+     ""),
+    ("Sink", {"forge": {**FORGE, "type": "github", "deployment": {"environment": "{unit}"}}},
+     "should match"),
+    ("Unit", unit(render={"substitute": {"from": [{}]}}), "a source names one object"),
+    ("Unit", unit(render={"substitute": {"from": [{"configMap": "a", "secret": "b"}]}}),
+     "a source names one object"),
+    ("Unit", unit(render={"substitute": {"from": [{"configMap": "a"}, {"secret": "b"}]}}), ""),
+    ("Unit", unit(promotion={**STEPS, "via": "commit", "merge": "whenReady"}), "nothing to merge"),
+    ("Unit", unit(promotion={**STEPS, "merge": "whenReady"}), ""),
+]  # fmt: skip
+
+
+def test_every_row(fresh: Apiserver, kubectl: str) -> None:
+    words = [kubectl, f"--kubeconfig={fresh.kubeconfig()}"]
+
+    def run(*more: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        line = [*words, *more]
+        return subprocess.run(
+            line, input=stdin, capture_output=True, text=True, check=False, timeout=HANG_S
+        )
+
+    assert run("create", "-f", str(CRDS)).returncode == 0
+    waited = run("wait", "--for=condition=Established", "crd", "--all", f"--timeout={HANG_S:g}s")
+    assert waited.returncode == 0, waited.stderr
+    for number, (kind, spec, refusal) in enumerate(ROWS):
+        head = {"apiVersion": "gitkruise.io/v1alpha1", "kind": kind}
+        obj = {**head, "metadata": {"name": f"row-{number}", "namespace": "default"}, "spec": spec}
+        done = run("create", "-f", "-", stdin=json.dumps(obj))
+        assert (done.returncode != 0) is bool(refusal), (kind, spec, done.stderr)
+        assert refusal in done.stderr, (kind, spec, done.stderr)
