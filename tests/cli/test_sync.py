@@ -9,7 +9,7 @@ import pytest
 
 from gitkruise.wire.request import ApiRequest
 from tests.cli.calls import Caller, Ended
-from tests.cli.live import CLONESETS, send
+from tests.cli.live import CLONESETS, applied, send
 from tests.cli.shop import Checkout, cloneset
 from tests.cli.test_wait import CONFIG
 from tests.git.repos import run_git
@@ -46,8 +46,8 @@ class Synced:
         line = ["sync", "--kubeconfig", str(self._cluster), "--cluster", self.name, *words]
         return self._gk(*line, cwd=self.checkout.folder)
 
-    def image(self) -> str:
-        request = ApiRequest(verb="get", resource=CLONESETS, namespace="shop", name="synced")
+    def image(self, name: str = "synced") -> str:
+        request = ApiRequest(verb="get", resource=CLONESETS, namespace="shop", name=name)
         (live,) = send(self._cluster, request)
         return str(live["spec"]["template"]["spec"]["containers"][0]["image"])
 
@@ -92,6 +92,15 @@ def test_what_cannot_be_applied_has_its_code(
     (item,) = document.obj["items"]
     assert (document.code, item["state"], item["applied"]) == (code, "Rejected", False)
     assert item["findings"][0]["code"] == told
+
+
+def test_7_what_others_own_is_left_and_the_rest_is_applied(synced: Synced, cluster: Path) -> None:
+    with applied(cluster, cloneset("v1", name="taken")):
+        synced.push("---\n".join([cloneset("v2", name="taken"), cloneset("v2", name="synced")]))
+        ended = synced("--timeout", "1m")
+        assert (ended.code, "GK2401" in ended.err) == (7, True), ended.err
+        assert synced.image().endswith("synced:v2")
+        assert synced.image("taken").endswith("taken:v1")
 
 
 def test_a_closed_window_stops_it_unless_it_lets_people_through(synced: Synced) -> None:
