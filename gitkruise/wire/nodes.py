@@ -69,8 +69,8 @@ class Node:
 
     __slots__ = (
         "_children", "_components", "_defaulted", "_items", "_properties", "_values",
-        "additional_allowed", "all_of", "any_of", "bounded", "carefree", "combines", "component", "default",
-        "embedded_resource", "enum",
+        "additional_allowed", "all_of", "any_of", "bounded", "carefree", "combines", "component",
+        "default", "embedded_resource", "enum",
         "exclusive_maximum", "exclusive_minimum", "format", "int_or_string", "limits", "list_keys",
         "list_type", "map_type", "merge_key", "merge_strategy", "nullable", "one_of", "pattern",
         "preserve_unknown", "raw", "required", "type", "types", "unless",

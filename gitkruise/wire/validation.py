@@ -100,9 +100,12 @@ def _unsupported(node: Node, value: Any, at: Steps) -> Problem:
 
 
 def _object(node: Node, value: Mapping[str, Any], at: Steps, found: list[Problem]) -> None:
-    for key in node.required:
-        if value.get(key) is None and not _is_given(node, key, value):
-            found.append(Problem((*at, key), REQUIRED, "Required value"))
+    if node.required:
+        found += [
+            Problem((*at, key), REQUIRED, "Required value")
+            for key in node.required
+            if value.get(key) is None and not _is_given(node, key, value)
+        ]
     for key, item in value.items():
         child = node.child(key)
         if child is None or item.__class__ is child.carefree:
