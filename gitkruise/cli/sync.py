@@ -30,10 +30,22 @@ if TYPE_CHECKING:
 _PAUSE_S: Final = 0.1
 
 
+def _object_id(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """A whole id or nothing: a short one may be anybody's."""
+    del context, parameter
+    from gitkruise.git.refs import is_object_id  # noqa: PLC0415  only where it is given
+
+    if value and not is_object_id(value):
+        raise click.BadParameter("want the whole id of a commit: git rev-parse COMMIT")
+    return value
+
+
 @click.command(cls=Verb, exits=(1, 3, 4, 5, 6, 7, 130), says="with --wait: a rollout is stuck")
 @click.argument("units", nargs=-1, metavar="[UNIT]…")
 @config_option
 @click.option("--wait", is_flag=True, help="Until the rollouts are as asked, too.")
+@click.option("--accept-rewrite", metavar="COMMIT", default="", callback=_object_id,
+              help="Follow history that was rewritten to this, whole, id.")  # fmt: skip
 @click.option("--timeout", default="5m", show_default=True, callback=duration_type, help="At most.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @cluster_options
@@ -55,7 +67,7 @@ def sync(
     """
     from gitkruise.gitops.config import load_config  # noqa: PLC0415  imports jsonschema
 
-    config = load_config(flags["config_path"])
+    config = _accepting(load_config(flags["config_path"]), flags["accept_rewrite"])
     given = {name: flags[name] for name in ("wait", "timeout", "output")}
     ctx.exit(
         asyncio.run(_sync(_Wishes(config=config, units=_chosen(config, units), **given), cluster))
@@ -69,6 +81,19 @@ class _Wishes:
     wait: bool
     timeout: str
     output: str
+
+
+def _accepting(config: Config, commit: str) -> Config:
+    """`config` with its sources led to `commit` by rewriting, if need be."""
+    if not commit:
+        return config
+    import msgspec  # noqa: PLC0415  only where it is given
+
+    sources = {
+        name: msgspec.structs.replace(source, accepted=commit)
+        for name, source in config.sources.items()
+    }
+    return msgspec.structs.replace(config, sources=sources)
 
 
 def _chosen(config: Config, names: Sequence[str]) -> frozenset[str]:

@@ -35,7 +35,7 @@ from gitkruise.model.config import (
     resolve_reference,
 )
 from gitkruise.model.document import Document
-from gitkruise.planner.sync.marks import APPROVE
+from gitkruise.planner.sync.marks import ACCEPT_REWRITE, APPROVE
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import parse_duration, parse_time
@@ -105,6 +105,9 @@ def declared(document: Document, obj: Obj) -> GitSource | Unit | Sink | Receiver
     if isinstance(made, Unit):
         mark = get(obj, "metadata", "annotations", APPROVE, default="")
         return msgspec.structs.replace(made, origin=document, approved=mark)
+    if isinstance(made, GitSource):
+        mark = get(obj, "metadata", "annotations", ACCEPT_REWRITE, default="")
+        return msgspec.structs.replace(made, accepted=mark)
     return made  # type: ignore[no-any-return]  # one of the classes
 
 

@@ -10,12 +10,14 @@ from typing import Final
 
 from gitkruise.errors import Finding, Reported, SourceFailed
 from gitkruise.git.prefetch import bring_files
+from gitkruise.git.refs import is_object_id
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.memory import Memory
 from gitkruise.gitops.standing import leads_to
 from gitkruise.gitops.target import Target, look, ref_of
 from gitkruise.gitops.trust import Trusted, anything
 from gitkruise.model.config import GitSource
+from gitkruise.planner.sync.marks import ACCEPT_REWRITE
 
 log = logging.getLogger(__name__)
 _COUNTED: Final = 1_000  # commits; more are not counted one by one
@@ -150,9 +152,20 @@ class SourceFollower:
         if not self._told and self._terms.memory is not None:
             stood_on |= self._terms.memory.recall()
         for commit in sorted(stood_on - target.tagged):
-            if not leads_to(self.repository, commit, target.commit):
+            kept = leads_to(self.repository, commit, target.commit)
+            if not (kept or self._accepted(commit, target.commit)):
                 return self._lost(commit, target.commit)
         return None
+
+    def _accepted(self, lost: str, tip: str) -> bool:
+        """Whether a person agreed to this rewrite: its history has the commit they named, and what
+        it drops had not. A later rewrite that drops what came after is another one."""
+        named = self.source.accepted
+        return (
+            is_object_id(named)
+            and leads_to(self.repository, named, tip)
+            and not leads_to(self.repository, named, lost)
+        )
 
     def _lost(self, commit: str, tip: str) -> Finding:
         short = commit[:7]
@@ -167,6 +180,8 @@ class SourceFollower:
                 ("unchanged", f"the cluster stays on {short}"),
                 ("next", f"look at it: gitkruise plan --from {short} --to {tip[:7]}"),
                 ("or", f"put {short} back into the {_kind(self.source)}'s history"),
+                ("or", f"accept it once: gitkruise sync --accept-rewrite {tip}"),
+                ("or", f"annotate its GitSource: {ACCEPT_REWRITE}: {tip}"),
                 ("or", f"accept rewrites: allowForcePush: true on GitSource {self.source.name}"),
             ),
         )

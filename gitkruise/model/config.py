@@ -271,9 +271,12 @@ class ReceiverSpec(Strict, frozen=True):
 
 
 class GitSource(msgspec.Struct, frozen=True):
+    """`accepted` is the commit that a rewrite of its history may lead to, this once."""
+
     namespace: str
     name: str
     spec: GitSourceSpec
+    accepted: str = ""
 
 
 class Unit(msgspec.Struct, frozen=True):

@@ -103,6 +103,24 @@ def test_7_what_others_own_is_left_and_the_rest_is_applied(synced: Synced, clust
         assert synced.image("taken").endswith("taken:v1")
 
 
+def test_a_rewrite_is_followed_when_a_person_names_where_it_leads(synced: Synced) -> None:
+    def image(version: str) -> str:
+        return cloneset(version, name="rewritten")
+
+    base = synced.checkout.commit("base", {"README.md": "The shop\n"})
+    synced.push(image("v1"))
+    assert synced().code == 0
+    run_git(synced.checkout.folder, "reset", "--hard", "--quiet", base)
+    second = synced.push(image("v2"))
+    refused = synced()
+    assert (refused.code, "GK3204" in refused.err) == (4, True)
+    assert f"gitkruise sync --accept-rewrite {second}" in " ".join(refused.err.split())
+    assert synced("--accept-rewrite", second[:7]).code == 2
+    assert synced("--accept-rewrite", second).code == 0
+    assert synced.image("rewritten").endswith(":v2")
+    assert synced().code == 0
+
+
 def test_a_closed_window_stops_it_unless_it_lets_people_through(synced: Synced) -> None:
     synced.push(cloneset("v1", name="windows"))
     assert synced("--timeout", "1m").code == 0

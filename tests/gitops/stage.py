@@ -123,6 +123,7 @@ class Stage:
         self.spec = msgspec.convert({"sourceRef": {"name": "src"}, **spec}, UnitSpec)
         self.offered: list[UnitRecord] = []
         self.allow_force_push = False
+        self.accepted = ""  # where a rewrite may lead
         self.server = ""  # the address of the repository, where it is followed from afar
         self.mirrors = folder / "mirrors"
         self.ref = GitRef(branch="main")
@@ -158,7 +159,7 @@ class Stage:
             allow_force_push=self.allow_force_push,
         )
         self.follower = SourceFollower(
-            GitSource("shop", "src", ref),
+            GitSource("shop", "src", ref, self.accepted),
             self.followed,
             on_commit=self.unit.offer,
             on_problem=self.unit.source_problem,

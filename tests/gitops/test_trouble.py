@@ -131,6 +131,39 @@ def test_a_rewritten_branch_stops_until_it_is_put_back(
     stage.play(script)
 
 
+def test_a_rewrite_that_a_person_agreed_to_is_followed_and_the_next_is_not(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+
+    def rewritten(to: str) -> None:
+        run_git(stage.origin.work, "reset", "--hard", "-q", to)
+        run_git(stage.origin.bare, "update-ref", "refs/heads/main", to)
+
+    async def script() -> None:
+        async with stage.running():
+            first = await stage.push(web(), SETTINGS)
+            await stage.push(web("app:v2"), SETTINGS)
+            await stage.rest()
+            rewritten(first)
+            accepted = await stage.push(web("app:v3"), SETTINGS)
+            await stage.rest()
+            assert stage.state == "Rejected"
+        stage.accepted = accepted
+        stage.start_over()
+        async with stage.running():
+            await stage.push(web("app:v4"), SETTINGS)  # on top of what was agreed to
+            await stage.rest()
+            assert (stage.state, stage.images()) == ("Done", ["app:v4"] * 4)
+            rewritten(accepted)
+            await stage.push(web("app:v5"), SETTINGS)
+            await stage.rest()
+            assert (stage.state, stage.record.findings[-1].code) == ("Rejected", "GK3204")
+            assert stage.images() == ["app:v4"] * 4
+
+    stage.play(script)
+
+
 def test_a_rejected_commit_may_be_taken_back_by_rewriting(staged: MakeStage) -> None:
     stage = staged()
 
