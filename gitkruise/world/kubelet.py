@@ -272,7 +272,8 @@ class Kubelet:
                 run.down = turn.now
             return pod
         known = _as_known(pod, run)
-        status = pod_status(known, run.runtime, turn.now, host_ip=self._host_ip(world, pod))
+        host_ip, alike = self._host_ip(world, pod), world.state.alike
+        status = pod_status(known, run.runtime, turn.now, host_ip=host_ip, alike=alike)
         if more and world.state.lean and is_starting(pod, status):
             run.untold = status
         elif status != pod.get("status") and not (more and only_seen(pod, status)):

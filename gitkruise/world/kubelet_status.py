@@ -12,6 +12,7 @@ from typing import Any, Final
 from gitkruise.planner.qos import qos_class
 from gitkruise.wire.names import Obj
 from gitkruise.wire.times import format_time
+from gitkruise.world.alike import Alike
 from gitkruise.world.containers import (
     Container,
     PodRuntime,
@@ -29,7 +30,9 @@ OWNED_CONDITIONS: Final = frozenset(
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-def pod_status(pod: Obj, runtime: PodRuntime, now: datetime, *, host_ip: str = "") -> Obj:
+def pod_status(
+    pod: Obj, runtime: PodRuntime, now: datetime, *, host_ip: str = "", alike: Alike | None = None
+) -> Obj:
     """The whole status; conditions of others and fields we do not know are kept.
 
     Equal to the present one when nothing changed, so that nobody writes it again.
@@ -55,7 +58,7 @@ def pod_status(pod: Obj, runtime: PodRuntime, now: datetime, *, host_ip: str = "
     generation = pod["metadata"].get("generation")
     if generation:
         fresh["observedGeneration"] = generation
-    fresh["conditions"] = conditions(pod, runtime, phase, now)
+    fresh["conditions"] = conditions(pod, runtime, phase, now, alike or Alike())
     return fresh
 
 
@@ -263,26 +266,32 @@ def _all_stopped(runtime: PodRuntime) -> bool:
     return not any(c.up for c in runtime.containers.values())
 
 
-def conditions(pod: Obj, runtime: PodRuntime, phase: str, now: datetime) -> list[Obj]:
+def conditions(
+    pod: Obj, runtime: PodRuntime, phase: str, now: datetime, alike: Alike
+) -> Sequence[Obj]:
     """The kubelet's five conditions first, then everybody else's as they stand."""
-    before: dict[str, Obj] = {}
-    others: list[Obj] = []
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition["type"] in OWNED_CONDITIONS:
-            before[condition["type"]] = condition
-        else:
-            others.append(condition)
+    listed = (pod.get("status") or {}).get("conditions") or ()
     containers = containers_ready(pod, runtime, phase)
     wanted = {
         "PodReadyToStartContainers": (_truth(runtime.sandbox is not None), "", ""),
         "Initialized": _initialized(pod, runtime, phase),
-        "Ready": _ready(pod, containers, others),
+        "Ready": _ready(pod, containers, listed),
         "ContainersReady": containers,
         "PodScheduled": ("True", "", ""),
     }
     generation = pod["metadata"].get("generation") or None
+    return alike.made("conditions", _moved, listed, wanted, now, generation)
+
+
+def _moved(
+    listed: Iterable[Obj],
+    wanted: Mapping[str, tuple[str, str, str]],
+    now: datetime,
+    generation: int | None,
+) -> Sequence[Obj]:
+    before = {c["type"]: c for c in listed if c["type"] in OWNED_CONDITIONS}
     made = [_condition(t, told, before.get(t), now, generation) for t, told in wanted.items()]
-    return made + others
+    return made + [c for c in listed if c["type"] not in OWNED_CONDITIONS]
 
 
 def _condition(
@@ -358,10 +367,11 @@ def containers_ready(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, st
 
 
 def _ready(
-    pod: Obj, containers: tuple[str, str, str], others: Iterable[Obj]
+    pod: Obj, containers: tuple[str, str, str], listed: Iterable[Obj]
 ) -> tuple[str, str, str]:
     if containers[0] != "True":
         return containers
+    others = (c for c in listed if c["type"] not in OWNED_CONDITIONS)
     states: Mapping[str, str] = {c["type"]: c.get("status", "") for c in others}
     unmet = []
     for gate in pod["spec"].get("readinessGates") or ():

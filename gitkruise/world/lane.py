@@ -39,16 +39,16 @@ def lean_reply(state: State, kind: Kind, *requests: ApiRequest) -> ApiReply | No
         make = _MAKERS.get((request.verb, request.subresource))
         if make is None or request.params or made is None:
             return None
-        made = make(kind, made, request)
+        made = make(state, kind, made, request)
     if made is None:
         return None
     meta = {**made["metadata"], "resourceVersion": str(state.version + 1)}
     return ApiReply(status=200, body=state.commit(kind, key, {**made, "metadata": meta}))
 
 
-def _reported(kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
+def _reported(state: State, kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
     """The pod with the status of a body that is the pod as it stands in everything else."""
-    del kind
+    del state, kind
     body = request.body
     if body.__class__ is not dict or body.keys() != old.keys() or "status" not in body:
         return None
@@ -57,15 +57,15 @@ def _reported(kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
     return body if body["status"] and body["status"] != old["status"] else None
 
 
-def _patched_status(kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
+def _patched_status(state: State, kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
     body, before = request.body, old.get("status")
     if not before or not _pinned(old, body, "status", _PINS) or "status" not in body:
         return None
-    status = _laid(kind, request, old, "status")
+    status = _laid(state, kind, request, old, "status")
     return {**old, "status": status} if status and status != before else None
 
 
-def _patched(kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
+def _patched(state: State, kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
     body = request.body
     if request.content_type not in _FLAVOURS or not _pinned(old, body, "spec", _WORDS):
         return None
@@ -73,24 +73,33 @@ def _patched(kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
     if meta is None or metadata.check_update(old["metadata"], meta):
         return None
     if "spec" in body:
-        spec = _laid(kind, request, old, "spec")
+        spec = _laid(state, kind, request, old, "spec")
         if not spec or spec == old["spec"] or not only_images(old["spec"], spec):
             return None
         meta["generation"] = int(meta.get("generation") or 0) + 1
     return {**old, "metadata": meta, "spec": spec}
 
 
-def _laid(kind: Kind, request: ApiRequest, old: Obj, part: str) -> Obj | None:
+def _laid(state: State, kind: Kind, request: ApiRequest, old: Obj, part: str) -> Obj | None:
     """A part of the pod with the request's patch laid over it; None for a flavour not known here.
 
     Raises BadRequest for what is no patch.
     """
-    node = kind.schema.child(part)
-    if request.content_type == STRATEGIC_PATCH and node is not None:
-        return strategic_patch(old[part], request.body[part], node)
-    if request.content_type == MERGE_PATCH:
-        return merge_patch(old[part], request.body[part])  # type: ignore[no-any-return]  # maps give maps
-    return None
+    node, patch = kind.schema.child(part), request.body[part]
+    if node is None or any(name[:1] == "$" for name in patch):
+        return None
+    touched = {name: old[part][name] for name in patch if name in old[part]}
+    flavour = request.content_type
+    if flavour == STRATEGIC_PATCH:
+        made = state.alike.made((part, flavour), strategic_patch, touched, patch, node)
+    elif flavour == MERGE_PATCH:
+        made = state.alike.made((part, flavour), merge_patch, touched, patch)
+    else:
+        return None
+    out = {**old[part], **made}
+    for name in patch.keys() - made.keys():
+        out.pop(name, None)
+    return out
 
 
 def _pinned(old: Obj, body: Any, part: str, words: frozenset[str]) -> bool:
@@ -124,7 +133,7 @@ def _is_word(key: str, text: Any) -> bool:
     return (text is None or text.__class__ is str) and key[:1] != "$"
 
 
-_Maker = Callable[[Kind, Obj, ApiRequest], Obj | None]
+_Maker = Callable[[State, Kind, Obj, ApiRequest], Obj | None]
 _MAKERS: Final[Mapping[tuple[str, str], _Maker]] = {
     ("update", "status"): _reported,
     ("patch", "status"): _patched_status,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from gitkruise.errors import WatchExpired
 from gitkruise.model.pod import POD, PodFacts, pod_facts
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.world.alike import Alike
 from gitkruise.world.molds import Molds
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class State:
         self.lean = False  # see World.fork
         self.molds = Molds()
         self.registered: Registered | None = None  # webhooks, as last read
+        self.alike = Alike()
         self.version = 0
         self.journal = Journal()
         self._buckets: dict[tuple[str, str], dict[str, Named[Obj]]] = {}  # by (group, kind)
