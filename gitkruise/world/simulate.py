@@ -128,8 +128,9 @@ class Simulation:
                 return min(filter(None, [*due, *self._wakes.values()]), default=None)
             for key in sorted(self._dirty):
                 self._dirty.pop(key, None)
-                self._round(key)
-                self._take_records(key)
+                if self._concerns(key):
+                    self._round(key)
+                    self._take_records(key)
         raise NeverQuietError(f"no end of changes at {self.now}")
 
     def _wake_due(self) -> None:
@@ -163,24 +164,22 @@ class Simulation:
         for owner in owners:
             if owner[:2] in self._workloads:
                 wide = owner[:2] in self._cluster_wide
-                key = owner._replace(namespace="") if wide else owner
-                if self._concerns(key):
-                    self._dirty[key] = None
+                self._dirty[owner._replace(namespace="") if wide else owner] = None
 
     def _wanted(self, record: Record) -> bool:
-        """Whether somebody looks after what changed; asked again only when its spec is another."""
+        """Whether somebody may look after what changed: its spec is another, or somebody does."""
         before, after = record.before, record.after
         kept = before and (after is None or before.get("spec") is after.get("spec"))
-        if kept and record.key in self._idle:
-            return False
-        wanted = self._concerns(record.key)
-        (self._idle.discard if wanted else self._idle.add)(record.key)
-        return wanted
+        return not (kept and record.key in self._idle)
 
     def _concerns(self, key: ObjectKey) -> bool:
         """Whether the workload of this kind has ever anything to decide about `key`."""
         concerns = self._workloads[key[:2]].concerns
-        return concerns is always or concerns(self.world, key)
+        if concerns is always or concerns(self.world, key):
+            self._idle.discard(key)
+            return True
+        self._idle.add(key)
+        return False
 
     def _named(self, record: Record) -> Iterable[ObjectKey]:
         """Those that a pod names in its annotations, or did before the change."""

@@ -47,6 +47,7 @@ def judge(
     short = update_revision.rpartition("-")[2]
     listed, preparing = frozenset(named), State.PREPARING_DELETE.value
     names = frozenset([p.name for p in pods])
+    odd = [p for p in pods if p.specified_delete or not p.at_rest]
     rested = [p for p in pods if p.at_rest and p.in_service]
     if min_ready_s > 0:
         rested = [p for p in rested if p.update_ready(now, min_ready_s=min_ready_s)]
@@ -55,8 +56,8 @@ def judge(
         names=names,
         updated=frozenset([p.name for p in pods if p.short_revision == short and p.revision]),
         available=frozenset([p.name for p in rested]),
-        specified=(names & listed).union([p.name for p in pods if p.specified_delete]),
-        preparing=frozenset([p.name for p in pods if not p.at_rest and p.state == preparing]),
+        specified=(names & listed).union([p.name for p in odd if p.specified_delete]),
+        preparing=frozenset([p.name for p in odd if p.state == preparing]),
     )
 
 

@@ -161,8 +161,10 @@ def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
                 steps=(Step(body=body),),
             )
         )
-    shorts = {p.short_revision for p in snapshot.pods}
-    actions += truncate(this.owner, this.history, lambda revision: revision.short in shorts)
+    pods = snapshot.pods
+    actions += truncate(
+        this.owner, this.history, lambda old: any(p.short_revision == old.short for p in pods)
+    )
     return actions
 
 

@@ -253,8 +253,6 @@ def _image_ids(pod: PodFacts) -> list[tuple[str, str]]:
 
 def held_by_scaling(this: Round, pods: Sequence[PodFacts]) -> Findings:
     """Reasons for pods that would be updated, in a round that scales."""
-    out = Findings()
-    for pod in pods:
-        if pod.name not in this.fleet.updated:
-            out.hold(pod, _blocked(this) or Hold.SCALE_FIRST)
+    out, updated = Findings(), this.fleet.updated
+    out.hold_all([p for p in pods if p.name not in updated], _blocked(this) or Hold.SCALE_FIRST)
     return out
