@@ -6,8 +6,8 @@ import asyncio
 import base64
 import json
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -21,11 +21,19 @@ TIMEOUT_S: Final = 20.0
 NAMES: Final = ("127.0.0.1", "hook.default.svc", "named.default.svc")
 
 
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+def bundle_of(ca: str) -> str:
+    """A PEM as a caBundle."""
+    return base64.b64encode(ca.encode()).decode()
+
+
 @dataclass
 class Listener:
     """A running webhook. `ca` is the PEM that proves it."""
 
-    ca: str
+    ca: str = ""
     port: int = 0
     asked: list[Mapping[str, Any]] = field(default_factory=list)
 
@@ -36,7 +44,7 @@ class Listener:
     @property
     def bundle(self) -> str:
         """The caBundle of a clientConfig."""
-        return base64.b64encode(self.ca.encode()).decode()
+        return bundle_of(self.ca)
 
     def drain(self) -> list[Mapping[str, Any]]:
         """The requests of the reviews since the last look, in the order they came."""
@@ -46,7 +54,7 @@ class Listener:
     async def answer(self, http: web.BaseRequest) -> web.StreamResponse:
         review = json.loads(await http.read())
         self.asked.append({"via": http.path.rpartition("/")[0], **review["request"]})
-        return await _answer(spoken(http.path), review["request"]["uid"])
+        return await answered(spoken(http.path), review["request"]["uid"])
 
 
 def path_of(answer: Mapping[str, Any]) -> str:
@@ -63,7 +71,8 @@ def spoken(path: str) -> Mapping[str, Any]:
     return found
 
 
-async def _answer(told: Mapping[str, Any], uid: str) -> web.Response:
+async def answered(told: Mapping[str, Any], uid: str) -> web.Response:
+    """The answer a path stands for."""
     if told.get("hang"):
         await asyncio.sleep(TIMEOUT_S)
     status = told.get("status", 200)
@@ -79,31 +88,37 @@ async def _answer(told: Mapping[str, Any], uid: str) -> web.Response:
     return web.json_response(review, status=status)
 
 
+@asynccontextmanager
+async def hearing(answer: Handler) -> AsyncIterator[tuple[int, str]]:
+    """Serve `answer` over HTTPS in the running loop: its port, and the PEM that proves it."""
+    now = wall_time() - timedelta(days=1)
+    authority = new_authority(now)
+    context = server_context(new_server(authority, now, NAMES))
+    server = web.Server(answer)
+    runner = web.ServerRunner(server, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        yield runner.addresses[0][1], authority.certificate.decode()
+    finally:
+        for kept in list(server.connections):
+            if kept.transport is not None:
+                kept.transport.abort()  # a farewell would wait for the other end's
+        await runner.cleanup()
+
+
 @contextmanager
 def listening() -> Iterator[Listener]:
     """A webhook in a thread of its own."""
-    now = wall_time() - timedelta(days=1)
-    authority = new_authority(now)
-    listener = Listener(authority.certificate.decode())
-    context = server_context(new_server(authority, now, NAMES))
+    listener = Listener()
     loops: list[asyncio.AbstractEventLoop] = []
     started, stop = threading.Event(), asyncio.Event()
 
     async def main() -> None:
-        server = web.Server(listener.answer)
-        runner = web.ServerRunner(server, shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-            listener.port = runner.addresses[0][1]
+        async with hearing(listener.answer) as (listener.port, listener.ca):
             loops.append(asyncio.get_running_loop())
             started.set()
             await stop.wait()
-        finally:
-            for kept in list(server.connections):
-                if kept.transport is not None:
-                    kept.transport.abort()  # a farewell would wait for the other end's
-            await runner.cleanup()
 
     thread = threading.Thread(target=asyncio.run, args=(main(),))
     thread.start()
