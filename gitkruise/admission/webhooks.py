@@ -126,6 +126,16 @@ def form_for(webhook: Webhook, write: Write, versions: Sequence[Kind]) -> Form |
     return None
 
 
+def might_mean(webhook: Webhook, operation: str, resource: ResourceRef, subresource: str) -> bool:
+    """Whether any rule means such writes, whatever their scope and their version."""
+    return any(
+        _listed(operation, rule.get("operations"))
+        and _listed(resource.group, rule.get("apiGroups"))
+        and any(_names(text, resource, subresource) for text in rule.get("resources") or ())
+        for rule in webhook.rules
+    )
+
+
 def _means(rule: Obj, write: Write, resource: ResourceRef) -> bool:
     """Whether a rule means a write of `resource`. Source: the server's rules matcher."""
     return (
@@ -133,7 +143,7 @@ def _means(rule: Obj, write: Write, resource: ResourceRef) -> bool:
         and _listed(write.operation, rule.get("operations"))
         and _listed(resource.group, rule.get("apiGroups"))
         and _listed(resource.version, rule.get("apiVersions"))
-        and any(_names(text, resource, write) for text in rule.get("resources") or ())
+        and any(_names(text, resource, write.subresource) for text in rule.get("resources") or ())
     )
 
 
@@ -149,10 +159,10 @@ def _listed(wanted: str, names: Sequence[str] | None) -> bool:
     return names is not None and ("*" in names or wanted in names)
 
 
-def _names(text: str, resource: ResourceRef, write: Write) -> bool:
+def _names(text: str, resource: ResourceRef, door: str) -> bool:
     """`pods`, `pods/status`, `*`, `pods/*`, `*/scale` or `*/*`."""
     plural, _, subresource = text.partition("/")
-    return plural in ("*", resource.plural) and subresource in ("*", write.subresource)
+    return plural in ("*", resource.plural) and subresource in ("*", door)
 
 
 def review(write: Write, form: Form, obj: Obj | None, old: Obj | None) -> dict[str, Any]:

@@ -76,8 +76,8 @@ def _address(world: World, service: Obj, port: int) -> tuple[str, int]:
         simulated = True
     if simulated:
         raise Nowhere(
-            f'service "{name}" leads to pods, which are simulated here and answer nothing: let it be'
-            " of type ExternalName with externalName localhost, or use clientConfig.url"
+            f'service "{name}" leads to pods, which are simulated here and answer nothing:'
+            " let it be of type ExternalName with externalName localhost, or use clientConfig.url"
         )
     raise Nowhere(f'no endpoints available for service "{name}"')
 

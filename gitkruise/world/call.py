@@ -42,6 +42,7 @@ class Call:
     options: Options = field(default_factory=Options)
     warnings: list[str] = field(default_factory=list)
     reviews: Reviews | None = None  # None: no webhook is asked
+    patched: bool = False  # webhooks have had their say about what is written
 
     @property
     def ticket(self) -> str:

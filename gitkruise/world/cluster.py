@@ -79,8 +79,8 @@ class World:
 
     @property
     def has_webhooks(self) -> bool:
-        """Whether any admission webhook is registered."""
-        return any(self.state.objects(kind) for kind in (MUTATING, VALIDATING))
+        """Whether any admission webhook was registered since the start: asked at every write."""
+        return self.state.knows(MUTATING) or self.state.knows(VALIDATING)
 
     def handle_at_once(self, requests: Sequence[ApiRequest]) -> ApiReply | None:
         """Answer writes of one object that follow each other as a single change of it.

@@ -25,7 +25,7 @@ from gitkruise.world.identity import wrong
 from gitkruise.world.isolation import NAMESPACE, POD, named_namespace, on_update
 from gitkruise.world.metadata import SYSTEM, carried
 from gitkruise.world.virtual import user_of
-from gitkruise.world.webhooks import mutated, validated
+from gitkruise.world.webhooks import may_be_mutated, mutated, validated
 from gitkruise.world.writing import Listed, cleaned, typed, with_managers, with_part_defaults
 
 _OPTIONS: Final = ("dryRun", "fieldManager", "fieldValidation")
@@ -34,8 +34,12 @@ _META: Final = "meta.k8s.io/v1"
 
 def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     """As writing.new_object, and reviewed."""
-    if call.reviews is None:
-        return writing.new_object(call, obj, listed)
+    if not may_be_mutated(call, CREATE):
+        plain = writing.new_object(call, obj, listed)
+        if call.reviews is not None:
+            name = plain["metadata"]["name"]
+            validated(call, _write(call, CREATE, plain, None, name=name))
+        return plain
     asked = _decoded(call, CREATE, _unborn(obj), None)
     managers = listed if listed is not None else _managers_of_new(call, obj, asked)
     shown = with_managers(asked, managers)
@@ -56,8 +60,11 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
 
 def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None) -> Obj:
     """As writing.changed_object, and reviewed."""
-    if call.reviews is None:
-        return writing.changed_object(call, old, new, listed)
+    if not may_be_mutated(call, UPDATE):
+        plain = writing.changed_object(call, old, new, listed)
+        if call.reviews is not None:
+            validated(call, _write(call, UPDATE, plain, old, name=call.name))
+        return plain
     writing.check_uid(call, old["metadata"], new["metadata"])
     asked = _decoded(call, UPDATE, new, old)
     managers = listed if listed is not None else _managers_of_changed(call, old, asked)
@@ -116,7 +123,8 @@ def _managers_of_changed(call: Call, old: Obj, asked: Obj) -> Listed:
 
 def _quiet(call: Call) -> Call:
     """The call once its own fields were looked at: what a webhook adds is left out silently."""
-    return replace(call, options=replace(call.options, field_validation="Ignore"))
+    options = replace(call.options, field_validation="Ignore")
+    return replace(call, options=options, patched=True)
 
 
 def _read_again(call: Call, operation: str, obj: Obj, old: Obj | None) -> Obj:

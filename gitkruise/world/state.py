@@ -115,6 +115,10 @@ class State:
         bucket = spaces.get(key.namespace) if spaces else None
         return bucket.items.get(key.name) if bucket else None
 
+    def knows(self, group_kind: GroupKind) -> bool:
+        """Whether there ever was an object of that kind here."""
+        return group_kind in self._buckets
+
     def objects(self, group_kind: GroupKind, namespace: str = "") -> list[Obj]:
         """Objects in the order of their storage path; namespace "" means every namespace."""
         buckets = self._buckets.get(group_kind, {})

@@ -28,6 +28,7 @@ from gitkruise.admission.webhooks import (
     Webhook,
     Write,
     form_for,
+    might_mean,
     read_webhooks,
     review,
 )
@@ -57,6 +58,14 @@ def _same_objects(old: tuple[list[Obj], list[Obj]], new: tuple[list[Obj], list[O
         len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
         for a, b in zip(old, new, strict=True)
     )
+
+
+def may_be_mutated(call: Call, operation: str) -> bool:
+    """Whether a mutating webhook is registered that writes such as this one may concern."""
+    if call.reviews is None or _is_exempt(call):
+        return False
+    asked = (operation, call.request.resource, call.subresource)
+    return any(might_mean(webhook, *asked) for webhook in registered(call).mutating)
 
 
 def mutated(call: Call, write: Write, renew: Callable[[Obj], Obj]) -> Obj | None:

@@ -172,7 +172,7 @@ def _same_content(old: Obj, new: Obj) -> bool:
 def _check_locks(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Optimistic concurrency: a resourceVersion or uid that is given must be the stored one."""
     kind, name, version = call.kind, call.name, new.get("resourceVersion")
-    if call.reviews is None:  # or it was looked at before webhooks were asked
+    if not call.patched:  # or it was looked at before webhooks were asked
         check_uid(call, old, new)
     if version in (None, "", "0"):
         locked = kind.crd or kind.group_kind in metadata.CONDITIONAL
