@@ -123,6 +123,23 @@ def read_managers(listed: Sequence[Mapping[str, Any]] | None) -> Managers:
     return out
 
 
+def broken(listed: Any) -> str:
+    """Why managedFields cannot be kept as they are, or "". Source: DecodeManagedFields."""
+    if not isinstance(listed, list | tuple) or not all(isinstance(one, Mapping) for one in listed):
+        return "they are no list of entries"
+    for index, raw in enumerate(listed):
+        kind = raw.get("fieldsType")
+        if raw.get("operation") not in (APPLY, UPDATE):
+            return "operation must be `Apply` or `Update`"
+        if not raw.get("apiVersion"):
+            return "apiVersion must not be empty"
+        if not kind:
+            return f"missing fieldsType in managed fields entry {index}"
+        if kind != "FieldsV1" or not isinstance(raw.get("fieldsV1") or {}, Mapping):
+            return f'invalid fieldsType "{kind}" in managed fields entry {index}'
+    return ""
+
+
 def write_managers(managers: Managers) -> list[dict[str, Any]]:
     """metadata.managedFields as the server sorts them: by operation, time, manager, version."""
 

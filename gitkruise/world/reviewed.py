@@ -52,7 +52,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     made = _in_place(call, _named(made, obj["metadata"]["name"]))
     if made["metadata"].get("resourceVersion"):
         raise Unreasoned("resourceVersion should not be set on objects to be created")
-    managers = made["metadata"].get("managedFields") or []
+    managers = _managers_after(call, managers, made)
     made = writing.new_object(_quiet(call), _without(made, "managedFields"), managers)
     validated(call, replace(write, obj=made, name=made["metadata"]["name"]))
     return made
@@ -76,7 +76,7 @@ def changed_object(call: Call, old: Obj, new: Obj, listed: Listed | None = None)
         shown = f'"{made["metadata"].get("name", "")}"'
         problem = wrong(("metadata", "name"), shown, "field is immutable")
         raise refusals.invalid(call.kind, str(made["metadata"].get("name", "")), [problem])
-    managers = made["metadata"].get("managedFields") or []
+    managers = _managers_after(call, managers, made)
     made = writing.changed_object(_quiet(call), old, made, managers)
     validated(call, replace(write, obj=made))
     return made
@@ -119,6 +119,18 @@ def _managers_of_changed(call: Call, old: Obj, asked: Obj) -> Listed:
         meta = asked["metadata"]  # who asks for a label there owns it, all the same
     seen = on_update(call.kind, call.subresource, old, {**asked, "metadata": meta})
     return managed.after_update(call, old, seen) or []
+
+
+def _managers_after(call: Call, before: Listed, made: Obj) -> Listed:
+    """managedFields as webhooks left them; those of `before` where they broke them."""
+    after: Listed = made["metadata"].get("managedFields") or []
+    if why := managed.broken(after):
+        call.warnings.append(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused"
+            f" by an outdated mutating admission controller; please fix your requests: {why}"
+        )
+        return before
+    return after
 
 
 def _quiet(call: Call) -> Call:

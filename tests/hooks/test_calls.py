@@ -6,18 +6,20 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from gitkruise.admission.chain import admit
-from gitkruise.errors import ApiError, InternalError
+from gitkruise.errors import ApiError, BadRequest, InternalError
 from gitkruise.kube.data import load_catalog
 from gitkruise.model.settings import Gates
 from gitkruise.sandbox import webhook_calls
 from gitkruise.sandbox.cluster import Cluster
-from gitkruise.wire.names import Obj
+from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.paths import put
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.world.cluster import World
 from tests.hooks.listener import answered, bundle_of, hearing
@@ -25,6 +27,7 @@ from tests.worlds import START
 
 MAPS = ResourceRef("", "v1", "configmaps")
 HOOKS = ResourceRef("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations")
+SPACES = GroupKind("", "Namespace")
 ADDED = [{"op": "add", "path": "/metadata/annotations", "value": {"by": "webhook"}}]
 Asked = Callable[[Cluster, Obj], Awaitable[web.Response]]
 
@@ -120,6 +123,28 @@ def test_what_the_model_cluster_does_by_itself_is_not_reviewed() -> None:
             assert cluster.world.handle(write("create", "own"), START).status == 201
             with pytest.raises(ApiError, match="denied the request"):
                 await cluster.handle(write("create", "another"))
+
+    asyncio.run(play())
+
+
+def test_a_webhook_with_side_effects_refuses_dry_runs() -> None:
+    """One that was registered before v1: nobody can do so any more."""
+
+    async def asked(_: Cluster, request: Obj) -> web.Response:
+        return await allowed(request)
+
+    async def play() -> None:
+        async with reviewing(asked) as cluster:
+            key = ObjectKey(HOOKS.group, "MutatingWebhookConfiguration", "", "hook")
+            stored = cluster.world.get(key)
+            assert stored is not None
+            old = put(stored, ("webhooks", 0, "sideEffects"), "Some")
+            cluster.world.restore([*cluster.world.objects(SPACES), old], cluster.world.version)
+            dry = replace(write("create", "a"), params={"dryRun": "All"})
+            why = 'admission webhook "hook.example.com" does not support dry run'
+            with pytest.raises(BadRequest, match=why):
+                await cluster.handle(dry)
+            assert (await cluster.handle(write("create", "a"))).status == 201
 
     asyncio.run(play())
 
