@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from ipaddress import ip_address
 from typing import Final, TypeAlias
 
@@ -67,10 +68,15 @@ _RELAXED_SENTENCE: Final = (
 PORT_SENTENCE: Final = "must be between 1 and 65535, inclusive"
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
+
+
 def _shape(pattern: str, limit: int, sentence: str) -> Format:
     def sentences(text: str) -> list[str]:
         long = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
-        return long + ([] if re.fullmatch(pattern, text, re.ASCII) else [sentence])
+        return long + ([] if _compiled(pattern).fullmatch(text) else [sentence])
 
     return sentences
 
@@ -105,10 +111,10 @@ def port_name(text: str) -> list[str]:
     rules = (
         (len(text) <= 15, "must be no more than 15 characters"),
         (
-            bool(re.fullmatch("[-a-z0-9]*", text)),
+            bool(_compiled("[-a-z0-9]*").fullmatch(text)),
             "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
         ),
-        (bool(re.search("[a-z]", text)), "must contain at least one letter (a-z)"),
+        (bool(_compiled("[a-z]").search(text)), "must contain at least one letter (a-z)"),
         ("--" not in text, "must not contain consecutive hyphens"),
         (
             text.strip("-") == text and bool(text),

@@ -64,6 +64,8 @@ def _amount_problems(name: str, amount: Any, at: Path) -> Iterator[Problem]:
 
 
 def _name_problems(name: str, at: Path) -> Iterator[Problem]:
+    if name in _COMPUTE:
+        return
     sentences = formats.qualified_name(name)
     yield from (invalid(at, name, sentence) for sentence in sentences)
     if sentences:
@@ -71,7 +73,7 @@ def _name_problems(name: str, at: Path) -> Iterator[Problem]:
     if "/" not in name:
         if name not in _STANDARD and not name.startswith(_HUGE):
             yield invalid(at, name, "must be a standard resource type or fully qualified")
-        if name not in _COMPUTE and not name.startswith(_HUGE):
+        if not name.startswith(_HUGE):
             yield invalid(at, name, "must be a standard resource for containers")
     elif "kubernetes.io/" not in name and not is_extended(name):
         yield invalid(at, name, "doesn't follow extended resource name standard")

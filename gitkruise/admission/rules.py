@@ -31,10 +31,10 @@ EACH: Final = "*"  # every element of a list
 class Table:
     """Rules by the path they share, so that what is not there is passed over once."""
 
-    __slots__ = ("_asks", "_checks", "_children")
+    __slots__ = ("_asking", "_checks", "_children")
 
     def __init__(self, *rules: Rule) -> None:
-        self._asks: bool | None = None
+        self._asking: frozenset[str] | None = None
         self._checks: tuple[Check, ...] = ()
         self._children: dict[str, Table] = {}
         for steps, checks in rules:
@@ -48,12 +48,9 @@ class Table:
         for name in (head,) if isinstance(head, str) else head:
             self._children.setdefault(name, Table()).add(rest, checks)
 
-    @property
     def asks(self) -> bool:
         """Whether a rule minds that there is nothing."""
-        if self._asks is None:
-            self._asks = any(list(check(None, ())) for check in self._checks)
-        return self._asks
+        return any(list(check(None, ())) for check in self._checks)
 
     def problems(self, value: Any, at: Path) -> list[Problem]:
         """Every problem at and under `value`; at one place the first broken check alone speaks."""
@@ -70,11 +67,14 @@ class Table:
                 break
         if value is None:
             return
+        if self._asking is None:
+            fields = (name for name in self._children if name != EACH)
+            self._asking = frozenset(name for name in fields if self._children[name].asks())
         for name, child in self._children.items():
             if name == EACH:
                 for index, item in enumerate(value):
                     child.collect(item, (*at, index), found)
-            elif (item := value.get(name)) is not None or child.asks:
+            elif (item := value.get(name)) is not None or name in self._asking:
                 child.collect(item, (*at, name), found)
 
 

@@ -8,6 +8,7 @@ rules over the published OpenAPI give what decoding into Go types and encoding a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_not
 from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import BadRequest, Problem
@@ -167,7 +168,7 @@ def _list_defaults(node: Node, value: Any, depth: int) -> Any:
 
 
 def _differs(new: list[Any], old: Any) -> bool:
-    return any(a is not b for a, b in zip(new, old, strict=True))
+    return any(map(is_not, new, old))
 
 
 def _check_depth(depth: int) -> None:

@@ -38,6 +38,8 @@ def keyed(keys: Mapping[str, Any]) -> str:
 def _json(item: Any) -> str:
     if item.__class__ is str:
         return encode_basestring(item)
+    if item.__class__ is int:
+        return str(item)
     return json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 

@@ -24,10 +24,12 @@ from tests.e2e.cluster import Cluster, sandbox
 CLIENTS: Final = 64
 SLICE: Final = 500  # requests
 SLICES: Final = 10
+FEW: Final = 125  # of those that go again after each slice
 LISTS: Final = 7
 MANY: Final = 10_000
 PODS: Final = "/api/v1/namespaces/default/pods"
 CORES: Final = 2
+ALONE: Final = "create of a pod unlike all others"
 TARGET_MIB, TARGET_LOAD_S, TARGET_LIST = 350, 4, 2
 _REF: Final = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "controller": True}
 _POD: Final[dict[str, Any]] = {
@@ -119,31 +121,33 @@ def new_image(door: Door, number: int) -> bytes:
 
 
 def _writes(servers: list[Server], opened: list[Lines]) -> Iterator[Row]:
-    tallies = {what: [Tally() for _ in servers] for what in ("create", "patch")}
+    works = {
+        f"create of a pod, {CLIENTS} clients": (creation, SLICE),
+        f"patch of a pod, {CLIENTS} clients": (new_image, SLICE),
+        ALONE: (_alone, FEW),
+    }
+    tallies = {what: [Tally() for _ in servers] for what in works}
     for turn in range(SLICES):
         numbers = range(turn * SLICE, (turn + 1) * SLICE)
-        for what, made in (("create", creation), ("patch", new_image)):
+        for what, (made, count) in works.items():
             for server, open_lines, tally in zip(servers, opened, tallies[what], strict=True):
                 before = server.cpu_s
-                tally.loads.append(open_lines.run(made(server.door, n) for n in numbers))
+                tally.loads.append(open_lines.run(made(server.door, n) for n in numbers[:count]))
                 tally.cpu_s.append(server.cpu_s - before)
+        for server, open_lines in zip(servers, opened, strict=True):
+            open_lines.run(
+                server.door.request("DELETE", f"{PODS}/one-{n:06d}") for n in numbers[:FEW]
+            )
     for what, of_servers in tallies.items():
-        yield from _told(f"{what} of a pod, {CLIENTS} clients", servers, of_servers)
-    alone = [Tally() for _ in servers]
-    for server, open_lines, tally in zip(servers, opened, alone, strict=True):
-        before = server.cpu_s
-        tally.loads.append(open_lines.run(_alone(server.door)))
-        tally.cpu_s.append(server.cpu_s - before)
-        open_lines.run(server.door.request("DELETE", f"{PODS}/one-{n:06d}") for n in range(SLICE))
-    yield from _told("create of a pod unlike all others", servers, alone, goal=None)
+        yield from _told(what, servers, of_servers, goal=None if what == ALONE else 1.0)
 
 
-def _alone(door: Door) -> Iterator[bytes]:
-    return (creation(door, number, alone=True) for number in range(SLICE))
+def _alone(door: Door, number: int) -> bytes:
+    return creation(door, number, alone=True)
 
 
 def _told(
-    what: str, servers: list[Server], tallies: list[Tally], goal: float | None = 1.0
+    what: str, servers: list[Server], tallies: list[Tally], *, goal: float | None
 ) -> Iterator[Row]:
     for server, tally in zip(servers, tallies, strict=True):
         yield Row(name=f"{what}: {server.name}", value=tally.rate, unit="/s")
