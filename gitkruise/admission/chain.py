@@ -22,11 +22,15 @@ from gitkruise.admission.config_objects import (
 from gitkruise.admission.endpoints import KINDS as ENDPOINTS
 from gitkruise.admission.endpoints import default_endpoints, endpoints_problems
 from gitkruise.admission.launch_priority import order_launch
+from gitkruise.admission.networking import KINDS as NETWORKING
+from gitkruise.admission.networking import default_networking, networking_problems
 from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_problems
 from gitkruise.admission.policies import KINDS as POLICIES
 from gitkruise.admission.policies import ROLES, default_role, policy_problems
 from gitkruise.admission.protection import KINDS as PROTECTED
 from gitkruise.admission.protection import protect, protect_by_webhook
+from gitkruise.admission.quotas import KINDS as QUOTAS
+from gitkruise.admission.quotas import default_quota, quota_problems
 from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.admission.services import default_service, service_problems
 from gitkruise.admission.sidecar_stages import (
@@ -38,6 +42,8 @@ from gitkruise.admission.sidecar_stages import (
 )
 from gitkruise.admission.statuses import KINDS as COUNTED
 from gitkruise.admission.statuses import status_problems
+from gitkruise.admission.storage import KINDS as STORAGE
+from gitkruise.admission.storage import default_storage, storage_problems
 from gitkruise.admission.webhook_configurations import KINDS as CONFIGURATIONS
 from gitkruise.admission.webhook_configurations import (
     configuration_problems,
@@ -121,6 +127,14 @@ SERVER_STAGES: Final = (
         mutate=default_autoscaler,
         examine=autoscaler_problems,
     ),
+    Stage(
+        name="networking",
+        kinds=NETWORKING,
+        mutate=default_networking,
+        examine=networking_problems,
+    ),
+    Stage(name="storage", kinds=STORAGE, mutate=default_storage, examine=storage_problems),
+    Stage(name="quotas", kinds=QUOTAS, mutate=default_quota, examine=quota_problems),
     Stage(name="roles", kinds=ROLES, mutate=default_role),
     Stage(name="policies", kinds=POLICIES, examine=policy_problems),
     Stage(

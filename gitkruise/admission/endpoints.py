@@ -18,6 +18,7 @@ ENDPOINTS: Final = GroupKind("", "Endpoints")
 SLICE: Final = GroupKind("discovery.k8s.io", "EndpointSlice")
 KINDS: Final = frozenset({ENDPOINTS, SLICE})
 _PROTOCOL: Final = one_of("SCTP", "TCP", "UDP")
+_IP: Final = frozenset({"IPv4", "IPv6"})
 _LISTS: Final = ("addresses", "notReadyAddresses")
 _SPECIAL: Final = (
     ("is_loopback", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
@@ -27,8 +28,8 @@ _SPECIAL: Final = (
 
 def _usable(value: Any, at: Path) -> Iterator[Problem]:
     """ValidateEndpointIP: an address that others can reach."""
-    if sentences := formats.ip(value or ""):
-        yield from (invalid(at, value, sentence) for sentence in sentences)
+    if formats.ip(value or ""):
+        yield invalid(at, value or "", "must be a valid IP address")
         return
     address = ip_address(value)
     if address.is_unspecified:
@@ -42,15 +43,17 @@ _NAMED_PORT: Final[tuple[Rule, ...]] = (
     ((EACH, "appProtocol"), (like(formats.qualified_name),)),
 )
 _PORTS: Final = Table(*_NAMED_PORT)
-_SUBSET: Final = Table(
-    ((_LISTS, EACH, "ip"), (_usable,)),
-    ((_LISTS, EACH, "hostname"), (like(formats.dns_label),)),
-    ((_LISTS, EACH, "nodeName"), (like(formats.dns_subdomain),)),
-    (("ports", EACH, "port"), (port_number,)),
-    *((("ports", *steps), checks) for steps, checks in _NAMED_PORT),
+_ADDRESS: Final = Table(
+    (("hostname",), (like(formats.dns_label),)),
+    (("nodeName",), (like(formats.dns_subdomain),)),
+)
+_PORT: Final = Table(
+    (("name",), (like(formats.dns_label),)),
+    (("port",), (port_number,)),
+    (("protocol",), (_PROTOCOL,)),
+    (("appProtocol",), (like(formats.qualified_name),)),
 )
 _OF_SLICE: Final = Table(
-    (("addressType",), (present, one_of("FQDN", "IPv4", "IPv6"))),
     (("endpoints", EACH, "nodeName"), (like(formats.dns_subdomain),)),
     (("endpoints", EACH, "hostname"), (like(formats.dns_label),)),
 )
@@ -84,26 +87,42 @@ def endpoints_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Pro
         at: Path = ("subsets", index)
         if not any(subset.get(name) for name in _LISTS):
             yield required(at, "must specify `addresses` or `notReadyAddresses`")
-        yield from _SUBSET.problems(subset, at)
-        ports = subset.get("ports") or ()
-        if len(ports) > 1:
-            unnamed = (i for i, port in enumerate(ports) if not port.get("name"))
-            yield from (required((*at, "ports", i, "name")) for i in unnamed)
+        yield from _subset_problems(subset, at)
+
+
+def _subset_problems(subset: Obj, at: Path) -> Iterator[Problem]:
+    for name in _LISTS:
+        for index, address in enumerate(subset.get(name) or ()):
+            here: Path = (*at, name, index)
+            ip = address.get("ip") or ""
+            yield from (invalid((*here, "ip"), ip, text) for text in formats.ip(ip))
+            yield from _ADDRESS.problems(address, here)
+            yield from _usable(ip, (*here, "ip"))
+    ports = subset.get("ports") or ()
+    for index, port in enumerate(ports):
+        if len(ports) > 1 and not port.get("name"):
+            yield required((*at, "ports", index, "name"))
+        yield from _PORT.problems({"port": 0, **port}, (*at, "ports", index))
 
 
 def _slice_problems(obj: Obj, old: Obj | None) -> Iterator[Problem]:
     family = obj.get("addressType")
-    yield from _OF_SLICE.problems(obj, ())
+    families = (present, one_of("FQDN", "IPv4", "IPv6"))
+    yield from Table((("addressType",), families)).problems(obj, ())
     yield from _PORTS.problems(obj.get("ports"), ("ports",))
     yield from unique(obj.get("ports"), ("ports",), "name")
+    yield from _OF_SLICE.problems(obj, ())
     for index, endpoint in enumerate(obj.get("endpoints") or ()):
         at: Path = ("endpoints", index, "addresses")
         addresses = endpoint.get("addresses") or ()
         if not addresses:
             yield required(at, "must contain at least 1 address")
-        for position, address in enumerate(addresses if family != "FQDN" else ()):
-            yield from _usable(address, (*at, position))
-            if not formats.ip(address) and (":" in address) != (family == "IPv6"):
+        for position, address in enumerate(addresses if family in _IP else ()):
+            if sentences := formats.ip(address):
+                yield from (invalid((*at, position), address, text) for text in sentences)
+                continue
+            if (":" in address) != (family == "IPv6"):
                 yield invalid(at, address, f"must be an {family} address")
+            yield from _usable(address, (*at, position))
     if old is not None and family != old.get("addressType"):
         yield invalid(("addressType",), family, IMMUTABLE)

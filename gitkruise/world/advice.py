@@ -36,6 +36,11 @@ def _service(obj: Obj) -> Iterator[str]:
         yield from (text for name, text in _IGNORED if spec.get(name))
 
 
+def _slice(obj: Obj) -> Iterator[str]:
+    if obj.get("addressType") == "FQDN":
+        yield "spec.addressType: FQDN endpoints are deprecated"
+
+
 def _template(*path: str) -> Callable[[Obj], Iterator[str]]:
     """Warnings of the pod spec at `path`."""
 
@@ -67,6 +72,7 @@ _OF_KIND: Final[Mapping[GroupKind, Callable[[Obj], Iterator[str]]]] = {
     _JOB: _template(*_IN_TEMPLATE),
     GroupKind("batch", "CronJob"): _template("spec", "jobTemplate", *_IN_TEMPLATE),
     GroupKind("", "Service"): _service,
+    GroupKind("discovery.k8s.io", "EndpointSlice"): _slice,
 }
 
 

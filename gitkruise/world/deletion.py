@@ -32,13 +32,20 @@ _FIELDS: Final = (
 )  # fmt: skip
 POLICIES: Final = ("Foreground", "Background", "Orphan")
 # Kinds that answer a deletion with the object; others answer with a Status.
-RETURNED: Final = frozenset(
-    {POD, NAMESPACE}
-    | {
-        GroupKind("", kind)
-        for kind in ("PersistentVolumeClaim", "PersistentVolume", "Service", "ServiceAccount")
-    }
-)
+RETURNED: Final = frozenset({POD, NAMESPACE}) | {
+    GroupKind(group, kind)
+    for group, kinds in {
+        "": (
+            *("PersistentVolumeClaim", "PersistentVolume", "PodTemplate", "ResourceQuota"),
+            *("Service", "ServiceAccount"),
+        ),
+        "storage.k8s.io": (
+            *("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment"),
+            "VolumeAttributesClass",
+        ),
+    }.items()
+    for kind in kinds
+}
 # Kinds whose dependents live on unless the request says otherwise.
 ORPHANING: Final = frozenset({GroupKind("", "ReplicationController"), GroupKind("batch", "Job")})
 

@@ -69,23 +69,24 @@ def handle(
         if reply is not None:
             return reply
     verb = _verb_of(kind, request)
-    options = read_options(request) if request.verb in _WRITES else Options()
-    call = Call(
-        state=state,
-        kind=kind,
-        request=request,
-        now=now,
-        user=user,
-        options=options,
-        reviews=reviews,
-    )
     outdated = OUTDATED.get(kind.group_kind, ())
-    call.warnings.extend(outdated)
+    warnings = list(outdated)
     try:
+        options = read_options(request) if request.verb in _WRITES else Options()
+        call = Call(
+            state=state,
+            kind=kind,
+            request=request,
+            now=now,
+            user=user,
+            options=options,
+            reviews=reviews,
+            warnings=warnings,
+        )
         reply = verb(call)
-        return reply._replace(warnings=tuple(call.warnings)) if outdated else reply
+        return reply._replace(warnings=tuple(warnings)) if outdated else reply
     except ApiError as error:
-        error.warnings = tuple(call.warnings)
+        error.warnings = tuple(warnings)
         raise
 
 

@@ -53,6 +53,11 @@ def _phase_pending(obj: Obj) -> Obj:
     return {**obj, "status": {"phase": "Pending"}}
 
 
+def _volume(obj: Obj) -> Obj:
+    since = obj["metadata"]["creationTimestamp"]
+    return {**obj, "status": {"phase": "Pending", "lastPhaseTransitionTime": since}}
+
+
 def _service(obj: Obj) -> Obj:
     return {**obj, "status": {"loadBalancer": {}}}
 
@@ -65,7 +70,7 @@ _BORN: Final[Mapping[GroupKind, Callable[[Obj], Obj]]] = {
     NAMESPACE: _namespace,
     POD: _pod,
     GroupKind("", "PersistentVolumeClaim"): _phase_pending,
-    GroupKind("", "PersistentVolume"): _phase_pending,
+    GroupKind("", "PersistentVolume"): _volume,
     GroupKind("", "Service"): _service,
     GroupKind("", "Node"): _as_sent,  # a kubelet registers with its status
     CRD: _as_sent,  # its status is made by crds.py

@@ -21,6 +21,7 @@ SCHEME: Final = "pkg/runtime/scheme.go:110"  # where a kube-apiserver says it lo
 OWNERS_MAX: Final = 1000
 FINALIZERS_MAX: Final = 1000
 STANDARD_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_ASKED: Final = ("spec", "webhooks", "endpoints", "ports", "template")
 # The part of the metadata that counts as asked for, too.
 ASKED_FOR: Final = {
     GroupKind("apps", "Deployment"): "annotations",
@@ -30,17 +31,19 @@ ASKED_FOR: Final = {
 COUNTED: Final = frozenset(
     GroupKind(group, kind)
     for group, kinds in {
-        "": ("Pod", "ReplicationController"),
+        "": ("Pod", "PodTemplate", "ReplicationController"),
         "apps": ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"),
         "batch": ("CronJob", "Job"),
         "policy": ("PodDisruptionBudget",),
         "discovery.k8s.io": ("EndpointSlice",),
+        "scheduling.k8s.io": ("PriorityClass",),  # one that never grows
         "networking.k8s.io": ("Ingress", "IngressClass", "NetworkPolicy"),
         "apiextensions.k8s.io": ("CustomResourceDefinition",),
         "admissionregistration.k8s.io": (
             "MutatingWebhookConfiguration",
             "ValidatingWebhookConfiguration",
             "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
         ),
     }.items()
     for kind in kinds
@@ -118,7 +121,7 @@ def next_generation(kind: Kind, old: Obj, new: Obj) -> int:
         if "status" in kind.subresources
         else ("metadata", "apiVersion")
     )
-    names = (old.keys() | new.keys()) if kind.crd else ("spec", "webhooks", "endpoints", "ports")
+    names = (old.keys() | new.keys()) if kind.crd else _ASKED
     asked = (name for name in names if name not in aside)
     grown = any(old.get(name) != new.get(name) for name in asked)
     if not grown and (part := ASKED_FOR.get(kind.group_kind)):

@@ -16,6 +16,7 @@ HIDDEN: Final = {
     "time": "<time>",
     "lastTransitionTime": "<time>",
     "lastUpdateTime": "<time>",
+    "lastPhaseTransitionTime": "<time>",
     "lastProbeTime": "<time>",
     "continue": "<continue>",
     "clusterIP": "<ip>",
