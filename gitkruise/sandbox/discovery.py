@@ -15,6 +15,10 @@ from gitkruise.sandbox.routing import not_found
 from gitkruise.wire.catalog import Catalog, Kind
 
 SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
+# Custom kinds are listed by another part of a server, in an order of its own.
+_CUSTOM_VERBS: Final = (
+    "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
+)  # fmt: skip
 KUBERNETES: Final = ("1", "34")  # the API level this server speaks
 
 
@@ -22,7 +26,8 @@ KUBERNETES: Final = ("1", "34")  # the API level this server speaks
 class Served:
     """One entry of a resource list: a resource (`pods`) or a subresource (`pods/status`).
 
-    `group` and `version` name the body's kind where it is not the parent's own.
+    `group` and `version` name the body's kind where it is not the group's own; aggregated
+    discovery names them for custom kinds, too (`named`).
     """
 
     path: str
@@ -34,18 +39,19 @@ class Served:
     version: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    named: bool = False
 
 
 _SUBRESOURCES: Final[Mapping[str, tuple[str, str, str, tuple[str, ...]]]] = {
     # subresource: (group, version, kind, verbs); a group of "" and no version is the parent's own
     "scale": ("autoscaling", "v1", "Scale", SUBRESOURCE_VERBS),
     "eviction": ("policy", "v1", "Eviction", ("create",)),
-    "binding": ("", "v1", "Binding", ("create",)),
+    "binding": ("", "", "Binding", ("create",)),
     "token": ("authentication.k8s.io", "v1", "TokenRequest", ("create",)),
-    "exec": ("", "v1", "PodExecOptions", ("create", "get")),
-    "attach": ("", "v1", "PodAttachOptions", ("create", "get")),
-    "portforward": ("", "v1", "PodPortForwardOptions", ("create", "get")),
-    "proxy": ("", "", "", ("create", "delete", "get", "patch", "update")),
+    "exec": ("", "", "PodExecOptions", ("create", "get")),
+    "attach": ("", "", "PodAttachOptions", ("create", "get")),
+    "portforward": ("", "", "PodPortForwardOptions", ("create", "get")),
+    "proxy": ("", "", "{kind}ProxyOptions", ("create", "delete", "get", "patch", "update")),
     "finalize": ("", "", "", ("update",)),
     "log": ("", "", "", ("get",)),
 }
@@ -134,7 +140,7 @@ class Discovery:
         entries = [_plain(entry, group, version) for entry in self._served(group, version)]
         return {
             "kind": "APIResourceList",
-            "apiVersion": "v1",
+            **({"apiVersion": "v1"} if group else {}),  # the oldest list has none
             "groupVersion": name,
             "resources": entries,
         }
@@ -145,7 +151,7 @@ class Discovery:
                 yield from _entries(kind)
 
     def _aggregated(self, group: str) -> dict[str, Any]:
-        meta = {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None}
+        meta = {"name": group} if group else {}
         versions = [
             {
                 "version": version,
@@ -161,22 +167,24 @@ def _entries(kind: Kind) -> Iterator[Served]:
     yield Served(
         path=kind.plural,
         kind=kind.kind,
-        verbs=tuple(sorted(kind.verbs)),
+        verbs=_CUSTOM_VERBS if kind.crd else tuple(sorted(kind.verbs)),
         namespaced=kind.namespaced,
         singular=kind.singular,
         short_names=kind.short_names,
         categories=kind.categories,
+        named=kind.crd,
     )
-    for name in sorted(kind.subresources):
+    for name in sorted(kind.subresources, reverse=kind.crd):
         default = ("", "", "", SUBRESOURCE_VERBS)
         group, version, other, verbs = _SUBRESOURCES.get(name, default)
         yield Served(
             path=f"{kind.plural}/{name}",
-            kind=other or kind.kind,
+            kind=other.format(kind=kind.kind) or kind.kind,
             verbs=verbs,
             namespaced=kind.namespaced,
             group=group,
             version=version,
+            named=kind.crd,
         )
 
 
@@ -207,8 +215,8 @@ def _tree(entries: Iterable[Served], group: str, version: str) -> Iterator[dict[
     for entry in entries:
         plural, _, sub = entry.path.partition("/")
         kind = {
-            "group": entry.group if entry.version else group,
-            "version": entry.version or version,
+            "group": entry.group if entry.version or not entry.named else group,
+            "version": entry.version or (version if entry.named else ""),
             "kind": entry.kind,
         }
         if sub:
