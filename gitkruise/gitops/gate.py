@@ -105,6 +105,7 @@ class Gate:
 
     def __init__(self, unit: Unit, standings: Standings, windows: Windows) -> None:
         self._standings, self._unit, self.windows = standings, unit.id, windows
+        self.consent = ""  # what a person is to agree to before the newest commit is taken
         self._awaited = tuple(
             (resolve_reference(Reference(other.name, other.namespace), unit.namespace), other.ready)
             for other in unit.spec.depends_on
@@ -122,6 +123,8 @@ class Gate:
     def _unready(self) -> Iterator[str]:
         if closed := self.windows.why():
             yield closed
+        if self.consent:
+            yield self.consent
         for name, ready in self._awaited:
             try:
                 why = self._standings.why_not(name, ready)

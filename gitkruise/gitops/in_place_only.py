@@ -40,6 +40,25 @@ def in_place_problems(desired: Desired, old: Obj, gates: Gates) -> Iterator[Find
     yield from (_finding(desired, change) for change in wrong or [moved])
 
 
+def leaves_place(desired: Desired, old: Obj, gates: Gates) -> bool:
+    """Whether pods that could be updated in place are recreated by this change of the template."""
+    try:
+        before, after = (_spec(obj) for obj in (old, desired.obj))
+    except Malformed:
+        return True
+    moved = json_diff(before, after, ("spec",))
+    return _policy(old) == "InPlaceIfPossible" and not all(_possible(m, gates) for m in moved)
+
+
+def template_moved(desired: Desired, old: Obj) -> bool:
+    """Whether the change makes a new revision."""
+    try:
+        before, after = (default_template(get(obj, *_TEMPLATE)) for obj in (old, desired.obj))
+    except Malformed:
+        return True
+    return bool(json_diff(before, after, ()))
+
+
 def _policy(obj: Obj) -> str:
     strategy = get(obj, "spec", "updateStrategy", default={})
     policy: str = get(strategy, "rollingUpdate", "podUpdatePolicy") or strategy.get("type") or ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gitkruise.errors import Finding, Reported
 from gitkruise.gitops.apply import Sent, ensure_namespace
+from gitkruise.gitops.approval import Consent, Move, approvals, request
 from gitkruise.gitops.claims import Claims
 from gitkruise.gitops.gate import Gate, Standings
 from gitkruise.gitops.ingredients import gather
@@ -24,6 +25,8 @@ from gitkruise.model.document import Commit
 from gitkruise.model.settings import Gates
 from gitkruise.planner.rollout_kinds import ROLLOUTS
 from gitkruise.planner.sync.autoscale import scalable
+from gitkruise.planner.sync.marks import unit_label
+from gitkruise.wire.names import ObjectKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,11 @@ class Trial(Protocol):
         """What taking `desired` would change, and what is live."""
         ...
 
+    async def complete(self) -> str:
+        """Know every live object that carries the unit's label; the newest commit that was taken
+        before this start, "" for none."""
+        ...
+
     async def try_out(
         self, objects: Sequence[Desired], seen: Observation, commit: str
     ) -> list[Sent]:
@@ -64,30 +72,62 @@ class Judge:
         self._reader, self._around, self._trial = reader, around, trial
         self._transport = transport
         self._unit = reader.unit
+        label = unit_label(around.cluster, reader.unit.id)
+        self._consent = Consent(reader.unit, label, around.gates)
         windows = Windows(reader.unit.spec.windows, around.clock, by_hand=around.by_hand)
         self.gate = Gate(reader.unit, around.standings, windows)
 
     async def read(
-        self, commit: str, before: Intake | None, looked: str, applied: Commit | None
+        self,
+        commit: str,
+        before: Intake | None,
+        looked: str,
+        applied: Commit | None,
+        *,
+        known: bool = False,
     ) -> Intake:
         """A commit with everything against it; one whose content is live already is not tried.
 
         `before` is what is live, `looked` the newest commit looked at, `applied` what an earlier
-        run left. Raises Reported or ApiError when git or the cluster cannot be asked.
+        run left; `known`: the commit was taken before a start. Raises Reported or ApiError when git
+        or the cluster cannot be asked.
         """
         intake = await self._followed(commit, before, looked)
         if intake.desired is None or (before and intake.desired is before.desired):
             return intake
         if not intake.desired.objects and self._had_objects(commit, before, applied):
             return replace(intake, desired=None, findings=(*intake.findings, _EMPTIED))
+        if not known:
+            self.gate.consent = ""
         awaits = self.gate.waits_for()
         if awaits and self._trial.changed(intake.desired)[0]:
             return replace(intake, desired=None, awaits=awaits)
-        findings = await self._preflight(intake.desired, intake.causal.id)
+        findings, replaced = await self._preflight(intake.desired, intake.causal.id)
         if not findings:
-            return intake
+            again = known or (applied is not None and applied.id == intake.causal.id)
+            return intake if again else await self._agreed(intake, before, replaced)
         told = (*intake.findings, *findings)
         return replace(intake, desired=None, findings=told, by_cluster=True)
+
+    async def _agreed(
+        self, intake: Intake, before: Intake | None, replaced: frozenset[ObjectKey]
+    ) -> Intake:
+        """The commit as it is if nobody is to be asked, or somebody agreed; else it waits."""
+        assert intake.desired is not None
+        if not self._consent.needed:
+            return intake
+        stood = await self._trial.complete()
+        changed, seen = self._trial.changed(intake.desired)
+        move = Move(desired=intake.desired, changed=changed, live=seen.live, replaced=replaced)
+        mark, why = self._consent.asks(move)
+        if not mark or mark == self._unit.approved:
+            return intake
+        since = before.commit.id if before is not None else stood
+        repository, commit = self._reader.repository, intake.commit.id
+        if mark in await asyncio.to_thread(approvals, repository, commit, since):
+            return intake
+        self.gate.consent = request(mark, why)
+        return replace(intake, desired=None, awaits=self.gate.consent)
 
     async def follow(self, desired: DesiredSet) -> None:
         """See every kind the commit names before deciding anything about it."""
@@ -102,6 +142,13 @@ class Judge:
         spaces = {"" if kind.everywhere else key.namespace for key, kind in rolling if kind}
         informers += live.want_workloads({""} if "" in spaces else spaces)
         await live.ready(informers)
+
+    async def learn_kinds(self, desired: DesiredSet, objects: Iterable[Desired]) -> None:
+        """Ask again what the cluster serves when a kind is new: its CRD may have come before."""
+        catalog = self._around.live.catalog
+        if any(catalog.by_kind(d.key.group, d.version, d.key.kind) is None for d in objects):
+            await self._around.live.discover()
+            await self.follow(desired)
 
     async def _followed(self, commit: str, before: Intake | None, looked: str) -> Intake:
         """Read a commit with all it names followed; a second time when a kind was new to us."""
@@ -126,14 +173,17 @@ class Judge:
             return bool(before.desired.objects)
         return applied is not None and applied.id != commit
 
-    async def _preflight(self, desired: DesiredSet, commit: str) -> list[Finding]:
-        """What our rules and the cluster's dry run say against the objects that would change."""
+    async def _preflight(
+        self, desired: DesiredSet, commit: str
+    ) -> tuple[list[Finding], frozenset[ObjectKey]]:
+        """What our rules and the cluster's dry run say against the objects that would change; and
+        those that would be replaced."""
         live = self._around.live
         changed, seen = self._trial.changed(desired)
         objs = {key: found.obj for key, found in seen.live.items()}
         findings = check_updates(changed, objs, live.catalog, self._around.gates)
         if findings or not changed:
-            return findings
+            return findings, frozenset()
         target = self._unit.spec.target.namespace or self._unit.namespace
         new = brought(desired, objs)
         if self._unit.spec.target.create_namespace and target not in new:
@@ -142,7 +192,7 @@ class Judge:
         silent = unreachable(sent)
         if silent is not None:
             raise Reported(silent)
-        return list(refusals(desired, sent))
+        return list(refusals(desired, sent)), frozenset(s.desired.key for s in sent if s.replace)
 
 
 _EMPTIED = Finding(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from gitkruise.errors import ApiError, Finding, Retry, SourceFailed
 from gitkruise.git.repo import Repository
 from gitkruise.gitops.apply import delete
+from gitkruise.gitops.approval import approvals
 from gitkruise.gitops.claims import Claims
 from gitkruise.gitops.holders import held_by_others
 from gitkruise.gitops.intake import Intake
@@ -23,14 +23,12 @@ from gitkruise.model.change import DesiredSet, Live, PruneRules
 from gitkruise.model.config import Unit, duration, resolve_reference
 from gitkruise.model.document import Commit
 from gitkruise.planner.sync.marks import COMMIT, UNIT, annotation
-from gitkruise.planner.sync.prune import TRAILER, lingering
+from gitkruise.planner.sync.prune import lingering
 from gitkruise.wire.names import ObjectKey
 from gitkruise.wire.paths import get
 
 log = logging.getLogger(__name__)
-_APPROVAL: Final = re.compile(rf"^{TRAILER}:[ \t]*([0-9a-f]{{12}})[ \t]*$", re.MULTILINE)
 _UNKNOWN: Final = frozenset({"GK3104", "GK3108"})  # the commit is not here, whoever is asked
-_HISTORY: Final = 200  # commits that are searched for an approval
 
 
 class Pruning:
@@ -140,7 +138,7 @@ class Pruning:
     async def asked(self, commit: str, asks: frozenset[str]) -> bool:
         """Look in the history of `commit` for approvals; whether one of `asks` is among them."""
         if self._searched != commit:
-            found = await asyncio.to_thread(_approvals, self._repository, commit)
+            found = await asyncio.to_thread(approvals, self._repository, commit)
             self.approved |= found
             self._searched = commit
         return not self.approved.isdisjoint(asks)
@@ -223,14 +221,6 @@ async def delete_all(
                 raise
             findings.append(_refused(key, error))
     return tuple(findings)
-
-
-def _approvals(repository: Repository, commit: str) -> frozenset[str]:
-    """Hashes that commits in the history of `commit` approve by trailer. Raises SourceFailed."""
-    recent = repository.commits_between("", commit, limit=_HISTORY)
-    return frozenset(
-        mark for entry in recent for mark in _APPROVAL.findall(repository.message(entry.id))
-    )
 
 
 def _refused(key: ObjectKey, error: ApiError) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -257,7 +257,7 @@ class UnitSync:
             await delete(self._writer, key, seen.live[key].obj, live.catalog, "Foreground")
         if plan.apply:
             assert intake.desired is not None
-            await self._learn_kinds(intake.desired, plan.apply)
+            await self._judge.learn_kinds(intake.desired, plan.apply)
             self._healing.corrected(plan.healing, self._around.clock.now())
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self._send(plan.apply, seen, intake.causal.id, take=theirs)
@@ -267,13 +267,6 @@ class UnitSync:
             self._times.append(self._setbacks.back_off())
             self._reporter.problem(findings)
         return False
-
-    async def _learn_kinds(self, desired: DesiredSet, objects: Iterable[Desired]) -> None:
-        """Ask again what the cluster serves when a kind is new: its CRD may have come before."""
-        catalog = self._around.live.catalog
-        if any(catalog.by_kind(d.key.group, d.version, d.key.kind) is None for d in objects):
-            await self._around.live.discover()
-            await self._judge.follow(desired)
 
     def _need_intake(self) -> Intake:
         assert self.intake is not None
@@ -365,7 +358,7 @@ class UnitSync:
         await self.pruning.find(self._around.live, self.label)
         good = await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
         if good and good != commit:
-            intake = await self._judge.read(good, None, "", None)
+            intake = await self._judge.read(good, None, "", None, known=True)
             if intake.desired is not None:
                 self._take(intake)
 
@@ -392,6 +385,11 @@ class UnitSync:
         catalog = self._around.live.catalog
         moved = [d for d in desired.objects if outdated(d, snapshot)]
         return [respectful(d, snapshot, catalog, {}) for d in moved], seen
+
+    async def complete(self) -> str:
+        """Know all that carries the unit's label; the newest commit taken before this start."""
+        await self.pruning.find(self._around.live, self.label)
+        return await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
 
     async def try_out(
         self, objects: Sequence[Desired], seen: Observation, commit: str

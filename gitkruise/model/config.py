@@ -353,7 +353,6 @@ LATER: Final[dict[str, dict[tuple[str, ...], Any]]] = {
     "GitSource": {},
     "Unit": {
         ("workloads", "onPlanChange"): "warn",
-        ("approval",): "never",
     },
     "Sink": {},
     "Receiver": {},

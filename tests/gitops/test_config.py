@@ -42,7 +42,8 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7003 no time", "sinkRef:", "suspend: {until: tonight}\n  sinkRef:", "GK7003", ":16:20",
      "tonight"),
     ("GK7005 delay", "correct", "correct\n    backoff: {base: soon}", "GK7005", ":19:21", "soon"),
-    ("GK7006 later", "sinkRef:", "approval: always\n  sinkRef:", "GK7006", ":16:3", "guard"),
+    ("GK7006 later", "sinkRef:", "workloads: {onPlanChange: block}\n  sinkRef:", "GK7006", ":16:15",
+     "guard"),
     ("GK7007 unit", "sinkRef:", "dependsOn: [{name: db}]\n  sinkRef:", "GK7007", "", "shop/db"),
     (
         "GK7030 itself", "sinkRef:", "dependsOn: [{name: web}]\n  sinkRef:", "GK7030",

@@ -41,6 +41,8 @@ STATES: list[tuple[State, str, dict[str, tuple[str, str]]]] = [
                                           "Reconciling": ("True", "Progressing")}),
     (State.WAITING, "waits for a window (it opens at 2026-11-23T08:00:00Z)", {
         "Ready": ("False", "WindowClosed"), "Reconciling": ("True", "Progressing")}),
+    (State.WAITING, "waits for consent (2 objects change; git commit", {
+        "Ready": ("False", "ApprovalRequired"), "Reconciling": ("True", "Progressing")}),
     (State.STUCK, "", {"Ready": ("False", "HealthCheckFailed")}),
     (State.DRIFTED, "", {"Ready": ("False", "Drifted")}),
     (State.REJECTED, "", {"Ready": ("False", "BuildFailed")}),

@@ -58,6 +58,9 @@ _SOURCE_REASONS: Final = (
 )  # fmt: skip
 _LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
 _WAITS_FOR: Final = "waits for "
+_WAITS: Final = (
+    ("a window (", "WindowClosed"), ("consent (", "ApprovalRequired"), ("", "DependencyNotReady"),
+)  # fmt: skip
 
 
 class Condition(NamedTuple):
@@ -161,8 +164,9 @@ def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[Conditio
     if errors and status != "True":
         status, reason = "False", reason_of(errors[0])
     elif record.state is State.WAITING and record.message.startswith(_WAITS_FOR):
-        closed = record.message.startswith(f"{_WAITS_FOR}a window (")
-        status, reason = "False", "WindowClosed" if closed else "DependencyNotReady"
+        what = record.message.removeprefix(_WAITS_FOR)
+        found = (word for start, word in _WAITS if what.startswith(start))
+        status, reason = "False", next(found)
     yield Condition("Ready", status, "Suspended" if suspended else reason, message)
     if record.objects:
         health = worst(o.state for o in record.objects)
