@@ -74,13 +74,13 @@ def test_a_start_asks_for_no_more_and_no_less(staged: MakeStage) -> None:
             await agree(stage)
             await stage.push(KEEP, message="second")
             await stage.rest()
-            assert asks(stage) == "1 objects change"
+            assert asks(stage) == "1 object changes"
         stage.start_over()
         async with stage.running():
             await stage.follower.check()
             stage.meddle(config_map("keep", a="mine"))
             await stage.rest(60)
-            assert asks(stage) == "1 objects change"
+            assert asks(stage) == "1 object changes"
             assert stage.get("ConfigMap", "extra")
             assert stage.get("ConfigMap", "keep")["data"] == {"a": "b"}
             stage.approved = stage.record.message.rpartition(": ")[2].removesuffix('")')
@@ -105,21 +105,21 @@ def test_consent_is_for_what_was_seen_and_for_one_time(staged: MakeStage) -> Non
             for number in range(2):  # there and back, and there again: asked each time
                 await stage.push(config_map("keep", a=f"c{number}"))
                 await stage.rest()
-                assert asks(stage) == "1 objects change"
+                assert asks(stage) == "1 object changes"
                 await agree(stage)
                 await stage.push(KEEP, message="back")
                 await stage.rest()
-                assert asks(stage) == "1 objects change"
+                assert asks(stage) == "1 object changes"
                 await agree(stage)
                 assert stage.state == "Done"
             await stage.push(config_map("keep", a="c0"), message="there again")
             await stage.rest()
-            assert asks(stage) == "1 objects change"
+            assert asks(stage) == "1 object changes"
         stage.start_over()  # what was agreed to long ago is not agreed to now
         async with stage.running():
             await stage.follower.check()
             await stage.rest()
-            assert asks(stage) == "1 objects change"
+            assert asks(stage) == "1 object changes"
             words = stage.record.message
             await stage.push(config_map("keep", a="c9"), message="something else")
             await stage.rest()
