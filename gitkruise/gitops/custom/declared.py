@@ -18,7 +18,7 @@ from gitkruise.gitops.window_rules import bad_windows
 from gitkruise.model.config import Config, GitSource, Receiver, Sink, Unit
 from gitkruise.model.document import Document
 from gitkruise.planner.sync.dependencies import cycle
-from gitkruise.planner.sync.marks import ACCEPT_REWRITE, APPROVE
+from gitkruise.planner.sync.marks import CONSENTS
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
 
@@ -86,8 +86,8 @@ class Reading:
 
     def _one(self, obj: Obj) -> tuple[object, Value | Finding]:
         meta = obj["metadata"]
-        words = [get(meta, "annotations", word) for word in (APPROVE, ACCEPT_REWRITE)]
-        version = (meta.get("generation"), *words)
+        consents = [get(meta, "annotations", word) for word in CONSENTS]
+        version = (meta.get("generation"), *consents)
         known = self._known.get(meta["uid"])
         if known is not None and known[0] == version:
             return known

@@ -14,13 +14,7 @@ from gitkruise.kube.informer import Informer
 from gitkruise.kube.store import Change, Seen, Store
 from gitkruise.kube.watch import Feed
 from gitkruise.model.config import GROUP, SPECS
-from gitkruise.planner.sync.marks import (
-    ACCEPT_REWRITE,
-    APPROVE,
-    STATUS_MANAGER,
-    annotation,
-    wish_to_look,
-)
+from gitkruise.planner.sync.marks import CONSENTS, STATUS_MANAGER, annotation, wish_to_look
 from gitkruise.wire.catalog import Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.patches import merge_diff
@@ -157,8 +151,5 @@ def _gist(seen: Seen | None) -> object:
     if seen is None:
         return None
     meta = seen.obj["metadata"]
-    told = (
-        *(annotation(seen.obj, word) for word in (APPROVE, ACCEPT_REWRITE)),
-        wish_to_look(seen.obj),
-    )
+    told = (*(annotation(seen.obj, word) for word in CONSENTS), wish_to_look(seen.obj))
     return seen.uid, seen.generation, seen.deleting, tuple(meta.get("finalizers") or ()), told

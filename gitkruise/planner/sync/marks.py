@@ -22,6 +22,7 @@ ROLLOUT: Final = "gitkruise.io/rollout"
 PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
 APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a deletion
 ACCEPT_REWRITE: Final = "gitkruise.io/accept-rewrite"  # on a GitSource: the commit it led to
+CONSENTS: Final = (APPROVE, ACCEPT_REWRITE)  # what people agree to, beside the spec
 # On a Unit or GitSource: look again, please. Any new text is a new wish.
 _RECONCILE_AT: Final = ("gitkruise.io/reconcile-at", "reconcile.fluxcd.io/requestedAt")
 OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN})
