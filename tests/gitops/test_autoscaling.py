@@ -10,6 +10,7 @@ from gitkruise.errors import ApiError, Forbidden
 from gitkruise.wire.names import Obj, split_api_version
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest
 from tests.gitops.stage import WEB, MakeStage, Stage, config_map, web
+from tests.gitops.test_health import definition
 from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
@@ -30,29 +31,7 @@ HPA: Final[Obj] = {
 }
 
 
-KEDA: Final[Obj] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "scaledobjects.keda.sh"},
-    "spec": {
-        "group": "keda.sh",
-        "scope": "Namespaced",
-        "names": {"plural": "scaledobjects", "singular": "scaledobject", "kind": "ScaledObject"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
+KEDA: Final = definition("keda.sh", "v1alpha1", "ScaledObject")
 SCALED: Final[Obj] = {
     "apiVersion": "keda.sh/v1alpha1",
     "kind": "ScaledObject",

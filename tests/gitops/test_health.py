@@ -13,30 +13,33 @@ from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
 
-CRD: Final[Obj] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "databases.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "databases", "singular": "database", "kind": "Database"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
+
+def definition(group: str, version: str, kind: str) -> Obj:
+    """A CustomResourceDefinition that takes any object, and has a status."""
+    word = kind.lower()
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{word}s.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": f"{word}s", "singular": word, "kind": kind},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+CRD: Final = definition("example.com", "v1", "Database")
 RULE: Final = {
     "apiVersion": "example.com/v1",
     "kind": "Database",
