@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from hashlib import sha256
@@ -87,10 +87,11 @@ def initial(pod: Obj) -> Sequence[Obj]:
     return pod["spec"].get("initContainers") or ()
 
 
-def every(pod: Obj) -> Iterator[Obj]:
+def every(pod: Obj) -> Sequence[Obj]:
     """Init containers first, in the order of the spec."""
-    yield from initial(pod)
-    yield from regular(pod)
+    spec = pod["spec"]
+    inits, others = spec.get("initContainers"), spec.get("containers") or ()
+    return [*inits, *others] if inits else others
 
 
 def is_sidecar(spec: Obj) -> bool:

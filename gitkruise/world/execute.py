@@ -146,7 +146,7 @@ class _Execution:
         }
         if action.propagation:
             body["propagationPolicy"] = action.propagation
-        replies = [self._ask(replace(self._on(action.key, action.version, "delete"), body=body))]
+        replies = [self._ask(self._on(action.key, action.version, "delete", body))]
         for follower in action.then:
             try:
                 replies += self._delete(follower)
@@ -173,9 +173,11 @@ class _Execution:
             return kind(action=action, error=error)
         return None
 
-    def _on(self, key: ObjectKey, version: str, verb: str) -> ApiRequest:
+    def _on(self, key: ObjectKey, version: str, verb: str, body: Any = None) -> ApiRequest:
         resource = resource_of(self.world.catalog, key, version)
-        return ApiRequest(verb=verb, resource=resource, namespace=key.namespace, name=key.name)
+        return ApiRequest(
+            verb=verb, resource=resource, namespace=key.namespace, name=key.name, body=body
+        )
 
     def _ask(self, request: ApiRequest) -> Obj:
         return self.send(request, self.now).body

@@ -146,6 +146,7 @@ _QUALIFIED: Final = (
 )
 
 
+@lru_cache(maxsize=4096)
 def label_value(text: str) -> str:
     """What is wrong with a label's value, or ""."""
     if len(text) > 63:

@@ -66,7 +66,7 @@ class Kubelet:
         self._runs: dict[str, PodRun] = {}
         self._due: list[tuple[datetime, str]] = []
         self._ips: set[str] = set()
-        self._hosts: dict[str, tuple[Obj, str]] = {}  # by node: as it was read, and its address
+        self._hosts: dict[str, tuple[ObjectKey, Obj | None, str]] = {}  # by node: read, address
 
     def run(self, world: World, now: datetime) -> datetime | None:
         """Do everything due at `now`; the next due instant, None to wait for a change."""
@@ -311,15 +311,15 @@ class Kubelet:
 
     def _host_ip(self, view: View, pod: Obj) -> str:
         name = pod["spec"]["nodeName"]
-        node = view.get(ObjectKey("", "Node", "", name))
+        key, known, address = self._hosts.get(name) or (ObjectKey("", "Node", "", name), None, "")
+        node = view.get(key)
         if node is None:
             return ""
-        known = self._hosts.get(name)
-        if known is None or known[0] is not node:
+        if known is not node:
             addresses = (node.get("status") or {}).get("addresses") or ()
-            found = (str(a["address"]) for a in addresses if a["type"] == "InternalIP")
-            known = self._hosts[name] = (node, next(found, ""))
-        return known[1]
+            address = next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "")
+            self._hosts[name] = key, node, address
+        return address
 
 
 def _made_from(pod: Obj, run: PodRun) -> tuple[object, ...]:

@@ -31,9 +31,10 @@ def lean_reply(state: State, kind: Kind, *requests: ApiRequest) -> ApiReply | No
 
     Each of several is made from the version that the first one is.
     """
-    if (kind.group, kind.kind) != POD:
+    first = requests[0]
+    if (first.verb, first.subresource) not in _MAKERS or (kind.group, kind.kind) != POD:
         return None
-    key = ObjectKey(*POD, requests[0].namespace, requests[0].name)
+    key = ObjectKey(*POD, first.namespace, first.name)
     made = state.get(key)
     for request in requests:
         make = _MAKERS.get((request.verb, request.subresource))

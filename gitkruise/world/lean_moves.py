@@ -13,7 +13,7 @@ from typing import Any, Final
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import ApiReply, ApiRequest
-from gitkruise.world.commit import is_finished, remove, store
+from gitkruise.world.commit import is_finished
 from gitkruise.world.deletion import DeleteOptions, marked_for_deletion
 from gitkruise.world.isolation import POD
 from gitkruise.world.pods import BOUND, bound, unbindable
@@ -34,6 +34,12 @@ def lean_move(state: State, kind: Kind, request: ApiRequest, now: datetime) -> A
     return move(state, kind, pod, body, now) if pod and body.__class__ is dict else None
 
 
+def _stored(state: State, kind: Kind, pod: Obj) -> Obj:
+    meta = {**pod["metadata"], "resourceVersion": str(state.version + 1)}
+    key = ObjectKey(*POD, meta["namespace"], meta["name"])
+    return state.commit(kind, key, {**pod, "metadata": meta})
+
+
 def _bind(
     state: State, kind: Kind, pod: Obj, body: Mapping[str, Any], now: datetime
 ) -> ApiReply | None:
@@ -42,7 +48,7 @@ def _bind(
         return None
     if meta.get("name") != pod["metadata"]["name"]:
         return None
-    store(state, kind, bound(pod, body, target["name"], now))
+    _stored(state, kind, bound(pod, body, target["name"], now))
     return ApiReply(status=201, body=BOUND)
 
 
@@ -59,8 +65,8 @@ def _delete(
     if grace is None:
         marked = marked_for_deletion(pod, _IN_TIME, now)
         if not is_finished(marked):
-            return ApiReply(status=200, body=pod if marked == pod else store(state, kind, marked))
-    remove(state, kind, ObjectKey(*POD, meta["namespace"], meta["name"]))
+            return ApiReply(status=200, body=pod if marked == pod else _stored(state, kind, marked))
+    state.commit(kind, ObjectKey(*POD, meta["namespace"], meta["name"]), None)
     gone = {**pod, "metadata": {**meta, "resourceVersion": str(state.version)}}
     return ApiReply(status=200, body=gone)
 

@@ -86,7 +86,10 @@ class Turn(NamedTuple):
         return self.now + timedelta(seconds=seconds / self.profile.speed)
 
     def spec(self, name: str) -> Obj | None:
-        return next((s for s in every(self.pod) if s["name"] == name), None)
+        for spec in every(self.pod):  # asked all the time: no generator
+            if spec["name"] == name:
+                return spec
+        return None
 
 
 def begin(run: PodRun, turn: Turn, spec: Obj) -> None:
