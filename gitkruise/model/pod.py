@@ -303,7 +303,7 @@ def _facts(pod: _Pod) -> PodFacts:
         annotations=annotations,
         finalizers=meta.finalizers or (),
         owner_uids=tuple([o.uid for o in owners]),
-        controller_uid=next((o.uid for o in owners if o.controller), ""),
+        controller_uid=_controller(owners),
         created=meta.creation_timestamp,
         deleting=meta.deletion_timestamp,
         node=spec.node_name or "",
@@ -317,7 +317,7 @@ def _facts(pod: _Pod) -> PodFacts:
         containers=spec.containers,
         init_names=tuple([c.name for c in spec.init_containers or ()]),
         statuses=statuses,
-        restarts=max([s.restart_count for s in statuses], default=0),
+        restarts=max([s.restart_count for s in statuses]) if statuses else 0,
         sidecar_restarts=_sidecar_restarts(spec, status) if spec.init_containers else 0,
         revision=labels.get(wire.REVISION_HASH, ""),
         state=labels.get(wire.LIFECYCLE_STATE, ""),
@@ -325,6 +325,13 @@ def _facts(pod: _Pod) -> PodFacts:
         instance_id=labels.get(wire.INSTANCE_ID, ""),
         deletion_cost=_deletion_cost(annotations.get(wire.DELETION_COST)),
     )
+
+
+def _controller(owners: tuple[_Owner, ...]) -> str:
+    for owner in owners:
+        if owner.controller:
+            return owner.uid
+    return ""
 
 
 def _sidecar_restarts(spec: _Spec, status: _Status) -> int:

@@ -189,7 +189,9 @@ class Kubelet:
 
     def _settle(self, world: World, run: PodRun, turn: Turn) -> None:
         for _ in range(SETTLE_MAX):
-            ring(run, turn)
+            if ring(run, turn) == {"pull"} and _is_judged(turn.pod, run):
+                self._tell(world, turn.pod, turn)  # what a decision rests on is as it was
+                return
             decided_on = run.runtime
             if turn.pod["metadata"].get("deletionTimestamp"):
                 self._end(run, turn)

@@ -15,7 +15,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gitkruise.model.labels import REVISION_HASH, SIDECARSET
-from gitkruise.model.plan import Applied, Create, Delete, Held, Outcome, Patch, Plan, Refused, Stale
+from gitkruise.model.plan import (
+    Applied,
+    Create,
+    Delete,
+    Held,
+    Hold,
+    Outcome,
+    Patch,
+    Plan,
+    Refused,
+    Stale,
+)
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import HELD, IN_PLACE, SIDECAR, Line, Trace
 from gitkruise.model.workload import Workload, always, nobody
@@ -224,14 +235,21 @@ class Simulation:
         held, known = {h.pod: h for h in plan.held}, self._held.get(key, {})
         fresh = [hold for hold in plan.held if known.get(hold.pod) != hold]
         self._lines += [
-            Line(at=self.now, what=HELD, object=hold.pod, why=_why(hold), workload=who)
+            Line(
+                at=self.now,
+                what=HELD,
+                object=hold.pod,
+                why=_why(hold.why, hold.detail),
+                workload=who,
+            )
             for hold in fresh
         ]
         self._held[key] = held
 
     def held(self, key: ObjectKey) -> dict[str, str]:
         """Pods of `key` that its last round left alone, and why."""
-        return {pod: _why(hold) for pod, hold in self._held.get(key, {}).items()}
+        held = self._held.get(key, {})
+        return {pod: _why(hold.why, hold.detail) for pod, hold in held.items()}
 
 
 def run_until(
@@ -270,8 +288,9 @@ def _key_in(kind: GroupKind) -> Any:
     return key
 
 
-def _why(hold: Held) -> str:
-    return f"{hold.why} {hold.detail}".strip() if hold.detail else hold.why.value
+@lru_cache(maxsize=1024)
+def _why(why: Hold, detail: str) -> str:
+    return f"{why} {detail}".strip()
 
 
 def _words(outcome: Outcome) -> tuple[str, str]:

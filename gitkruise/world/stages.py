@@ -338,12 +338,14 @@ STAGES: Final[Mapping[str, Callable[[PodRun, Turn, str], None]]] = MappingProxyT
 )
 
 
-def ring(run: PodRun, turn: Turn) -> None:
-    """Play every stage whose timer is due, earliest first."""
+def ring(run: PodRun, turn: Turn) -> set[str]:
+    """Play every stage whose timer is due, earliest first; which these were."""
+    rung = set[str]()
     for _ in range(1000):
         if not run.due(turn.now):
-            return
+            return rung
         _, (name, stage) = min((at, who) for who, at in run.timers.items())
         del run.timers[name, stage]
+        rung.add(stage)
         STAGES[stage](run, turn, name)
     raise AssertionError(f"a pod's stages never settle: {run.key}")

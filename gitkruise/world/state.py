@@ -179,7 +179,7 @@ class State:
 
     def _facts_of(self, namespace: str, names: Sequence[str]) -> list[PodFacts]:
         facts = self._facts.setdefault(namespace, {})
-        found = [facts.get(name) for name in names]
+        found = list(map(facts.get, names))
         if None in found:
             objects = self._buckets[POD][namespace].items
             missing = [name for name, known in zip(names, found, strict=True) if known is None]
