@@ -40,7 +40,8 @@ TRIGGER: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 ZONE: Final = "topology.kubernetes.io/zone"
 MANAGER: Final = {"fieldManager": "kube-controller-manager"}
 RETRY: Final = timedelta(seconds=1)  # after a refusal
-PAUSE_PER_POD: Final = timedelta(milliseconds=1)  # between two looks at a Service
+# Between two looks at a Service: what comes close together is written once.
+PAUSE, PAUSE_PER_POD = timedelta(milliseconds=200), timedelta(milliseconds=1)
 ROUNDS_MAX: Final = 100
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -175,7 +176,7 @@ class EndpointsController:
         listed = list(backends(service, pods))
         zones = _zones(world, listed)
         watched.lacks_node = any(one.node not in zones for one in listed)
-        watched.rests_until = now + len(listed) * PAUSE_PER_POD
+        watched.rests_until = now + PAUSE + len(listed) * PAUSE_PER_POD
         try:
             self._write_endpoints(world, service, listed, trigger, now)
             self._write_slices(world, service, listed, zones, trigger, now)

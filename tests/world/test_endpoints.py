@@ -116,9 +116,9 @@ def test_a_service_with_many_pods_rests_between_two_looks() -> None:
     before = api.world.version
     for number in range(3):
         turn(api, f"web-{number:04}", "False")
-    assert controller.run(api.world, api.now) == api.now + timedelta(seconds=0.5)
+    assert controller.run(api.world, api.now) == api.now + timedelta(seconds=0.7)
     assert api.world.version == before + 3
-    assert controller.run(api.world, api.wait(seconds=0.5)) is None
+    assert controller.run(api.world, api.wait(seconds=0.7)) is None
     written = [record.key.kind for record in api.world.records_since(before + 3)]
     assert written == ["Endpoints", "EndpointSlice"]
 
