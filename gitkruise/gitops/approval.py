@@ -72,8 +72,8 @@ class Consent:
         if not (self.needed and (move.changed or gone)):
             return "", ""
         count = len(move.changed) + len(gone)
-        all_ = "1 object changes" if count == 1 else f"{count} objects change"
-        said = [all_] if self.unit.spec.approval == "always" else [
+        everything = "1 object changes" if count == 1 else f"{count} objects change"
+        said = [everything] if self.unit.spec.approval == "always" else [
             *self._risks(move), *(f"{key} leaves the cluster" for key in gone if not key.namespace)
         ]  # fmt: skip
         if not said:
