@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.errors import InvalidObject
+from gitkruise.errors import Conflict, InvalidObject
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import render_text
 from gitkruise.planner.workloads import EMBEDDED
@@ -218,3 +218,52 @@ def test_a_spec_that_admission_refuses_is_refused(change: Obj, lean: bool) -> No
     lab.world = lab.world.fork(lean=lean)
     with pytest.raises(InvalidObject):
         lab.patch(pod(), {"spec": {"containers": [container() | dict(change)]}})
+
+
+@pytest.mark.parametrize("lean", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"preconditions": {"uid": "another"}},
+        {"preconditions": {"resourceVersion": "1"}, "gracePeriodSeconds": 0},
+    ],
+    ids=["uid", "version"],
+)
+def test_a_deletion_of_another_pod_is_refused(options: Obj, lean: bool) -> None:
+    lab = Lab(gates=GATES)
+    lab.apply(pod())
+    lab.world = lab.world.fork(lean=lean)
+    with pytest.raises(Conflict):
+        lab.delete(pod(), **options)
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_a_pod_with_finalizers_waits_for_them(lean: bool) -> None:
+    lab = Lab(gates=GATES)
+    held = pod()
+    held["metadata"] |= {"finalizers": ["example.com/a"]}
+    lab.apply(held)
+    lab.world = lab.world.fork(lean=lean)
+    lab.delete(held, gracePeriodSeconds=0)
+    assert lab.get(held)["metadata"]["deletionGracePeriodSeconds"] == 0
+    lab.patch(held, {"metadata": {"finalizers": []}})
+    assert lab.get(held) is None
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_a_pod_is_bound_once(lean: bool) -> None:
+    lab = Lab(gates=GATES)
+    lab.apply(pod())
+    lab.world = lab.world.fork(lean=lean)
+    binding = ApiRequest(
+        verb="create",
+        resource=ResourceRef("", "v1", "pods"),
+        namespace=SPACE,
+        name="p",
+        subresource="binding",
+        body={"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "node-1"}},
+    )
+    assert lab.world.handle(binding, lab.now).status == 201
+    assert lab.get(pod())["spec"]["nodeName"] == "node-1"
+    with pytest.raises(Conflict):
+        lab.world.handle(binding, lab.now)
