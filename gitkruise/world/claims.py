@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import WatchExpired
 from gitkruise.wire.names import GroupKind, Obj, key_of
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiRequest, ResourceRef
@@ -35,10 +34,7 @@ class ClaimBinder:
         return None
 
     def _fresh(self, world: World) -> list[Obj]:
-        try:
-            records = world.records_since(self._seen) if self._seen is not None else None
-        except WatchExpired:
-            records = None
+        records = world.news_since(self._seen)
         if records is None:
             return world.objects(CLAIM)
         keys = {r.key: None for r in records if r.key.group_kind == CLAIM and r.after is not None}

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.admission.webhooks import MUTATING, VALIDATING
+from gitkruise.errors import WatchExpired
 from gitkruise.model.pod import PodFacts
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef, WatchEvent
@@ -128,6 +129,13 @@ class World:
     def records_since(self, version: int) -> Sequence[Record]:
         """Every committed change after `version`. Raises WatchExpired when some are forgotten."""
         return self.state.journal.since(version)
+
+    def news_since(self, version: int | None) -> Sequence[Record] | None:
+        """Like `records_since`; None where one has to look at everything, as at first."""
+        try:
+            return self.records_since(version) if version is not None else None
+        except WatchExpired:
+            return None
 
     def restore(self, objects: Iterable[Obj], version: int) -> None:
         """Replace everything by `objects` (storage form) as of resourceVersion `version`."""

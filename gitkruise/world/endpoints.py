@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.errors import ApiError, Forbidden, NotFound, WatchExpired
+from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import ApiRequest, ResourceRef
 from gitkruise.world import endpoint_slices, endpoint_subsets
@@ -88,10 +88,7 @@ class EndpointsController:
         """Note whose endpoints may be others since the last look."""
         if self._seen == world.version:
             return
-        try:
-            records = world.records_since(self._seen) if self._seen is not None else None
-        except WatchExpired:
-            records = None
+        records = world.news_since(self._seen)
         self._seen = world.version
         if records is None:
             self._start_over(world)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from gitkruise.errors import ApiError, NotFound, WatchExpired
+from gitkruise.errors import ApiError, NotFound
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj, ObjectKey, key_of, split_api_version
 from gitkruise.wire.request import MERGE_PATCH, ApiRequest
@@ -57,10 +57,7 @@ class GarbageCollector:
         since, self._position = self._position, world.version
         if since == world.version:
             return ()
-        try:
-            records = world.records_since(since) if since >= 0 else None
-        except WatchExpired:
-            records = None
+        records = world.news_since(since if since >= 0 else None)
         if records is None:
             everything = world.state.everything()
             return [key_of(obj) for obj in everything if _concerned(obj)]

@@ -16,7 +16,7 @@ from hashlib import sha256
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
-from gitkruise.errors import ApiError, NotFound, WatchExpired
+from gitkruise.errors import ApiError, NotFound
 from gitkruise.model.plan import Event
 from gitkruise.model.view import View
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
@@ -87,10 +87,7 @@ class Kubelet:
 
     def _news(self, world: World, now: datetime) -> dict[str, None]:
         """Uids of pods that changed since the last look, other than by us; in order."""
-        try:
-            records = world.records_since(self._seen) if self._seen is not None else None
-        except WatchExpired:
-            records = None
+        records = world.news_since(self._seen)
         self._seen = world.version
         if records is None:
             pods = world.objects(POD)

@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from gitkruise.errors import ApiError, WatchExpired
+from gitkruise.errors import ApiError
 from gitkruise.model.plan import Event
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiRequest
@@ -137,10 +137,7 @@ class Scheduler:
 
     def _news(self, world: World) -> bool:
         """Count what changed; whether anything may let a pod be placed now."""
-        try:
-            records = world.records_since(self._seen) if self._seen is not None else None
-        except WatchExpired:
-            records = None
+        records = world.news_since(self._seen)
         self._seen = world.version
         if records is None:
             self._start_over(world)
