@@ -9,7 +9,7 @@ import pytest
 
 from gitkruise.wire.request import ApiRequest
 from tests.cli.calls import Caller, Ended
-from tests.cli.live import CLONESETS, applied, send
+from tests.cli.live import CLONESETS, send
 from tests.cli.shop import Checkout, cloneset
 from tests.cli.test_wait import CONFIG
 from tests.git.repos import run_git
@@ -92,15 +92,6 @@ def test_what_cannot_be_applied_has_its_code(
     (item,) = document.obj["items"]
     assert (document.code, item["state"], item["applied"]) == (code, "Rejected", False)
     assert item["findings"][0]["code"] == told
-
-
-def test_7_what_others_own_is_left_and_the_rest_is_applied(synced: Synced, cluster: Path) -> None:
-    with applied(cluster, cloneset("v1", name="taken")):
-        synced.push("---\n".join([cloneset("v2", name="taken"), cloneset("v2", name="synced")]))
-        ended = synced("--timeout", "1m")
-        assert (ended.code, "GK2401" in ended.err) == (7, True), ended.err
-        assert synced.image().endswith("synced:v2")
-        assert synced.image("taken").endswith("taken:v1")
 
 
 def test_a_rewrite_is_followed_when_a_person_names_where_it_leads(synced: Synced) -> None:
