@@ -202,17 +202,15 @@ class Scheduler:
             self._waiting.pop(uid, None)
             return
         refusals: Counter[str] = Counter()
-        fitting = []
         wants = wants_of(pod)
-        for name, load in self._loads.items():
-            if why := load.refusal(pod, wants):
-                refusals[why] += 1
-            else:
-                fitting.append((load.share, name))
-        if not fitting:
+        for _, chosen in sorted([(load.share, name) for name, load in self._loads.items()]):
+            why = self._loads[chosen].refusal(pod, wants)
+            if not why:
+                break
+            refusals[why] += 1
+        else:
             self._report(world, pod, _sentence(len(self._loads), refusals), now)
             return
-        _, chosen = min(fitting)
         body: Any = {
             "apiVersion": "v1",
             "kind": "Binding",
