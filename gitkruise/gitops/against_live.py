@@ -118,7 +118,7 @@ class DryRun:
         wanted = {d.key: d for d in target.objects}
         due = [d for d in target.objects if self._due(d)]
         everything = DesiredSet(commit=target.commit, objects=target.objects)
-        tried = can_be_tried(due, brought(everything, self.live))
+        tried = can_be_tried(due, await brought(everything, self.live, self.transport))
         sent: list[Sent] = []
         for unit in sorted({target.units[d.key].id for d in tried}):
             some = [d for d in tried if target.units[d.key].id == unit]

@@ -185,7 +185,7 @@ class Judge:
         if findings or not changed:
             return findings, frozenset()
         target = self._unit.spec.target.namespace or self._unit.namespace
-        new = brought(desired, objs)
+        new = await brought(desired, objs, live.transport)
         if self._unit.spec.target.create_namespace and target not in new:
             await ensure_namespace(self._transport, target, live.catalog)
         sent = await self._trial.try_out(testable(changed, new), seen, commit)

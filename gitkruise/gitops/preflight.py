@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Forbidden
 from gitkruise.gitops.apply import Sent
 from gitkruise.gitops.check import check_object
+from gitkruise.kube.discovery import listed
+from gitkruise.kube.transport import Transport
 from gitkruise.model.change import Desired, DesiredSet
 from gitkruise.model.labels import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.request import ResourceRef
 
 # Kinds whose update rules we know as well as the server does; others are left to its dry run.
 _OURS: Final = frozenset({CLONESET})
 NAMESPACE: Final = GroupKind("", "Namespace")
+NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
 _UNSERVED, _UNREACHABLE = "GK4201", "GK4102"
 
 
@@ -37,11 +41,23 @@ def testable(changed: Sequence[Desired], missing: frozenset[str]) -> list[Desire
     return [d for d in changed if d.key.namespace not in missing]
 
 
-def brought(desired: DesiredSet, live: Mapping[ObjectKey, Obj]) -> frozenset[str]:
-    """Namespaces that the commit brings and that are not there yet."""
-    return frozenset(
+async def brought(
+    desired: DesiredSet, live: Mapping[ObjectKey, Obj], transport: Transport
+) -> frozenset[str]:
+    """Namespaces that the commit brings and that are not there yet, whoever made those that are.
+
+    Who may not list them takes those for new that carry no unit's mark. Raises ApiError.
+    """
+    unseen = {
         d.key.name for d in desired.objects if d.key.group_kind == NAMESPACE and d.key not in live
-    )
+    }
+    if not unseen:
+        return frozenset()
+    try:
+        there = {space["metadata"]["name"] for space in await listed(transport, NAMESPACES)}
+    except Forbidden:
+        there = set()
+    return frozenset(unseen - there)
 
 
 def unreachable(sent: Sequence[Sent]) -> Finding | None:

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from gitkruise.errors import Forbidden
 from gitkruise.model.states import State
+from gitkruise.wire.request import ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
 
@@ -81,6 +84,26 @@ GONE: list[tuple[str, Mapping[str, str | None], str]] = [
     ("nothing but comments", {"apps/web.yaml": "# empty\n"}, "GK2301"),
     ("moved away", {"apps/web.yaml": None, "elsewhere/web.yaml": GOOD}, "GK3202"),
 ]
+
+
+def test_a_namespace_that_is_there_already_is_no_reason_not_to_ask_the_cluster(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
+
+    def refuse(request: ApiRequest) -> Forbidden | None:
+        return Forbidden("by a policy") if request.name == "settings" else None
+
+    async def script() -> None:
+        stage.wire.refuse = refuse
+        async with stage.running():
+            await stage.push(space, web(), SETTINGS)
+            await stage.rest()
+            assert stage.state == "Rejected"
+            assert stage.wire.writes() == []
+
+    stage.play(script)
 
 
 @pytest.mark.parametrize(("name", "files", "code"), GONE, ids=[row[0] for row in GONE])
