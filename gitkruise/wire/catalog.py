@@ -92,7 +92,9 @@ class Catalog:
 
     def _conflict(self, added: Iterable[Kind]) -> str:
         """The name of an added kind that another resource of its group uses already, or ""."""
-        new = next(iter(added))
+        new = next(iter(added), None)
+        if new is None:
+            return ""  # no version is served
         for kind in self._kinds:
             if kind.group != new.group or (kind.crd and kind.plural == new.plural):
                 continue

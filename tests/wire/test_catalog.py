@@ -203,6 +203,13 @@ def test_versions_are_preferred_by_their_names() -> None:
     assert len([k for k in catalog.kinds() if k.kind == "Shirt"]) == 2
 
 
+def test_a_crd_that_serves_no_version_has_no_kind() -> None:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    versions = [{"name": "v1", "storage": True, "schema": schema}]
+    catalog = load_catalog().with_crd(crd()).with_crd(crd(versions=versions))
+    assert catalog.find("shirt") is None
+
+
 def test_a_crd_applied_again_replaces_itself() -> None:
     catalog = load_catalog().with_crd(crd()).with_crd(crd(scope="Cluster"))
     kind = catalog.find("shirt")
