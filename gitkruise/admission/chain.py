@@ -26,7 +26,13 @@ from gitkruise.admission.networking import KINDS as NETWORKING
 from gitkruise.admission.networking import default_networking, networking_problems
 from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_problems
 from gitkruise.admission.policies import KINDS as POLICIES
-from gitkruise.admission.policies import ROLES, default_role, policy_problems
+from gitkruise.admission.policies import (
+    PRIORITIES,
+    ROLES,
+    default_priority,
+    default_role,
+    policy_problems,
+)
 from gitkruise.admission.protection import KINDS as PROTECTED
 from gitkruise.admission.protection import protect, protect_by_webhook
 from gitkruise.admission.quotas import KINDS as QUOTAS
@@ -136,6 +142,7 @@ SERVER_STAGES: Final = (
     Stage(name="storage", kinds=STORAGE, mutate=default_storage, examine=storage_problems),
     Stage(name="quotas", kinds=QUOTAS, mutate=default_quota, examine=quota_problems),
     Stage(name="roles", kinds=ROLES, mutate=default_role),
+    Stage(name="priorities", kinds=PRIORITIES, mutate=default_priority),
     Stage(name="policies", kinds=POLICIES, examine=policy_problems),
     Stage(
         name="statuses",

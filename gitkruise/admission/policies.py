@@ -14,6 +14,7 @@ from gitkruise.wire.names import GroupKind, Obj
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 ROLES: Final = frozenset({GroupKind(_RBAC, "Role"), GroupKind(_RBAC, "ClusterRole")})
+PRIORITIES: Final = frozenset({GroupKind("scheduling.k8s.io", "PriorityClass")})
 _BOTH: Final = "minAvailable and maxUnavailable cannot be both set"
 _POSITIVE: Final = "must be greater than 0"
 _RESOURCE_RULES: Final = (
@@ -26,6 +27,12 @@ def default_role(request: AdmissionRequest, _gates: Gates) -> Obj:
     """A role without rules says so: the Go type always writes the field."""
     assert request.obj is not None
     return {**request.obj, "rules": request.obj.get("rules") or None}
+
+
+def default_priority(request: AdmissionRequest, _gates: Gates) -> Obj:
+    """Pods of a class put lower ones out unless it says otherwise (SetDefaults_PriorityClass)."""
+    assert request.obj is not None
+    return {"preemptionPolicy": "PreemptLowerPriority", **request.obj}
 
 
 def _role(obj: Obj, _old: Obj | None) -> Iterator[Problem]:

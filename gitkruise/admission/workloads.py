@@ -127,7 +127,7 @@ def default_workload(request: AdmissionRequest, _gates: Gates) -> Obj:
     assert request.obj is not None
     kind = request.key.group_kind
     if request.old is not None and request.old.get("spec") == request.obj.get("spec"):
-        return request.obj
+        return _labelled(request.obj) if kind == JOB else request.obj
     out: dict[str, Any] = {**request.obj, "spec": fresh(request.obj.get("spec") or {})}
     _type_parts(kind, out)
     fill(out, _DEFAULTS[kind])
@@ -136,7 +136,15 @@ def default_workload(request: AdmissionRequest, _gates: Gates) -> Obj:
         _fill_job(request, out["spec"])
     amounts = ("spec", "volumeClaimTemplates", "*", "spec", "resources", ("limits", "requests"))
     round_up(out, (amounts,))
-    return out
+    return _labelled(out) if kind == JOB else out
+
+
+def _labelled(job: Obj) -> Obj:
+    """A Job without labels has those of its pods (SetDefaults_Job)."""
+    labels = paths.get(job, "spec", "template", "metadata", "labels")
+    if not labels or job["metadata"].get("labels"):
+        return job
+    return {**job, "metadata": {**job["metadata"], "labels": labels}}
 
 
 def _type_parts(kind: GroupKind, out: dict[str, Any]) -> None:

@@ -117,12 +117,13 @@ def _object(node: Node, value: Mapping[str, Any], at: Steps, found: list[Problem
 def _is_given(node: Node, key: str, value: Mapping[str, Any]) -> bool:
     """Whether a required field that is null or missing counts as there. Defaults of custom
     resources do: the server fills them before it looks; those of built-in kinds are only Go's zero
-    values."""
+    values. A list that is null is what Go writes of an empty one."""
     child = node.child(key)
     if child is None:
         return key in value
     defaulted = child.default is not MISSING and not node.component
-    return defaulted or (child.nullable and key in value)
+    empty = child.nullable or (bool(node.component) and child.type == "array")
+    return defaulted or (empty and key in value)
 
 
 def _array(node: Node, value: list[Any], at: Steps, found: list[Problem]) -> None:

@@ -32,19 +32,26 @@ ALLOTTED: Final[Mapping[GroupKind, tuple[_Path, ...]]] = {
         ("spec", "ipFamilyPolicy"),
     ),
     **{GroupKind("rbac.authorization.k8s.io", k): (("rules",),) for k in ("Role", "ClusterRole")},
+    GroupKind("scheduling.k8s.io", "PriorityClass"): (("value",),),
     GroupKind("batch", "Job"): (
         ("spec", "selector"),
         *(("spec", "template", "metadata", "labels", name) for name in _JOB_LABELS),
         ("spec", "template", "metadata", "labels"),
+        *(("metadata", "labels", name) for name in _JOB_LABELS),
+        ("metadata", "labels"),
     ),
 }
-# The old name of a field is a default of the new one, and so counts as sent with it.
-WITNESS: Final[Mapping[_Path, _Path]] = {("spec", "serviceAccount"): ("spec", "serviceAccountName")}
+# A field whose default is another one counts as sent with it: the old name of an account, and the
+# labels of a Job.
+WITNESS: Final[Mapping[_Path, _Path]] = {
+    ("spec", "serviceAccount"): ("spec", "serviceAccountName"),
+    ("metadata", "labels"): ("spec", "template", "metadata", "labels"),
+}
 
 
 def as_asked(group_kind: GroupKind, sent: Obj, made: Obj) -> Obj:
     """`made` without what the server allotted; what the client sent stays."""
     for path in ALLOTTED.get(group_kind, ()):
-        if get(sent, *WITNESS.get(path, path)) is None:
+        if get(sent, *path) is None and get(sent, *WITNESS.get(path, path)) is None:
             made = drop(made, path)
     return made

@@ -91,16 +91,21 @@ def _named(call: Call, obj: Obj) -> Obj:
 
 
 def _in_namespace(call: Call, obj: Obj) -> Obj:
-    """`obj` with the namespace of the request. Raises BadRequest when it names another."""
+    """`obj` with the namespace of the request, which is none for kinds that live in none.
+
+    Raises BadRequest when it names another. Source: EnsureObjectNamespaceMatchesRequestNamespace.
+    """
     meta = obj["metadata"]
     wanted = call.request.namespace if call.kind.namespaced else ""
     given = meta.get("namespace") or ""
-    if given and given != wanted:
+    if given and wanted and given != wanted:
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     if given == wanted:
         return obj
+    if not wanted:
+        return {**obj, "metadata": {k: v for k, v in meta.items() if k != "namespace"}}
     return {**obj, "metadata": {**meta, "namespace": wanted}}
 
 
