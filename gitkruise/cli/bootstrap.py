@@ -109,14 +109,20 @@ async def _bootstrap(asked: _Asked) -> None:
 
 async def _draft(asked: _Asked, at: tuple[Publisher, Repository], chosen: Chosen) -> _Draft:
     from gitkruise.git.tree import clean_path  # noqa: PLC0415
-    from gitkruise.gitops.bootstrap import Place, files, followed, objects_of  # noqa: PLC0415
+    from gitkruise.gitops.bootstrap import (  # noqa: PLC0415
+        Place,
+        files,
+        followed,
+        objects_of,
+        reachable,
+    )
     from gitkruise.gitops.install import manifests  # noqa: PLC0415
 
     publisher, repository = at
     path = clean_path(asked.path)
     branch = publisher.branch(asked.branch or publisher.current() or "main")
     place = Place(
-        url=asked.url or publisher.address(branch),
+        url=reachable(asked.url or publisher.address(branch), publisher.folder),
         branch=branch.name,
         path=path,
         namespace=asked.namespace,
@@ -182,6 +188,9 @@ def _show(asked: _Asked, draft: _Draft) -> None:
     for path in draft.place.files:
         told = "to be written" if path in draft.files else "unchanged"
         say(f"{told:<14} {path}", Style.of(read_environment()))
+    if draft.place.url.startswith("/") and not asked.cluster.sandbox:
+        tell(f"{draft.place.url} is on this machine, which a controller inside the cluster cannot "
+             "reach: give --url")  # fmt: skip
     if draft.files:
         tell(f"whoever may push to {draft.place.path or '.'} on {draft.where} rules the cluster")
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from gitkruise.errors import Finding, InvalidManifests, NotFound, UsageProblem
 from gitkruise.git.documents import parse_file
+from gitkruise.git.refs import parse_url
 from gitkruise.git.tree import clean_path
 from gitkruise.gitops.install import CRD, KRUISE_GROUP
 from gitkruise.kube.transport import Transport
@@ -52,6 +54,15 @@ class Place:
         """What brings the controller, and what it follows: paths from the repository's top."""
         folder = f"{self.path}/{FOLDER}" if self.path else FOLDER
         return f"{folder}/install.yaml", f"{folder}/follow.yaml"
+
+
+def reachable(url: str, folder: Path) -> str:
+    """`url` as it can stand in a repository that others read; a path counts from `folder`.
+
+    Raises SourceFailed GK3001 for what no GitSource can have, credentials above all.
+    """
+    remote = parse_url(url)
+    return url if remote.path is None else str((folder / remote.path).resolve())
 
 
 def following(place: Place) -> tuple[Obj, ...]:

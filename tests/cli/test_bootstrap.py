@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gitkruise.gitops.bootstrap import Place, files, following
+from gitkruise.errors import SourceFailed
+from gitkruise.gitops.bootstrap import Place, files, following, reachable
 from gitkruise.gitops.install import Wishes, manifests
 from gitkruise.wire.paths import get
 from tests.cli.calls import Caller
@@ -61,6 +62,26 @@ def test_git_alone_removes_nothing_that_makes_it_follow(obj: dict[str, object]) 
     assert get(obj, "metadata", "annotations", "gitkruise.io/prune") == "Disabled"
 
 
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://git.example.com/fleet.git", "https://git.example.com/fleet.git"),
+        ("git@git.example.com:shop/fleet.git", "git@git.example.com:shop/fleet.git"),
+        ("../fleet.git", "/srv/fleet.git"),
+        ("/srv/fleet.git", "/srv/fleet.git"),
+    ],
+)
+def test_the_address_that_is_committed(url: str, expected: str) -> None:
+    assert reachable(url, Path("/srv/checkout")) == expected
+
+
+def test_no_token_of_a_remote_is_committed() -> None:
+    with pytest.raises(SourceFailed) as refused:
+        reachable("https://dana:s3cret@git.example.com/fleet.git", Path("/srv"))
+    assert "GK3001" in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
 @pytest.fixture
 def origin(tmp_path: Path) -> Origin:
     folder = tmp_path / "fleet"
@@ -78,6 +99,7 @@ def test_said_again_it_does_nothing_and_with_other_words_a_commit(
 ) -> None:
     words = (*WORDS, "--repo", str(origin.work), "--kubeconfig", str(cluster))
     looked = gk(*words, "--print")
+    assert "which a controller inside the cluster cannot reach: give --url" in looked.err
     assert (looked.code, run_git(origin.bare, "rev-list", "--count", "main")) == (0, "1")
     first = gk(*words)
     assert first.code == 0, first.err
