@@ -63,13 +63,9 @@ def install(
 
 def _print(wishes: Wishes) -> None:
     """Multi-document YAML on standard output."""
-    import yaml  # noqa: PLC0415  only to print
+    from gitkruise.gitops.install import manifest_text, manifests  # noqa: PLC0415
 
-    from gitkruise.gitops.install import manifests  # noqa: PLC0415
-
-    objects = [dict(obj) for obj in manifests(wishes)]
-    text = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True, width=100)
-    click.echo(text, nl=False, color=False)
+    click.echo(manifest_text(manifests(wishes)), nl=False, color=False)
 
 
 async def _install(choice: ClusterChoice, wishes: Wishes) -> list[Installed]:

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from gitkruise.errors import Finding, InvalidManifests, NotFound, UsageProblem
 from gitkruise.git.documents import parse_file
 from gitkruise.git.refs import parse_url
 from gitkruise.git.tree import clean_path
-from gitkruise.gitops.install import CRD, KRUISE_GROUP
+from gitkruise.gitops.install import CRD, KRUISE_GROUP, manifest_text
 from gitkruise.kube.transport import Transport
 from gitkruise.wire.names import Obj, key_of
 from gitkruise.wire.paths import get, put
@@ -118,9 +116,9 @@ async def followed(place: Place, transport: Transport) -> bool:
 def files(place: Place, objects: Sequence[Obj], found: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files that differ from those `found`, by path. The second is its user's once it is."""
     install, follow = place.files
-    wanted = {install: _INSTALL_HEAD.encode() + _text([_careful(obj) for obj in objects])}
+    wanted = {install: (_INSTALL_HEAD + manifest_text(map(_careful, objects))).encode()}
     if follow not in found:
-        wanted[follow] = _FOLLOW_HEAD.encode() + _text(following(place))
+        wanted[follow] = (_FOLLOW_HEAD + manifest_text(following(place))).encode()
     return {path: data for path, data in wanted.items() if found.get(path) != data}
 
 
@@ -141,9 +139,3 @@ def _careful(obj: Obj) -> Obj:
         return obj
     changed: Obj = put(obj, ("metadata", "annotations", "gitkruise.io/apply"), "IfNotPresent")
     return changed
-
-
-def _text(objects: Sequence[Obj]) -> bytes:
-    plain = [dict(obj) for obj in objects]
-    text: str = yaml.safe_dump_all(plain, sort_keys=False, allow_unicode=True, width=100)
-    return text.encode()

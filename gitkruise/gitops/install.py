@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from gitkruise.errors import (
     ApplyConflict,
@@ -91,6 +93,14 @@ def manifests(wishes: Wishes) -> tuple[Obj, ...]:
     if wishes.kept_in_git:
         objects = tuple(_without_file(o) for o in objects if key_of(o).group_kind != _CONFIG)
     return tuple(_with_image(_moved(obj, wishes.namespace), wishes.image) for obj in objects)
+
+
+def manifest_text(objects: Iterable[Obj]) -> str:
+    """Multi-document YAML."""
+    plain = [dict(obj) for obj in objects]
+    dumper = yaml.CSafeDumper  # libyaml's; CRDs are long
+    text: str = yaml.dump_all(plain, None, dumper, sort_keys=False, allow_unicode=True, width=100)
+    return text
 
 
 def _without_file(obj: Obj) -> Obj:

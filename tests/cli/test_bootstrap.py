@@ -36,7 +36,7 @@ def test_openkruises_definitions_are_brought_and_never_changed() -> None:
     text = files(PLACE, manifests(Wishes(kept_in_git=True)), {})[INSTALL]
     words = {
         obj["metadata"]["name"]: get(obj, "metadata", "annotations", "gitkruise.io/apply")
-        for obj in yaml.safe_load_all(text)
+        for obj in yaml.load_all(text, yaml.CSafeLoader)
         if obj["kind"] == "CustomResourceDefinition"
     }
     assert {name for name, word in words.items() if word == "IfNotPresent"} == {
