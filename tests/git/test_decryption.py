@@ -17,6 +17,8 @@ from tests.conftest import need
 from tests.git.repos import Origin
 from tests.git.sops import CANARY, ENCRYPTED, KEY, OTHER, PLAIN, program, real, stand_in
 
+pytestmark = pytest.mark.slow
+
 KEYS = PrivateKeys.from_secret({"main.agekey": f"# made for tests\n{KEY}\n", "note": "no key"})
 
 

@@ -13,6 +13,8 @@ from gitkruise.git.render import Renderer
 from gitkruise.git.repo import Repository
 from tests.git.repos import Origin
 
+pytestmark = pytest.mark.slow
+
 WEB = """apiVersion: apps.kruise.io/v1alpha1
 kind: CloneSet
 metadata:

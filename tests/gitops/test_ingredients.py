@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from gitkruise.gitops.ingredients import offline, wants
 from gitkruise.gitops.intake import Reader
@@ -16,6 +17,8 @@ from gitkruise.model.states import State
 from tests.git.sops import CANARY, ENCRYPTED, KEY, PLAIN, stand_in
 from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.worlds import SPACE
+
+pytestmark = pytest.mark.slow
 
 SETTINGS = config_map("settings", region="${REGION}", size="x${N:=2}")
 FROM_CLUSTER = {"substitute": {"vars": {"N": "3"}, "from": [{"configMap": "region"}]}}

@@ -13,6 +13,8 @@ from gitkruise.wire.request import ApiRequest
 from tests.git.repos import make_origin, run_git
 from tests.gitops.stage import MakeStage, Stage, config_map, documents
 
+pytestmark = pytest.mark.slow
+
 KEEP = config_map("keep", a="b")
 EXTRA = [config_map(f"extra-{n}", a="b") for n in range(5)]
 

@@ -13,6 +13,8 @@ from gitkruise.gitops.writeback import Outbox
 from tests.gitops.stage import BOT, NOTES, MakeStage, web
 from tests.worlds import cloneset
 
+pytestmark = pytest.mark.slow
+
 ROLLOUT = "units/shop/web/rollouts/CloneSet.web.yaml"
 
 

@@ -25,6 +25,8 @@ from tests.git.repos import run_git
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents
 from tests.worlds import SPACE
 
+pytestmark = pytest.mark.slow
+
 UNITS: Final = 6
 OBJECTS: Final = 2  # a unit
 KEYS: Final = [ObjectKey("", "ConfigMap", SPACE, f"k{number}") for number in range(4)]
@@ -85,7 +87,6 @@ class Fleet:
         ]
 
 
-@pytest.mark.slow
 def test_objects_are_looked_for_once_however_many_units_there_are(tmp_path: Path) -> None:
     reads = []
     for count in (2, UNITS):
@@ -148,7 +149,6 @@ def test_a_file_outside_of_every_unit_costs_nothing(staged: MakeStage, tmp_path:
     stage.play(script)
 
 
-@pytest.mark.slow
 def test_a_restart_writes_nothing_and_tells_nothing(staged: MakeStage, tmp_path: Path) -> None:
     stage = staged()
     fleet = Fleet(stage, tmp_path, UNITS)
@@ -166,7 +166,6 @@ def test_a_restart_writes_nothing_and_tells_nothing(staged: MakeStage, tmp_path:
     stage.play(script)
 
 
-@pytest.mark.slow
 def test_a_record_costs_the_same_however_many_units_there_are(staged: MakeStage) -> None:
     stage = staged()
 

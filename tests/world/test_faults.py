@@ -14,6 +14,8 @@ from gitkruise.wire.names import Obj
 from gitkruise.world.faults import Fault, Faults
 from tests.worlds import SPACE, Lab, cloneset, container, create, deployment, pod
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(6)
 FAULTY = timedelta(seconds=120)
 
