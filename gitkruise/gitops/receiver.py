@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
@@ -35,6 +35,7 @@ from gitkruise.gitops.sources import read_secret
 from gitkruise.kube.bodies import read_body
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.listening import Listen
+from gitkruise.kube.serving import ServerTerms, serving
 from gitkruise.kube.transport import Transport
 from gitkruise.model.config import Config, Receiver, resolve_reference
 
@@ -50,14 +51,20 @@ _BODY_STATUS: Final[dict[type[ApiError], int]] = {
     GatewayTimeout: 408
 }  # the sender is late, not somebody behind us
 _TYPES: Final = frozenset({"application/json", FORM})
-_SERVER: Final[dict[str, Any]] = {
-    "keepalive_timeout": 15.0,
-    "lingering_time": 2.0,
-    "max_line_size": 8_192,
-    "max_field_size": 8_192,
-    "auto_decompress": False,
-    "access_log": None,
-}
+_TERMS: Final = ServerTerms(
+    does="listen for web hooks",
+    flag="--hooks",
+    code="GK7027",
+    log="gitkruise.hooks.http",
+    limits={
+        "keepalive_timeout": 15.0,
+        "lingering_time": 2.0,
+        "max_line_size": 8_192,
+        "max_field_size": 8_192,
+        "auto_decompress": False,
+        "access_log": None,
+    },
+)
 
 
 def path_of(receiver: str, key: str) -> str:
@@ -251,17 +258,5 @@ def _usable(kind: str, key: str) -> bool:
 
 async def _serve(doorman: Doorman, listen: Listen, stack: AsyncExitStack) -> str:
     """The URL of the server, which `stack` stops."""
-    quiet = logging.getLogger("gitkruise.hooks.http")  # of broken requests
-    quiet.setLevel(logging.CRITICAL)
-    server = web.Server(doorman.handle, logger=quiet, **_SERVER)
-    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=2.0)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    try:
-        await web.TCPSite(runner, listen.host, listen.port).start()
-    except OSError as error:
-        message = f"cannot listen for web hooks at {listen.host}:{listen.port}: {error.strerror}"
-        notes = (("next", "choose another address with --hooks HOST:PORT"),)
-        raise UsageProblem(Finding(code="GK7027", message=message, notes=notes)) from error
-    host = f"[{listen.host}]" if ":" in listen.host else listen.host
-    return f"http://{host}:{runner.addresses[0][1]}"
+    port = await stack.enter_async_context(serving(doorman.handle, _TERMS, listen))
+    return listen.url("http", port)

@@ -16,12 +16,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from gitkruise.errors import ApiError, Finding, UsageProblem
+from gitkruise.errors import ApiError
 from gitkruise.gitops.metrics import CONTENT_TYPE, Metrics, Standing
 from gitkruise.kube.certificates import LOOPBACK, new_authority, new_server, server_context
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.counting import Counted
 from gitkruise.kube.listening import Listen
+from gitkruise.kube.serving import ServerTerms, serving
 from gitkruise.kube.transport import Transport
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiRequest, ResourceRef
@@ -32,13 +33,19 @@ METRICS: Final = "/metrics"
 _TOKEN_REVIEWS: Final = ResourceRef("authentication.k8s.io", "v1", "tokenreviews")
 _ACCESS_REVIEWS: Final = ResourceRef("authorization.k8s.io", "v1", "subjectaccessreviews")
 _TOKEN_MAX: Final = 8_000
-_SERVER: Final[dict[str, Any]] = {
-    "keepalive_timeout": 75.0,  # longer than most scrape intervals
-    "lingering_time": 1.0,
-    "max_line_size": 8_192,
-    "max_field_size": 16_384,  # tokens of service accounts
-    "access_log": None,
-}
+_TERMS: Final = ServerTerms(
+    does="serve metrics",
+    flag="--metrics",
+    code="GK7027",
+    log="gitkruise.metrics.http",
+    limits={
+        "keepalive_timeout": 75.0,  # longer than most scrape intervals
+        "lingering_time": 1.0,
+        "max_line_size": 8_192,
+        "max_field_size": 16_384,  # tokens of service accounts
+        "access_log": None,
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,25 +142,10 @@ async def metered(
     """Serve while the body runs, ready or not. Raises UsageProblem GK7027."""
     meter = Meter(transport, clock)
     desk = Desk(meter.metrics.text, lambda: meter.ready, transport, public)
-    quiet = logging.getLogger("gitkruise.metrics.http")  # of broken requests
-    quiet.setLevel(logging.CRITICAL)
-    server = web.Server(desk.handle, logger=quiet, **_SERVER)
-    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=2.0)
-    await runner.setup()
-    try:
-        context = _certified(clock) if public else None
-        try:
-            await web.TCPSite(runner, listen.host, listen.port, ssl_context=context).start()
-        except OSError as error:
-            message = f"cannot serve metrics at {listen.host}:{listen.port}: {error.strerror}"
-            notes = (("next", "choose another address with --metrics HOST:PORT"),)
-            raise UsageProblem(Finding(code="GK7027", message=message, notes=notes)) from error
-        host = f"[{listen.host}]" if ":" in listen.host else listen.host
-        scheme = "https" if public else "http"
-        meter.url = f"{scheme}://{host}:{runner.addresses[0][1]}{METRICS}"
+    context = _certified(clock) if public else None
+    async with serving(desk.handle, _TERMS, listen, context) as port:
+        meter.url = listen.url("https" if public else "http", port) + METRICS
         yield meter
-    finally:
-        await runner.cleanup()
 
 
 def _certified(clock: Clock) -> ssl.SSLContext:

@@ -15,6 +15,11 @@ class Listen:
     host: str = "127.0.0.1"
     port: int = 9292
 
+    def url(self, scheme: str, port: int) -> str:
+        """The address of a server there that got `port`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{port}"
+
     @property
     def loopback(self) -> bool:
         """Whether only this machine's users reach it."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
-from gitkruise.errors import ApiError, Finding, UsageProblem, leaves
+from gitkruise.errors import ApiError, leaves
 from gitkruise.kube.bodies import read_body
 from gitkruise.kube.clock import Clock
-from gitkruise.kube.listening import Listen
+from gitkruise.kube.serving import ServerTerms
 from gitkruise.webhook.around import Surroundings
 from gitkruise.webhook.judge import Judge, conversion
 from gitkruise.webhook.registration import CONVERT, MUTATE, TIMEOUT_S, VALIDATE
@@ -30,14 +28,21 @@ AT_ONCE_MAX: Final = 64
 ANSWER_WITHIN_S: Final = TIMEOUT_S - 1.0  # the API server gives up at TIMEOUT_S
 SYNC_WITHIN_S: Final = 2.0
 JSON: Final = "application/json"
-SERVER: Final[dict[str, Any]] = {
-    "keepalive_timeout": 90.0,  # API servers keep their connections
-    "lingering_time": 1.0,
-    "max_line_size": 8_192,
-    "max_field_size": 8_192,
-    "auto_decompress": False,
-    "access_log": None,
-}
+TERMS: Final = ServerTerms(
+    does="serve webhooks",
+    flag="--listen",
+    code="GK5110",
+    log="gitkruise.webhook.http",
+    limits={
+        "keepalive_timeout": 90.0,  # API servers keep their connections
+        "lingering_time": 1.0,
+        "max_line_size": 8_192,
+        "max_field_size": 8_192,
+        "auto_decompress": False,
+        "access_log": None,
+    },
+    leaving_s=TIMEOUT_S,
+)
 
 
 @dataclass(slots=True)
@@ -133,24 +138,3 @@ def _refuse(status: int) -> web.Response:
     response = web.Response(status=status, headers={"Allow": "POST"} if status == 405 else None)
     response.force_close()  # what was not read of the request is not waited for
     return response
-
-
-@asynccontextmanager
-async def listening(desk: Desk, context: ssl.SSLContext, listen: Listen) -> AsyncIterator[int]:
-    """Serve while the body runs; gives the port. Raises UsageProblem GK5110."""
-    quiet = logging.getLogger("gitkruise.webhook.http")  # of broken requests
-    quiet.setLevel(logging.CRITICAL)
-    server = web.Server(desk.handle, logger=quiet, **SERVER)
-    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=TIMEOUT_S)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, listen.host, listen.port, ssl_context=context).start()
-        except OSError as error:
-            message = f"cannot serve webhooks at {listen.host}:{listen.port}: {error.strerror}"
-            notes = (("next", "choose another address with --listen HOST:PORT"),)
-            raise UsageProblem(Finding(code="GK5110", message=message, notes=notes)) from error
-        port: int = runner.addresses[0][1]
-        yield port
-    finally:
-        await runner.cleanup()

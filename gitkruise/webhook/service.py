@@ -15,6 +15,7 @@ from gitkruise.errors import ClusterFailed, Finding, GitkruiseError
 from gitkruise.kube.certificates import server_context, show
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.listening import Listen
+from gitkruise.kube.serving import serving
 from gitkruise.kube.transport import Transport
 from gitkruise.model.settings import Gates
 from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
@@ -28,7 +29,7 @@ from gitkruise.webhook.credentials import (
 )
 from gitkruise.webhook.judge import Judge
 from gitkruise.webhook.registration import Address, Registrar
-from gitkruise.webhook.server import Desk, listening
+from gitkruise.webhook.server import TERMS, Desk
 from gitkruise.wire.catalog import Catalog
 
 log: Final = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ async def serve_webhooks(
         following = tasks.create_task(around.run())
         try:
             await _observed(around, clock)
-            async with listening(desk, context, options.listen) as port:
+            async with serving(desk.handle, TERMS, options.listen, context) as port:
                 written = await registrar.publish(credentials.bundle)
                 keeper = Keeper(registrar, vault, context, options.address.hosts, clock)
                 keeping = tasks.create_task(keeper.run(credentials))
