@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 from gitkruise.errors import ApiError
 from gitkruise.kube.transport import Transport
@@ -27,10 +28,11 @@ class Counted:
         self._answered(request, reply.status)
         return reply
 
-    async def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         try:
-            async for event in self._inner.watch(request):
-                yield event
+            async with aclosing(self._inner.watch(request)) as events:
+                async for event in events:
+                    yield event
         except ApiError as error:
             self._answered(request, error.status)
             raise

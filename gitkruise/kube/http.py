@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
 from typing import Any, Final
@@ -87,7 +87,7 @@ class HttpTransport:
             lost = _Lost(f"no answer within {self._deadline_s:g} s", written=progress.written)
             raise self._failure(request, lost) from error
 
-    async def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         assert request.verb == "watch"
         url = self._url(request, {"watch": "true"})
         progress = SimpleNamespace(written=False, renewed=False)

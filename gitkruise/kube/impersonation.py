@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Final
 
@@ -29,7 +29,7 @@ class ActingFor:
         await self.prove()
         return await self._inner.send(replace(request, user=self.user))
 
-    def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         return self._inner.watch(replace(request, user=self.user))
 
     async def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
@@ -32,7 +32,7 @@ from gitkruise.kube.watch import (
     step,
     wanted,
 )
-from gitkruise.wire.request import ApiRequest, WatchEvent
+from gitkruise.wire.request import ApiRequest
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Informer:
         """Events of one watch, then how it ended. Silence for SILENCE_S counts as its end."""
         began, events = self._clock.monotonic(), 0
         try:
-            async with aclosing(_closable(self._transport.watch(request))) as stream:
+            async with aclosing(self._transport.watch(request)) as stream:
                 while True:
                     async with asyncio.timeout(SILENCE_S):
                         event = await anext(stream, None)
@@ -112,8 +112,3 @@ class Informer:
         elif error is None and self.error is not None:
             log.info("following %s again", self.feed)
         self.error = error
-
-
-def _closable(stream: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent, None]:
-    assert isinstance(stream, AsyncGenerator), "a Transport's watch is an async generator"
-    return stream

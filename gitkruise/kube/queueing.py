@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from gitkruise.kube.transport import Transport
 from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
@@ -24,7 +24,7 @@ class QueuedTransport:
         async with self._turns:
             return await self._inner.send(request)
 
-    def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         return self._inner.watch(request)
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
@@ -19,7 +19,7 @@ class Transport(Protocol):
         """One request of any verb but watch."""
         ...
 
-    def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         """Events after `params["resourceVersion"]`, until the server or the caller ends it.
 
         An async generator: close it (contextlib.aclosing). Raises as `send` does, WatchExpired

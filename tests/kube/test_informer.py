@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 
 from gitkruise.errors import Forbidden, Unavailable
@@ -119,7 +119,7 @@ class Silent(Toy):
 
     watches = 0
 
-    async def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         self.watches += 1
         await asyncio.Event().wait()
         yield WatchEvent(type="BOOKMARK", object={})

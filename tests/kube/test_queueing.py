@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from gitkruise.kube.clock import ManualClock
 from gitkruise.kube.queueing import QueuedTransport
@@ -27,7 +27,7 @@ class Slow:
         self.running -= 1
         return ApiReply(status=200, body={})
 
-    async def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         yield WatchEvent(type="BOOKMARK", object={})
 
     async def close(self) -> None:

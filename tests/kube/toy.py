@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +69,7 @@ class Toy:
         finally:
             self.in_flight -= 1
 
-    async def watch(self, request: ApiRequest) -> AsyncIterator[WatchEvent]:
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
         at, cut = int(request.params["resourceVersion"]), self.cut
         while self.cut == cut:
             if at < self.forgotten:
