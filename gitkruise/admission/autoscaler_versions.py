@@ -31,12 +31,11 @@ _SELECTOR: Final = ("metric", "selector")
 
 def _fields(target: bool) -> Mapping[str, Fields]:
     """The fields of a source, or of what was measured."""
-    at = "target" if target else "current"
-    value, average = (at, "value"), (at, "averageValue")
     said = "target" if target else "current"
+    value, average = (said, "value"), (said, "averageValue")
     resource: Fields = (
         ("name", ("name",)),
-        (f"{said}AverageUtilization", (at, "averageUtilization")),
+        (f"{said}AverageUtilization", (said, "averageUtilization")),
         (f"{said}AverageValue", average),
     )
     return {

@@ -11,7 +11,7 @@ from gitkruise.admission.labels import selector_problems
 from gitkruise.admission.pod_defaults import fresh
 from gitkruise.admission.request import AdmissionRequest
 from gitkruise.admission.rules import like, one_of, port_number, present
-from gitkruise.admission.words import IMMUTABLE, Path, forbidden, invalid, required, shown
+from gitkruise.admission.words import IMMUTABLE, Path, forbidden, invalid, required, unsupported
 from gitkruise.errors import Problem
 from gitkruise.model.settings import Gates
 from gitkruise.wire.names import GroupKind, Obj
@@ -186,21 +186,14 @@ def _policy(spec: Obj, _old: Obj) -> Iterator[Problem]:
         return
     for index, one in enumerate(types):
         if one not in _TYPES:
-            yield _not_one_of(("spec", "policyTypes", index), one, _TYPES)
-
-
-def _not_one_of(at: Path, value: Any, allowed: Sequence[str]) -> Problem:
-    """Like `unsupported`, in the server's order."""
-    choices = ", ".join(f'"{choice}"' for choice in allowed)
-    text = f"Unsupported value: {shown(value)}: supported values: {choices}"
-    return Problem(at, "FieldValueNotSupported", text)
+            yield unsupported(("spec", "policyTypes", index), one, _TYPES, as_listed=True)
 
 
 def _policy_port(port: Obj, at: Path) -> Iterator[Problem]:
     number, last = port.get("port"), port.get("endPort")
     protocols = ("TCP", "UDP", "SCTP")
     if port.get("protocol") not in (None, *protocols):
-        yield _not_one_of((*at, "protocol"), port["protocol"], protocols)
+        yield unsupported((*at, "protocol"), port["protocol"], protocols, as_listed=True)
     end: Path = (*at, "endPort")
     if number is None or isinstance(number, str):
         if last is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import GroupKind, Obj
-from gitkruise.wire.request import ResourceRef
+from gitkruise.wire.request import NAMESPACES, ResourceRef
 from gitkruise.wire.selectors import Selector, label_selector
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -23,7 +23,6 @@ EXEMPT: Final = frozenset(
         GroupKind(GROUP, "ValidatingAdmissionPolicyBinding"),
     }
 )
-NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
 TIMEOUT_S: Final = 10
 _HARMLESS: Final = frozenset({"None", "NoneOnDryRun"})
 

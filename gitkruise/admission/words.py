@@ -24,8 +24,11 @@ def invalid(at: Path, value: Any, detail: str) -> Problem:
     return Problem(at, "FieldValueInvalid", _with(f"Invalid value: {shown(value)}", detail))
 
 
-def unsupported(at: Path, value: Any, allowed: Iterable[str]) -> Problem:
-    choices = ", ".join(f'"{choice}"' for choice in sorted(allowed))
+def unsupported(
+    at: Path, value: Any, allowed: Iterable[str], *, as_listed: bool = False
+) -> Problem:
+    """Most of the server's rules list what is allowed in order, some as they have it."""
+    choices = ", ".join(f'"{choice}"' for choice in (allowed if as_listed else sorted(allowed)))
     return Problem(
         at,
         "FieldValueNotSupported",

@@ -290,7 +290,7 @@ def _show(draft: _Draft) -> None:
 def _confirm(draft: _Draft) -> None:
     """A push to a branch that is followed is asked about. Raises UsageProblem GK7045."""
     if not (draft.onto or draft.asked.yes):
-        confirm_push("/".join(filter(None, (draft.branch.remote, draft.branch.name))))
+        confirm_push(draft.branch.shown)
 
 
 def _proposed(draft: _Draft, publisher: Publisher, repository: Repository) -> tuple[str, str]:

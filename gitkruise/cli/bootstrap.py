@@ -86,11 +86,6 @@ class _Draft:
     files: Mapping[str, bytes]
     objects: tuple[Obj, ...]
 
-    @property
-    def where(self) -> str:
-        """`origin/main`."""
-        return "/".join(filter(None, (self.branch.remote, self.branch.name)))
-
 
 async def _bootstrap(asked: _Asked) -> None:
     from gitkruise.git.publish import Publisher  # noqa: PLC0415  not for --help
@@ -103,7 +98,8 @@ async def _bootstrap(asked: _Asked) -> None:
             draft = await _draft(asked, (publisher, repository), chosen)
             _show(asked, draft)
             commit = _published(asked, draft, (publisher, repository))
-            done = [] if asked.dry_run else await _put(asked, draft, chosen)
+            put = () if asked.dry_run else draft.objects
+            done = await _installer(asked, chosen).install(put)
             _say(asked, draft, commit, done)
 
 
@@ -156,12 +152,6 @@ def _installer(asked: _Asked, chosen: Chosen, *, dry_run: bool = False) -> Insta
     return Installer(chosen.transport, load_catalog(), chosen.clock, wishes)
 
 
-async def _put(asked: _Asked, draft: _Draft, chosen: Chosen) -> list[Installed]:
-    if not draft.objects:
-        return []
-    return await _installer(asked, chosen).install(draft.objects)
-
-
 def _published(asked: _Asked, draft: _Draft, at: tuple[Publisher, Repository]) -> str:
     """The commit that is pushed; "" where nothing is to be. Raises UsageProblem GK7045."""
     from gitkruise.git.status_branch import edit_tree  # noqa: PLC0415
@@ -169,7 +159,7 @@ def _published(asked: _Asked, draft: _Draft, at: tuple[Publisher, Repository]) -
     if asked.dry_run or not draft.files:
         return ""
     if not asked.yes:
-        confirm_push(draft.where)
+        confirm_push(draft.branch.shown)
     publisher, repository = at
     tree = edit_tree(repository, repository.tree_id(draft.branch.tip), draft.files, [])
     upgrade = not draft.objects
@@ -192,7 +182,8 @@ def _show(asked: _Asked, draft: _Draft) -> None:
         tell(f"{draft.place.url} is on this machine, which a controller inside the cluster cannot "
              "reach: give --url")  # fmt: skip
     if draft.files:
-        tell(f"whoever may push to {draft.place.path or '.'} on {draft.where} rules the cluster")
+        where = f"{draft.place.path or '.'} on {draft.branch.shown}"
+        tell(f"whoever may push to {where} rules the cluster")
 
 
 def _say(asked: _Asked, draft: _Draft, commit: str, done: list[Installed]) -> None:

@@ -40,6 +40,11 @@ class Branch:
     def ref(self) -> str:
         return full_ref(self.name)
 
+    @property
+    def shown(self) -> str:
+        """`origin/main`, or `main` alone."""
+        return f"{self.remote}/{self.name}" if self.remote else self.name
+
 
 class Publisher:
     """A repository, bare or a checkout, as its user works with it. Raises SourceFailed (GK3xxx).

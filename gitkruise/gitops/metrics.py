@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +23,6 @@ from gitkruise.wire.request import ApiRequest
 
 # Seconds: from a hook on a quiet cluster to a rollout that takes a working day.
 BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400)
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _PODS: Final[dict[str, Callable[[Rollout], int]]] = {
     "asked": lambda r: r.asked,
     "updated": lambda r: r.updated,
@@ -97,7 +97,7 @@ class Metrics:
         self._registry.register(_Gauges(standing, self._clock))
 
     def text(self) -> bytes:
-        """Everything, as CONTENT_TYPE."""
+        """Everything, as Prometheus reads text (0.0.4)."""
         return generate_latest(self._registry)
 
     def answered(self, request: ApiRequest, status: int) -> None:
@@ -185,9 +185,7 @@ def _drift(reporters: Iterable[Reporter]) -> Metric:
         labels=("unit", "manager"),
     )
     for reporter in reporters:
-        counts: dict[str, int] = {}
-        for drift in reporter.record.drift:
-            counts[drift.manager] = counts.get(drift.manager, 0) + 1
-        for manager, count in counts.items():
+        managers = collections.Counter(drift.manager for drift in reporter.record.drift)
+        for manager, count in managers.items():
             family.add_metric((reporter.unit.id, manager), count)
     return family

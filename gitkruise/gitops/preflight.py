@@ -15,12 +15,11 @@ from gitkruise.model.labels import CLONESET
 from gitkruise.model.settings import Gates
 from gitkruise.wire.catalog import Catalog
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.request import ResourceRef
+from gitkruise.wire.request import NAMESPACES
 
 # Kinds whose update rules we know as well as the server does; others are left to its dry run.
 _OURS: Final = frozenset({CLONESET})
 NAMESPACE: Final = GroupKind("", "Namespace")
-NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
 _UNSERVED, _UNREACHABLE = "GK4201", "GK4102"
 
 

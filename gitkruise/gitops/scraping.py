@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from gitkruise.errors import ApiError
-from gitkruise.gitops.metrics import CONTENT_TYPE, Metrics, Standing
+from gitkruise.gitops.metrics import Metrics, Standing
 from gitkruise.kube.certificates import LOOPBACK, new_authority, new_server, server_context
 from gitkruise.kube.clock import Clock
 from gitkruise.kube.counting import Counted
@@ -72,7 +73,9 @@ class Desk:
             status = await self._refusal(request) if self.public else 0
             if status:
                 return web.Response(status=status)
-            return web.Response(body=self.text(), headers={"Content-Type": CONTENT_TYPE})
+            return web.Response(
+                body=self.text(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
+            )
         well = path == "/healthz" or self.ready()
         return web.Response(status=200 if well else 503, text="ok" if well else "not ready")
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
+from gitkruise.admission.endpoints import SLICE
+from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.paths import get
 from gitkruise.world.cluster import World
+from gitkruise.world.endpoint_slices import SERVICE_NAME
 
 HTTPS: Final = 443
-SLICES: Final = GroupKind("discovery.k8s.io", "EndpointSlice")
-OF_SERVICE: Final = "kubernetes.io/service-name"
 
 
 class Nowhere(Exception):
@@ -86,8 +86,8 @@ def _behind(world: World, service: Obj, port: str) -> Iterator[tuple[str, int, b
     """(address, port, whether a pod's) of everything that serves the port of that name."""
     meta = service["metadata"]
     space, name = meta["namespace"], meta["name"]
-    for piece in world.objects(SLICES, space):
-        if (piece["metadata"].get("labels") or {}).get(OF_SERVICE) == name:
+    for piece in world.objects(SLICE, space):
+        if (piece["metadata"].get("labels") or {}).get(SERVICE_NAME) == name:
             for number in _numbers(piece.get("ports"), port):
                 for one in piece.get("endpoints") or ():
                     if get(one, "conditions", "ready") is not False:

@@ -20,9 +20,8 @@ from gitkruise.model.view import View
 from gitkruise.webhook.review import Review
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.paths import get
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.wire.request import NAMESPACES, ApiRequest, ResourceRef
 
-NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
 _LIVE: Final = {"Pod": ResourceRef("", "v1", "pods"), "Namespace": NAMESPACES}
 _LISTED: Final = {
     POD: _LIVE["Pod"],

@@ -31,6 +31,9 @@ class ResourceRef(NamedTuple):
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
+NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
     """One request to an API server.

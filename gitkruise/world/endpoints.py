@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from gitkruise.admission.endpoints import ENDPOINTS, SLICE
 from gitkruise.errors import ApiError, Forbidden, NotFound
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.request import ApiRequest, ResourceRef
@@ -26,8 +27,6 @@ from gitkruise.world.cluster import Record, World
 from gitkruise.world.selections import Selections
 
 SERVICE, POD, NODE = GroupKind("", "Service"), GroupKind("", "Pod"), GroupKind("", "Node")
-ENDPOINTS: Final = GroupKind("", "Endpoints")
-SLICE: Final = GroupKind("discovery.k8s.io", "EndpointSlice")
 _RESOURCES: Final = {
     ENDPOINTS: ResourceRef("", "v1", "endpoints"),
     SLICE: ResourceRef("discovery.k8s.io", "v1", "endpointslices"),

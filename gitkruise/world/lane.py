@@ -43,8 +43,13 @@ def lean_reply(state: State, kind: Kind, *requests: ApiRequest) -> ApiReply | No
         made = make(state, kind, made, request)
     if made is None:
         return None
-    meta = {**made["metadata"], "resourceVersion": str(state.version + 1)}
-    return ApiReply(status=200, body=state.commit(kind, key, {**made, "metadata": meta}))
+    return ApiReply(status=200, body=stored(state, kind, key, made))
+
+
+def stored(state: State, kind: Kind, key: ObjectKey, pod: Obj) -> Obj:
+    """The pod as the next version of it, committed."""
+    meta = {**pod["metadata"], "resourceVersion": str(state.version + 1)}
+    return state.commit(kind, key, {**pod, "metadata": meta})
 
 
 def _reported(state: State, kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:

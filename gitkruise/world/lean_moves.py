@@ -16,6 +16,7 @@ from gitkruise.wire.request import ApiReply, ApiRequest
 from gitkruise.world.commit import is_finished
 from gitkruise.world.deletion import DeleteOptions, marked_for_deletion
 from gitkruise.world.isolation import POD
+from gitkruise.world.lane import stored
 from gitkruise.world.pods import BOUND, bound, unbindable
 from gitkruise.world.state import State
 
@@ -29,31 +30,25 @@ def lean_move(state: State, kind: Kind, request: ApiRequest, now: datetime) -> A
     move = _MOVES.get((request.verb, request.subresource))
     if move is None or request.params or (kind.group, kind.kind) != POD:
         return None
-    pod = state.get(ObjectKey(*POD, request.namespace, request.name))
-    body = request.body
-    return move(state, kind, pod, body, now) if pod and body.__class__ is dict else None
-
-
-def _stored(state: State, kind: Kind, pod: Obj) -> Obj:
-    meta = {**pod["metadata"], "resourceVersion": str(state.version + 1)}
-    key = ObjectKey(*POD, meta["namespace"], meta["name"])
-    return state.commit(kind, key, {**pod, "metadata": meta})
+    key, body = ObjectKey(*POD, request.namespace, request.name), request.body
+    pod = state.get(key)
+    return move(state, kind, key, pod, body, now) if pod and body.__class__ is dict else None
 
 
 def _bind(
-    state: State, kind: Kind, pod: Obj, body: Mapping[str, Any], now: datetime
+    state: State, kind: Kind, key: ObjectKey, pod: Obj, body: Mapping[str, Any], now: datetime
 ) -> ApiReply | None:
     target, meta = body.get("target") or {}, body.get("metadata") or {}
     if target.get("kind") != "Node" or not target.get("name") or unbindable(pod):
         return None
     if meta.get("name") != pod["metadata"]["name"]:
         return None
-    _stored(state, kind, bound(pod, body, target["name"], now))
+    stored(state, kind, key, bound(pod, body, target["name"], now))
     return ApiReply(status=201, body=BOUND)
 
 
 def _delete(
-    state: State, kind: Kind, pod: Obj, body: Mapping[str, Any], now: datetime
+    state: State, kind: Kind, key: ObjectKey, pod: Obj, body: Mapping[str, Any], now: datetime
 ) -> ApiReply | None:
     meta, asked = pod["metadata"], body.get("preconditions") or {}
     plain = body.get("kind") == "DeleteOptions" and body.keys() <= _WORDS
@@ -65,13 +60,15 @@ def _delete(
     if grace is None:
         marked = marked_for_deletion(pod, _IN_TIME, now)
         if not is_finished(marked):
-            return ApiReply(status=200, body=pod if marked == pod else _stored(state, kind, marked))
-    state.commit(kind, ObjectKey(*POD, meta["namespace"], meta["name"]), None)
+            return ApiReply(
+                status=200, body=pod if marked == pod else stored(state, kind, key, marked)
+            )
+    state.commit(kind, key, None)
     gone = {**pod, "metadata": {**meta, "resourceVersion": str(state.version)}}
     return ApiReply(status=200, body=gone)
 
 
-_Move = Callable[[State, Kind, Obj, Mapping[str, Any], datetime], ApiReply | None]
+_Move = Callable[[State, Kind, ObjectKey, Obj, Mapping[str, Any], datetime], ApiReply | None]
 _MOVES: Final[Mapping[tuple[str, str], _Move]] = {
     ("create", "binding"): _bind,
     ("delete", ""): _delete,

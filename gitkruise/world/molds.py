@@ -38,10 +38,11 @@ class Ground(NamedTuple):
     def still(self, now: Ground) -> bool:
         """Whether nothing was written since."""
         unlike = self.namespace is not now.namespace
-        return not (unlike or _differ(self.sets, now.sets) or _differ(self.classes, now.classes))
+        return not (unlike or differ(self.sets, now.sets) or differ(self.classes, now.classes))
 
 
-def _differ(old: Sequence[Obj], new: Sequence[Obj]) -> bool:
+def differ(old: Sequence[Obj], new: Sequence[Obj]) -> bool:
+    """Whether any of these objects was written since, or one came or went."""
     return len(old) != len(new) or any(a is not b for a, b in zip(old, new, strict=True))
 
 

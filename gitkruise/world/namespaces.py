@@ -14,7 +14,7 @@ from gitkruise.errors import ApiError
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.request import MERGE_PATCH, NAMESPACES, ApiRequest
 from gitkruise.wire.times import format_time, parse_time
 from gitkruise.world.cluster import World
 from gitkruise.world.isolation import NAMESPACE, POD
@@ -22,7 +22,6 @@ from gitkruise.world.isolation import NAMESPACE, POD
 USER: Final = "system:serviceaccount:kube-system:namespace-controller"
 FINALIZERS_RETRY: Final = timedelta(seconds=15)
 FINALIZER: Final = "kubernetes"
-NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
 # type -> (reason, message) while there is nothing to complain about
 _CALM: Final = {
     "NamespaceDeletionDiscoveryFailure": (

@@ -14,10 +14,11 @@ from typing import Any, Final
 from gitkruise.admission.chain import SERVER_STAGES, mutate
 from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.admission.webhook_answers import internal
-from gitkruise.admission.webhooks import NAMESPACES, Write
+from gitkruise.admission.webhooks import Write
 from gitkruise.errors import BadRequest, Unreasoned
 from gitkruise.model.settings import Gates
 from gitkruise.wire.names import Obj, split_api_version
+from gitkruise.wire.request import NAMESPACES
 from gitkruise.world import managed, refusals, writing
 from gitkruise.world.allotted import as_asked
 from gitkruise.world.call import Call

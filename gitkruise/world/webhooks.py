@@ -22,7 +22,6 @@ from gitkruise.admission.webhook_answers import (
 from gitkruise.admission.webhooks import (
     EXEMPT,
     MUTATING,
-    NAMESPACES,
     VALIDATING,
     Form,
     Webhook,
@@ -36,8 +35,10 @@ from gitkruise.errors import Forbidden, StatusDetails
 from gitkruise.wire.gojson import compact
 from gitkruise.wire.names import Obj
 from gitkruise.wire.patches import same
+from gitkruise.wire.request import NAMESPACES
 from gitkruise.world.call import Call
 from gitkruise.world.commit import namespace_key
+from gitkruise.world.molds import differ
 from gitkruise.world.refusals import no_namespace
 from gitkruise.world.reviews import Question, Registered, Unanswered
 
@@ -47,17 +48,10 @@ def registered(call: Call) -> Registered:
     state = call.state
     found = (state.objects(MUTATING), state.objects(VALIDATING))
     known = state.registered
-    if known is None or not _same_objects(known.read_from, found):
+    if known is None or any(map(differ, known.read_from, found)):
         mutating, validating = (read_webhooks(configurations) for configurations in found)
         known = state.registered = Registered(mutating, validating, found)
     return known
-
-
-def _same_objects(old: tuple[list[Obj], list[Obj]], new: tuple[list[Obj], list[Obj]]) -> bool:
-    return all(
-        len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-        for a, b in zip(old, new, strict=True)
-    )
 
 
 def may_be_mutated(call: Call, operation: str) -> bool:
