@@ -31,7 +31,6 @@ class Container(NamedTuple):
     name: str
     image: str
     run: Run = Run.RUNNING
-    id: str = ""
     image_id: str = ""
     restarts: int = 0
     started: datetime | None = None
@@ -41,7 +40,7 @@ class Container(NamedTuple):
     startup: bool | None = True
     live: bool = True
     resources: Obj = MappingProxyType({})
-    last: Obj | None = None  # the terminated state before this one
+    last: Obj | None = None  # the terminated state before this one, its id left open
     killed: bool = False  # by a sync of ours: its restart meets no back-off
 
     @property
@@ -54,11 +53,30 @@ class Sandbox(NamedTuple):
 
     attempt: int = 0
     ready: bool = True
+    addressed: bool = True
+
+
+class Identity(NamedTuple):
+    """What tells pods apart that are alike otherwise. `ids` are those that do not follow from uid.
+
+    An id belongs to a container's name and its restarts.
+    """
+
+    uid: str
     ip: str = ""
+    ids: Mapping[tuple[str, int], str] = MappingProxyType({})
+
+    def container(self, name: str, restarts: int) -> str:
+        """The id of a container, "" where none was told."""
+        known = self.ids.get((name, restarts))
+        return container_id(self.uid, name, restarts) if known is None else known
 
 
 class PodRuntime(NamedTuple):
-    """What the node holds for one pod; `waiting` is name → (reason, message) of failed starts."""
+    """What the node holds for one pod, whoever it is: pods that are alike have equal ones.
+
+    `waiting` is name → (reason, message) of failed starts.
+    """
 
     sandbox: Sandbox | None = None
     containers: Mapping[str, Container] = MappingProxyType({})
@@ -129,6 +147,24 @@ def container_id(uid: str, name: str, restarts: int) -> str:
     return f"{RUNTIME}://" + sha256(f"{uid}/{name}/{restarts}".encode()).hexdigest()
 
 
+def identity_of(pod: Obj) -> Identity:
+    """Who a pod is, by its uid and the status a kubelet wrote before."""
+    status, uid = pod.get("status") or {}, pod["metadata"]["uid"]
+    ids: dict[tuple[str, int], str] = {}
+    for entry in _told(status):
+        state, last = entry.get("state") or {}, get(entry, "lastState", "terminated")
+        restarts = entry.get("restartCount") or 0
+        if last and "running" in state:
+            ids[entry["name"], restarts - 1] = last.get("containerID") or ""
+        ids[entry["name"], restarts] = entry.get("containerID") or ""
+    strange = {who: id_ for who, id_ in ids.items() if id_ != container_id(uid, *who)}
+    return Identity(uid=uid, ip=status.get("podIP") or "", ids=strange)
+
+
+def _told(status: Obj) -> list[Obj]:
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
 def runtime_of(pod: Obj) -> PodRuntime:
     """What a node must be running, judged by the status a kubelet wrote before.
 
@@ -137,10 +173,10 @@ def runtime_of(pod: Obj) -> PodRuntime:
     qualified, or only by digest) is taken for the one in the spec.
     """
     status = pod.get("status") or {}
-    known = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    known = _told(status)
     specs = {spec["name"]: spec for spec in every(pod)}
     runtime = PodRuntime(
-        sandbox=Sandbox(ip=status["podIP"]) if status.get("podIP") else None,
+        sandbox=Sandbox() if status.get("podIP") else None,
         containers={
             c.name: c for s in known if s["name"] in specs and (c := _seen(s, specs[s["name"]]))
         },
@@ -195,11 +231,12 @@ _FAILED: Final = {
 
 def _seen(status: Obj, spec: Obj) -> Container | None:
     state, last = status.get("state") or {}, get(status, "lastState", "terminated")
+    if last and "containerID" in last:
+        last = {**last, "containerID": ""}
     image = status.get("image") or ""
     facts: dict[str, Any] = {
         "name": status["name"],
         "image": spec["image"] if _is_image(image, spec["image"]) else image,
-        "id": status.get("containerID") or "",
         "image_id": status.get("imageID") or "",
         "restarts": status.get("restartCount") or 0,
         "resources": status.get("resources") or spec.get("resources") or {},

@@ -64,3 +64,11 @@ def missing_volume(view: View, pod: Obj) -> str:
                     f'{kind.lower()} "{name}" not found'
                 )
     return ""
+
+
+def needs_objects(spec: Obj) -> bool:
+    """Whether a ConfigMap or Secret decides when containers of a pod spec start."""
+    if any("configMap" in volume or "secret" in volume for volume in spec.get("volumes") or ()):
+        return True
+    listed = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return any(True for container in listed for _ in _wanted(container))

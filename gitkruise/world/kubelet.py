@@ -9,11 +9,9 @@ kubelet goes on where the last one stopped. Failed pulls are not retried: an ima
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
-from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.errors import ApiError, NotFound
@@ -21,33 +19,29 @@ from gitkruise.model.plan import Event
 from gitkruise.model.view import View
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiRequest
-from gitkruise.wire.times import format_time
 from gitkruise.world import events as event_log
+from gitkruise.world.bells import Bells
 from gitkruise.world.containers import (
     Sandbox,
     every,
+    identity_of,
     initial,
     is_sidecar,
     runs_as_asked,
     runtime_of,
 )
 from gitkruise.world.environment import missing_volume
-from gitkruise.world.kubelet_status import (
-    ENDED,
-    OWNED_CONDITIONS,
-    containers_ready,
-    in_transit,
-    is_starting,
-    only_seen,
-    pod_status,
-)
-from gitkruise.world.pod_actions import PodActions, pod_actions
+from gitkruise.world.fates import Fates
+from gitkruise.world.kubelet_status import ENDED, only_seen, pod_status
+from gitkruise.world.pod_actions import pod_actions
+from gitkruise.world.pod_run import PodRun
 from gitkruise.world.profiles import GENERAL, Profile
-from gitkruise.world.stages import WARNING, PodRun, Turn, begin, kill, ring
+from gitkruise.world.stages import WARNING, Life, Turn, begin, kill, ring
 from gitkruise.world.writes import PODS, pod_status_request
 
 if TYPE_CHECKING:
     from gitkruise.world.cluster import World
+    from gitkruise.world.state import Record
 
 POD: Final = GroupKind("", "Pod")
 USER: Final = "system:node"
@@ -64,7 +58,9 @@ class Kubelet:
         self.events = events
         self._seen: int | None = None
         self._runs: dict[str, PodRun] = {}
-        self._due: list[tuple[datetime, str]] = []
+        self._bells = Bells()
+        self._fates = Fates(profile, shared=not events)
+        self._resting: set[str] = set()  # uids of pods that ran as asked when we began
         self._ips: set[str] = set()
         self._hosts: dict[str, tuple[ObjectKey, Obj | None, str]] = {}  # by node: read, address
 
@@ -72,9 +68,9 @@ class Kubelet:
         """Do everything due at `now`; the next due instant, None to wait for a change."""
         for _ in range(SETTLE_MAX):
             dirty = self._news(world, now)
-            dirty.update(self._ringing(now))
+            dirty.update(dict.fromkeys(self._bells.ringing(now, self._is_awaited)))
             if not dirty:
-                return self._next()
+                return self._bells.next(self._is_awaited)
             for uid in sorted((uid for uid in dirty if uid in self._runs), key=self._place):
                 self._turn(world, uid, now)
         raise AssertionError("the kubelet never settles")
@@ -90,76 +86,78 @@ class Kubelet:
         records = world.news_since(self._seen)
         self._seen = world.version
         if records is None:
-            pods = world.objects(POD)
-            for uid in self._runs.keys() - {pod["metadata"]["uid"] for pod in pods}:
-                self._forget(uid)
-            return self._meet(pods)
+            return self._begin(world.objects(POD))
         dirty: dict[str, None] = {}
         for record in records:
-            if record.key.kind == "Pod":
-                pod = record.after or record.before
-                assert pod is not None
-                uid = pod["metadata"]["uid"]
-                run = self._runs.get(uid)
-                if run is None and record.before is not None:
-                    self._meet([record.before], at_rest=True)
-                if record.after is None:
-                    self._forget(uid)
-                elif run is None or run.written != pod["metadata"]["resourceVersion"]:
-                    dirty |= self._meet([pod], at_rest=True)
+            if record.key[:2] == POD:
+                uid = self._heard(record)
+                if uid:
+                    dirty[uid] = None
             elif record.key.kind in {"ConfigMap", "Secret"} and record.key.group == "":
                 self._retry_config(record.key.namespace, now)
         return dirty
 
-    def _meet(self, pods: Iterable[Obj], *, at_rest: bool = False) -> dict[str, None]:
-        """Uids of those to look at. One that runs as asked is met when it changes (`at_rest`)."""
-        dirty: dict[str, None] = {}
-        for pod in pods:
-            uid = pod["metadata"]["uid"]
-            if not pod["spec"].get("nodeName"):
-                continue
-            if uid not in self._runs:
-                if address := (pod.get("status") or {}).get("podIP"):
-                    self._ips.add(address)
-                as_asked = runs_as_asked(pod)
-                if as_asked and not at_rest:
-                    continue
-                run = PodRun(key=key_of(pod), uid=uid, runtime=runtime_of(pod))
-                self._runs[uid] = run
-                run.judged = _made_from(pod, run) if as_asked else None
-            dirty[uid] = None
-        return dirty
+    def _begin(self, pods: Sequence[Obj]) -> dict[str, None]:
+        """Uids of those to look at; one that runs as asked is met when it changes."""
+        uids = {pod["metadata"]["uid"]: pod for pod in pods if pod["spec"].get("nodeName")}
+        for uid in self._runs.keys() - uids.keys():
+            self._forget(uid)
+        new = [uid for uid in uids if uid not in self._runs]
+        self._ips |= {ip for uid in new if (ip := (uids[uid].get("status") or {}).get("podIP"))}
+        self._resting = {uid for uid in new if runs_as_asked(uids[uid])}
+        for uid in new:
+            if uid not in self._resting:
+                self._meet(uids[uid], as_asked=False)
+        return dict.fromkeys(uid for uid in uids if uid not in self._resting)
+
+    def _heard(self, record: Record) -> str:
+        """The uid of a pod to look at after a change, or ""."""
+        pod = record.after or record.before
+        assert pod is not None
+        uid = str(pod["metadata"]["uid"])
+        if uid in self._resting and record.before is not None:
+            self._resting.remove(uid)
+            self._meet(record.before, as_asked=True)
+        if record.after is None:
+            self._forget(uid)
+            return ""
+        run = self._runs.get(uid)
+        if run is None and pod["spec"].get("nodeName"):
+            run = self._meet(pod, as_asked=runs_as_asked(pod))
+        if run is None or run.written == pod["metadata"]["resourceVersion"]:
+            return ""
+        return uid
+
+    def _meet(self, pod: Obj, *, as_asked: bool) -> PodRun:
+        """Take charge of a pod; of one that runs as asked nothing is left to be told."""
+        who = identity_of(pod)
+        life = self._fates.met(Life(runtime_of(pod)))
+        run = PodRun(key=key_of(pod), who=who, life=life, told=life.runtime)
+        if who.ip:
+            self._ips.add(who.ip)
+        if as_asked:
+            run.judged = run.made_from(pod)
+        self._runs[who.uid] = run
+        return run
 
     def _retry_config(self, namespace: str, now: datetime) -> None:
         at = now + timedelta(seconds=CONFIG_RETRY_S / self.profile.speed)
-        for run in self._runs.values():
-            if run.lacks and run.key.namespace == namespace:
-                run.lacks = False
-                for name in list(run.blocked) or [""]:
-                    run.timers[name, "config"] = at
-                heapq.heappush(self._due, (at, run.uid))
+        for uid, run in self._runs.items():
+            if run.life.lacks and run.key.namespace == namespace:
+                life = run.life = run.life.copy()
+                life.lacks = False
+                for name in list(life.blocked) or [""]:
+                    life.timers[name, "config"] = at
+                self._bells.set(at, uid)
 
-    def _ringing(self, now: datetime) -> dict[str, None]:
-        ringing: dict[str, None] = {}
-        while self._due and self._due[0][0] <= now:
-            at, uid = heapq.heappop(self._due)
-            if self._live(at, uid):
-                ringing[uid] = None
-        return ringing
-
-    def _next(self) -> datetime | None:
-        while self._due and not self._live(*self._due[0]):
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else None
-
-    def _live(self, at: datetime, uid: str) -> bool:
+    def _is_awaited(self, at: datetime, uid: str) -> bool:
         run = self._runs.get(uid)
-        return run is not None and at in run.timers.values()
+        return run is not None and at in run.life.timers.values()
 
     def _forget(self, uid: str) -> None:
         run = self._runs.pop(uid, None)
-        if run is not None and run.runtime.sandbox:
-            self._ips.discard(run.runtime.sandbox.ip)
+        if run is not None:
+            self._ips.discard(run.who.ip)
 
     # One pod
 
@@ -171,58 +169,65 @@ class Kubelet:
         if pod is None or pod["metadata"]["uid"] != uid:
             self._forget(uid)
             return
-        if not run.ending and _is_judged(pod, run) and not run.due(now):
+        if not run.life.ending and run.is_judged(pod) and not run.life.due(now):
             return  # nothing changed that a decision is made from
         events: list[Event] | None = [] if self.events else None
         turn = Turn(view=world, pod=pod, now=now, profile=self.profile, events=events)
+        before = run.life
         try:
-            self._settle(world, run, turn)
+            if run.spec is not pod["spec"]:
+                run.spec, run.shape = pod["spec"], self._fates.shape_of(pod["spec"])
+            run.life = self._fates.after(before, run.shape, turn, self._play)
+            self._place_in_network(world, run, before, pod)
+            self._report(world, run, turn)
         except NotFound:
             self._forget(uid)
         except ApiError:  # somebody refuses our write: this pod waits, the others go on
-            run.timers["", "config"] = now + timedelta(seconds=ERROR_RETRY_S / self.profile.speed)
-        for at in set(run.timers.values()):
-            heapq.heappush(self._due, (at, uid))
+            run.life = run.life.copy()
+            pause = timedelta(seconds=ERROR_RETRY_S / self.profile.speed)
+            run.life.timers["", "config"] = now + pause
+        if run.life is not before:
+            for at in run.life.timers.values():
+                self._bells.set(at, uid)
 
-    def _settle(self, world: World, run: PodRun, turn: Turn) -> None:
+    def _play(self, life: Life, turn: Turn) -> None:
+        """Let `life` go on until nothing is left to be decided at this instant."""
         for _ in range(SETTLE_MAX):
-            if ring(run, turn) == {"pull"} and _is_judged(turn.pod, run):
-                self._tell(world, turn.pod, turn)  # what a decision rests on is as it was
-                return
-            decided_on = run.runtime
+            ring(life, turn)
+            decided_on = life.runtime
             if turn.pod["metadata"].get("deletionTimestamp"):
-                self._end(run, turn)
+                self._end(life, turn)
             elif (turn.pod.get("status") or {}).get("phase") not in ENDED:
-                self._act(world, run, turn)
-            if run.runtime is decided_on and not run.due(turn.now):
+                self._act(life, turn)
+            if life.runtime is decided_on and not life.due(turn.now):
                 break  # decided anew, it would be the same
-        self._report(world, run, turn)
 
-    def _act(self, world: World, run: PodRun, turn: Turn) -> None:
-        if not run.runtime.containers and (problem := missing_volume(world, turn.pod)):
-            if not run.lacks:
+    def _act(self, life: Life, turn: Turn) -> None:
+        if not life.runtime.containers and (problem := missing_volume(turn.view, turn.pod)):
+            if not life.lacks:
                 turn.say("FailedMount", problem, type_=WARNING)
-            run.lacks = True
+            life.lacks = True
             return
-        actions = pod_actions(turn.pod, run.runtime)
+        actions = pod_actions(turn.pod, life.runtime)
         if actions.kill_pod:
             for container in every(turn.pod):
-                kill(run, turn, container["name"])
+                kill(life, turn, container["name"])
         if actions.attempt is not None:
-            self._make_sandbox(run, turn, actions)
+            life.runtime = life.runtime._replace(sandbox=Sandbox(attempt=actions.attempt))
         for name, message in actions.kill.items():
-            kill(run, turn, name, message)
+            kill(life, turn, name, message)
         for name in (*actions.start_init, *actions.start):
-            seen = run.runtime.containers.get(name)
+            seen = life.runtime.containers.get(name)
             spec = turn.spec(name)
             if spec is not None and (seen is None or not seen.up):
-                begin(run, turn, spec)
+                begin(life, turn, spec)
 
-    def _make_sandbox(self, run: PodRun, turn: Turn, actions: PodActions) -> None:
-        assert actions.attempt is not None
-        host = bool(turn.pod["spec"].get("hostNetwork"))
-        ip = self._host_ip(turn.view, turn.pod) if host else self._free_ip(run.uid)
-        run.runtime = run.runtime._replace(sandbox=Sandbox(attempt=actions.attempt, ip=ip))
+    def _place_in_network(self, world: World, run: PodRun, before: Life, pod: Obj) -> None:
+        """A new sandbox has a new address."""
+        if run.life.runtime.sandbox not in (None, before.runtime.sandbox):
+            host = bool(pod["spec"].get("hostNetwork"))
+            ip = self._host_ip(world, pod) if host else self._free_ip(run.who.uid)
+            run.who = run.who._replace(ip=ip)
 
     def _free_ip(self, uid: str) -> str:
         start = int.from_bytes(sha256(uid.encode()).digest()[:3], "big")
@@ -234,51 +239,48 @@ class Kubelet:
                 return ip
         raise AssertionError("out of pod addresses")
 
-    def _end(self, run: PodRun, turn: Turn) -> None:
+    def _end(self, life: Life, turn: Turn) -> None:
         """Stop everything: regular containers together, then sidecars, the last one first."""
-        run.ending = True
-        run.starting.clear()
-        for who in [w for w in run.timers if w[1] not in {"stop", "sigkill"}]:
-            del run.timers[who]
+        life.ending = True
+        life.starting.clear()
+        for who in [w for w in life.timers if w[1] not in {"stop", "sigkill"}]:
+            del life.timers[who]
         sidecars = [s["name"] for s in initial(turn.pod) if is_sidecar(s)]
-        up = [s["name"] for s in every(turn.pod) if run.runtime.containers.get(s["name"])]
-        up = [name for name in up if run.runtime.containers[name].up]
+        known = life.runtime.containers
+        up = [s["name"] for s in every(turn.pod) if s["name"] in known and known[s["name"]].up]
         first = [name for name in up if name not in sidecars]
         for name in first or up[-1:]:
-            kill(run, turn, name)
+            kill(life, turn, name)
 
     # Writing
 
     def _report(self, world: World, run: PodRun, turn: Turn) -> None:
-        pod = turn.pod
-        gone = run.ending and not any(c.up for c in run.runtime.containers.values())
-        if not gone and _is_told(pod, run):
-            run.judged = _made_from(pod, run)
+        pod, life = turn.pod, run.life
+        gone = life.ending and not any(c.up for c in life.runtime.containers.values())
+        made_from = run.made_from(pod)
+        if not gone and run.has_told(made_from):
+            run.judged = made_from
             self._tell(world, pod, turn)  # nothing changed that a status is made from
             return
         if not gone or _has_last_words(world, pod):
             pod = self._tell_status(world, run, turn)
-        run.judged = _made_from(pod, run)
+        run.judged = made_from if pod is turn.pod else run.made_from(pod)
         self._tell(world, pod, turn)
         if gone:
             self._remove(world, run, turn.now)
 
     def _tell_status(self, world: World, run: PodRun, turn: Turn) -> Obj:
         """The pod with its status, as far as that is news by now."""
-        pod, more = turn.pod, bool(run.timers)
-        if more and world.state.lean and in_transit(pod, run.runtime):
-            if run.down is None and containers_ready(pod, run.runtime, "Running")[0] == "False":
-                run.down = turn.now
+        pod, more, alike = turn.pod, bool(run.life.timers), world.state.alike
+        if more and world.state.lean and run.keeps_quiet(pod, turn.now, alike):
             return pod
-        known = _as_known(pod, run)
-        host_ip, alike = self._host_ip(world, pod), world.state.alike
-        status = pod_status(known, run.runtime, turn.now, host_ip=host_ip, alike=alike)
-        if more and world.state.lean and is_starting(pod, status):
-            run.untold = status
-        elif status != pod.get("status") and not (more and only_seen(pod, status)):
+        known, host_ip = run.as_known(pod), self._host_ip(world, pod)
+        runtime = run.life.runtime
+        status = pod_status(known, runtime, run.who, turn.now, host_ip=host_ip, alike=alike)
+        if status != pod.get("status") and not (more and only_seen(pod, status)):
             pod = self._write(world, pod, status, turn.now)
             run.written = pod["metadata"]["resourceVersion"]
-            run.untold = run.down = None
+            run.told, run.untold, run.down = runtime, None, None
         return pod
 
     def _tell(self, world: World, pod: Obj, turn: Turn) -> None:
@@ -294,7 +296,7 @@ class Kubelet:
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "gracePeriodSeconds": 0,
-            "preconditions": {"uid": run.uid},
+            "preconditions": {"uid": run.who.uid},
         }
         request = ApiRequest(
             verb="delete",
@@ -321,49 +323,8 @@ class Kubelet:
         return address
 
 
-def _made_from(pod: Obj, run: PodRun) -> tuple[object, ...]:
-    """What a decision and a status are made from, to be compared by identity."""
-    meta = pod["metadata"]
-    going, generation = meta.get("deletionTimestamp"), meta.get("generation")
-    return pod["spec"], pod.get("status"), run.runtime, generation, going, bool(run.timers)
-
-
-def _is_judged(pod: Obj, run: PodRun) -> bool:
-    return run.judged is not None and all(map(is_, run.judged, _made_from(pod, run)))
-
-
-def _is_told(pod: Obj, run: PodRun) -> bool:
-    """Whether the last status says all there is to say.
-
-    A timer puts news off, as it does which generation was seen; and that a pod is to go shows once
-    one of its containers is down.
-    """
-    if run.judged is None:
-        return False
-    spec, status, runtime, seen, going, waiting = map(is_, run.judged, _made_from(pod, run))
-    up = going or all(c.up for c in run.runtime.containers.values())
-    return spec and status and runtime and up and (bool(run.timers) or (seen and waiting))
-
-
 def _has_last_words(world: World, pod: Obj) -> bool:
     """Whether the status of a pod that is about to go is still written, for those who watch."""
     if world.state.lean and not pod["metadata"].get("finalizers"):
         return False
     return (pod.get("status") or {}).get("phase") not in ENDED
-
-
-def _as_known(pod: Obj, run: PodRun) -> Obj:
-    """`pod` with the status we know of and have not written; what others say of it stands."""
-    if run.untold is None and run.down is None:
-        return pod
-    listed = pod["status"].get("conditions") or ()
-    if run.untold is not None:
-        ours = [c for c in run.untold["conditions"] if c["type"] in OWNED_CONDITIONS]
-        others = [c for c in listed if c["type"] not in OWNED_CONDITIONS]
-        return {**pod, "status": {**run.untold, "conditions": [*ours, *others]}}
-    down = {"status": "False", "lastTransitionTime": format_time(run.down)}
-    told = [
-        {**c, **down} if c["type"] == "ContainersReady" and c["status"] == "True" else c
-        for c in listed
-    ]
-    return {**pod, "status": {**pod["status"], "conditions": told}}

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gitkruise.planner.qos import qos_class
 from gitkruise.wire.names import Obj
 from gitkruise.wire.times import format_time
 from gitkruise.world.alike import Alike
+from gitkruise.world.container_status import entry_of, is_ready, signed, texts
 from gitkruise.world.containers import (
-    Container,
+    Identity,
     PodRuntime,
     Run,
+    Sandbox,
     every,
     initial,
     is_sidecar,
@@ -30,36 +32,69 @@ OWNED_CONDITIONS: Final = frozenset(
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
+class _Told(NamedTuple):
+    """What a status says of the containers, whoever the pod is: ids are left open."""
+
+    phase: str
+    entries: Sequence[Obj]
+    init_entries: Sequence[Obj]
+    initialized: tuple[str, str, str]
+    ready: tuple[str, str, str]  # of the containers; gates not asked
+
+
 def pod_status(
-    pod: Obj, runtime: PodRuntime, now: datetime, *, host_ip: str = "", alike: Alike | None = None
+    pod: Obj,
+    runtime: PodRuntime,
+    who: Identity,
+    now: datetime,
+    *,
+    host_ip: str = "",
+    alike: Alike | None = None,
 ) -> Obj:
     """The whole status; conditions of others and fields we do not know are kept.
 
     Equal to the present one when nothing changed, so that nobody writes it again.
     """
-    old: Obj = pod.get("status") or {}
-    phase = phase_of(pod, runtime)
+    old, spec = pod.get("status") or {}, pod["spec"]
+    told = _told_of(pod, runtime, alike or Alike())
     fresh: dict[str, Any] = {
         **{key: value for key, value in old.items() if key not in _REBUILT},
-        "phase": phase,
+        "phase": told.phase,
         "startTime": old.get("startTime") or format_time(now),
-        "qosClass": old.get("qosClass") or qos_class(pod["spec"]),
-        "containerStatuses": [
-            container_status(pod, spec, runtime)
-            for spec in sorted(regular(pod), key=lambda s: str(s["name"]))
-        ],
+        "qosClass": old.get("qosClass") or qos_class(spec),
+        "containerStatuses": [signed(entry, who) for entry in told.entries],
     }
-    if initial(pod):
-        fresh["initContainerStatuses"] = [container_status(pod, s, runtime) for s in initial(pod)]
+    if told.init_entries:
+        fresh["initContainerStatuses"] = [signed(entry, who) for entry in told.init_entries]
     if host_ip:
         fresh |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
-    if runtime.sandbox and runtime.sandbox.ip:
-        fresh |= {"podIP": runtime.sandbox.ip, "podIPs": [{"ip": runtime.sandbox.ip}]}
+    if runtime.sandbox and who.ip:
+        fresh |= {"podIP": who.ip, "podIPs": [{"ip": who.ip}]}
     generation = pod["metadata"].get("generation")
     if generation:
         fresh["observedGeneration"] = generation
-    fresh["conditions"] = conditions(pod, runtime, phase, now, alike or Alike())
+    fresh["conditions"] = _conditions(pod, told, runtime, now, alike or Alike())
     return fresh
+
+
+def _told_of(pod: Obj, runtime: PodRuntime, alike: Alike) -> _Told:
+    """What is told of the containers; made once for pods in which all of it is the same."""
+    phase = (pod.get("status") or {}).get("phase")
+    going = bool(pod["metadata"].get("deletionTimestamp"))
+    made_from = runtime, phase, going, initial(pod), regular(pod), policy_of(pod)
+    return alike.made("containers", lambda *_: _tell(pod, runtime), *made_from)
+
+
+def _tell(pod: Obj, runtime: PodRuntime) -> _Told:
+    phase = phase_of(pod, runtime)
+    in_order = sorted(regular(pod), key=lambda s: str(s["name"]))
+    return _Told(
+        phase=phase,
+        entries=[entry_of(pod, s, runtime) for s in in_order],
+        init_entries=[entry_of(pod, s, runtime) for s in initial(pod)],
+        initialized=_initialized(pod, runtime, phase),
+        ready=containers_ready(pod, runtime, phase),
+    )
 
 
 def only_seen(pod: Obj, status: Obj) -> bool:
@@ -71,44 +106,46 @@ def only_seen(pod: Obj, status: Obj) -> bool:
     return len(before) == len(after) and all(map(_alike, before, after))
 
 
-def in_transit(pod: Obj, runtime: PodRuntime) -> bool:
+def in_transit(pod: Obj, runtime: PodRuntime, told: PodRuntime) -> bool:
     """Whether a status would only tell that containers of a pod out of service are down meanwhile.
 
-    No controller acts on that: what counts is that they are up (again), with which image.
+    No controller acts on that: what counts is that they are up (again), with which image. `told` is
+    what the present status was made from.
     """
     old: Obj = pod.get("status") or {}
     if old.get("phase") != "Running" or policy_of(pod) != "Always" or runtime.waiting:
         return False
     if pod["metadata"].get("deletionTimestamp") or _stands(old, "Ready") != "False":
         return False
-    listed = (*(old.get("initContainerStatuses") or ()), *(old.get("containerStatuses") or ()))
-    told = {entry["name"]: entry for entry in listed}
-    known = runtime.containers
-    if not all(_as_told(pod, s, known.get(s["name"]), told.get(s["name"], {})) for s in every(pod)):
-        return False
-    return _ready(pod, containers_ready(pod, runtime, "Running"), old["conditions"])[0] != "True"
+    for spec in every(pod):
+        seen, known = runtime.containers.get(spec["name"]), told.containers.get(spec["name"])
+        if seen is None or known is None or seen.restarts != known.restarts:
+            return False
+        if seen.up and seen is not known:
+            return False
+    gates = pod["spec"].get("readinessGates") or ()
+    ready = _ready(gates, containers_ready(pod, runtime, "Running"), old["conditions"])
+    return ready[0] != "True"
 
 
-def _as_told(pod: Obj, spec: Obj, seen: Container | None, entry: Obj) -> bool:
-    """Whether a container is the one that was reported, and as it was unless it is down."""
-    if seen is None or seen.id != entry.get("containerID"):
-        return False
-    alike = is_ready(pod, spec, seen) == entry["ready"] and seen.resources == entry.get(
-        "resources", {}
-    )
-    return alike or not seen.up
-
-
-def is_starting(pod: Obj, status: Obj) -> bool:
-    """Whether a new pod's `status` says that all its containers wait for their turn, and no more.
+def is_starting(pod: Obj, runtime: PodRuntime) -> bool:
+    """Whether a status of a new pod would say that all its containers wait for their turn.
 
     No controller acts on that, either.
     """
     old: Obj = pod.get("status") or {}
-    if "containerStatuses" in old or {old.get("phase"), status["phase"]} != {"Pending"}:
+    if runtime.containers or runtime.waiting or pod["metadata"].get("deletionTimestamp"):
         return False
-    listed = [*(status.get("initContainerStatuses") or ()), *status["containerStatuses"]]
-    return all(entry["state"].get("waiting") in _IDLE for entry in listed)
+    return "containerStatuses" not in old and old.get("phase") == "Pending"
+
+
+def first_conditions(pod: Obj, runtime: PodRuntime, now: datetime, alike: Alike) -> dict[str, Any]:
+    """What the first status of a starting pod would say that later ones keep."""
+    told = _told_of(pod, runtime, alike)
+    made = _conditions(pod, told, runtime, now, alike)
+    start = (pod.get("status") or {}).get("startTime") or format_time(now)
+    ours = [c for c in made if c["type"] in OWNED_CONDITIONS]
+    return {"startTime": start, "conditions": ours}
 
 
 def _stands(status: Obj, type_: str) -> str | None:
@@ -124,84 +161,7 @@ def _alike(was: Obj, now: Obj) -> bool:
 
 
 _SEEN: Final = frozenset({"observedGeneration", "conditions"})
-_IDLE: Final = ({"reason": "ContainerCreating"}, {"reason": "PodInitializing"})
 _REBUILT: Final = frozenset({"phase", "containerStatuses", "initContainerStatuses", "conditions"})
-
-
-def container_status(pod: Obj, spec: Obj, runtime: PodRuntime) -> Obj:
-    """One entry of containerStatuses or initContainerStatuses."""
-    name = spec["name"]
-    seen = runtime.containers.get(name)
-    reason, message = runtime.waiting.get(name, ("", ""))
-    if seen is None:
-        idle = "PodInitializing" if initial(pod) else "ContainerCreating"
-        return {
-            "name": name,
-            "state": {"waiting": _texts(reason=reason or idle, message=message)},
-            "lastState": {},
-            "ready": False,
-            "restartCount": 0,
-            "started": False,
-            "image": spec["image"],
-            "imageID": "",
-        }
-    state, last = _state(seen), seen.last
-    if reason and not seen.up:
-        state, last = {"waiting": _texts(reason=reason, message=message)}, state["terminated"]
-    entry: dict[str, Any] = {
-        "name": name,
-        "state": state,
-        "lastState": {"terminated": last} if last else {},
-        "ready": is_ready(pod, spec, seen),
-        "restartCount": seen.restarts,
-        "started": seen.up and bool(seen.startup),
-        "image": seen.image,
-        "imageID": seen.image_id,
-        "containerID": seen.id,
-    }
-    if seen.resources:
-        entry["resources"] = seen.resources
-        if requests := seen.resources.get("requests"):
-            entry["allocatedResources"] = requests
-    return entry
-
-
-def is_ready(pod: Obj, spec: Obj, seen: Container | None) -> bool:
-    """Running and ready; a plain init container is ready once it exited with 0."""
-    if seen is None:
-        return False
-    inits = initial(pod)
-    if inits and not is_sidecar(spec) and any(spec is init for init in inits):
-        return seen.run is Run.EXITED and seen.exit_code == 0
-    return seen.up and seen.ready and bool(seen.startup)
-
-
-def terminated(seen: Container) -> Obj:
-    """The `terminated` state of an exited container."""
-    pairs: dict[str, Any] = {
-        "exitCode": seen.exit_code,
-        "reason": "Completed" if seen.exit_code == 0 else "Error",
-        "startedAt": format_time(seen.started) if seen.started else None,
-        "finishedAt": format_time(seen.finished) if seen.finished else None,
-        "containerID": seen.id or None,
-    }
-    return {key: value for key, value in pairs.items() if value is not None}
-
-
-def _state(seen: Container) -> dict[str, Any]:
-    if seen.run is Run.RUNNING:
-        return {"running": {"startedAt": format_time(seen.started)} if seen.started else {}}
-    if seen.run is Run.EXITED:
-        return {"terminated": terminated(seen)}
-    if seen.run is Run.UNKNOWN:
-        return {
-            "terminated": {
-                "exitCode": 137,
-                "reason": "ContainerStatusUnknown",
-                "message": "The container could not be located when the pod was terminated",
-            }
-        }
-    return {"waiting": {}}
 
 
 def phase_of(pod: Obj, runtime: PodRuntime) -> str:
@@ -266,31 +226,34 @@ def _all_stopped(runtime: PodRuntime) -> bool:
     return not any(c.up for c in runtime.containers.values())
 
 
-def conditions(
-    pod: Obj, runtime: PodRuntime, phase: str, now: datetime, alike: Alike
+def _conditions(
+    pod: Obj, told: _Told, runtime: PodRuntime, now: datetime, alike: Alike
 ) -> Sequence[Obj]:
     """The kubelet's five conditions first, then everybody else's as they stand."""
     listed = (pod.get("status") or {}).get("conditions") or ()
-    containers = containers_ready(pod, runtime, phase)
-    wanted = {
-        "PodReadyToStartContainers": (_truth(runtime.sandbox is not None), "", ""),
-        "Initialized": _initialized(pod, runtime, phase),
-        "Ready": _ready(pod, containers, listed),
-        "ContainersReady": containers,
-        "PodScheduled": ("True", "", ""),
-    }
+    gates = pod["spec"].get("readinessGates") or ()
     generation = pod["metadata"].get("generation") or None
-    return alike.made("conditions", _moved, listed, wanted, now, generation)
+    made_from = listed, told, gates, runtime.sandbox, generation, now
+    return alike.made("conditions", _moved, *made_from)
 
 
 def _moved(
-    listed: Iterable[Obj],
-    wanted: Mapping[str, tuple[str, str, str]],
-    now: datetime,
+    listed: Sequence[Obj],
+    told: _Told,
+    gates: Sequence[Obj],
+    sandbox: Sandbox | None,
     generation: int | None,
+    now: datetime,
 ) -> Sequence[Obj]:
+    wanted = {
+        "PodReadyToStartContainers": (_truth(sandbox is not None), "", ""),
+        "Initialized": told.initialized,
+        "Ready": _ready(gates, told.ready, listed),
+        "ContainersReady": told.ready,
+        "PodScheduled": ("True", "", ""),
+    }
     before = {c["type"]: c for c in listed if c["type"] in OWNED_CONDITIONS}
-    made = [_condition(t, told, before.get(t), now, generation) for t, told in wanted.items()]
+    made = [_condition(t, says, before.get(t), now, generation) for t, says in wanted.items()]
     return made + [c for c in listed if c["type"] not in OWNED_CONDITIONS]
 
 
@@ -310,7 +273,7 @@ def _condition(
         **({"observedGeneration": generation} if generation else {}),
         "status": status,
         "lastTransitionTime": moved or format_time(now),
-        **_texts(reason=reason, message=message),
+        **texts(reason=reason, message=message),
     }
 
 
@@ -367,14 +330,14 @@ def containers_ready(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, st
 
 
 def _ready(
-    pod: Obj, containers: tuple[str, str, str], listed: Iterable[Obj]
+    gates: Iterable[Obj], containers: tuple[str, str, str], listed: Iterable[Obj]
 ) -> tuple[str, str, str]:
     if containers[0] != "True":
         return containers
     others = (c for c in listed if c["type"] not in OWNED_CONDITIONS)
     states: Mapping[str, str] = {c["type"]: c.get("status", "") for c in others}
     unmet = []
-    for gate in pod["spec"].get("readinessGates") or ():
+    for gate in gates:
         name = gate["conditionType"]
         if name not in states:
             unmet.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
@@ -393,7 +356,3 @@ def _go(names: Sequence[str]) -> str:
 
 def _truth(value: bool) -> str:
     return "True" if value else "False"
-
-
-def _texts(*, reason: str = "", message: str = "") -> dict[str, str]:
-    return {k: v for k, v in (("reason", reason), ("message", message)) if v}

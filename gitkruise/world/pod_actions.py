@@ -42,7 +42,7 @@ def pod_actions(pod: Obj, runtime: PodRuntime) -> PodActions:
     """One decision for a pod that is not being deleted."""
     sandbox = runtime.sandbox
     host = bool(pod["spec"].get("hostNetwork"))
-    if sandbox is None or not sandbox.ready or (not sandbox.ip and not host):
+    if sandbox is None or not sandbox.ready or not (sandbox.addressed or host):
         return _new_sandbox(pod, runtime)
     if not initial(pod):
         return _regular_actions(pod, runtime, {}, ())

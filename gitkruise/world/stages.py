@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 from gitkruise.model.plan import Event
 from gitkruise.model.view import View
-from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.names import Obj
 from gitkruise.wire.paths import get
+from gitkruise.world.container_status import terminated
 from gitkruise.world.containers import (
     Container,
     PodRuntime,
     Run,
-    container_id,
     every,
     image_id,
     initial,
@@ -24,7 +24,6 @@ from gitkruise.world.containers import (
     policy_of,
 )
 from gitkruise.world.environment import missing_environment
-from gitkruise.world.kubelet_status import terminated
 from gitkruise.world.profiles import ImageFate, Profile, draw
 
 CRASH_FIRST_S, CRASH_MAX_S, CRASH_FORGET_S = 10.0, 300.0, 600.0
@@ -33,26 +32,33 @@ NORMAL, WARNING = "Normal", "Warning"
 
 
 @dataclass(slots=True)
-class PodRun:
-    """One pod on a node. `timers` is (container, stage) → when it rings.
+class Life:
+    """What goes on on a node for one pod, whoever it is: pods that are alike share one.
 
-    `starting` is container → image being brought up. `blocked` is container → image that cannot
-    start before something changes; `lacks` tells that a ConfigMap or Secret is what is missing.
+    Changed only while it is played, before it is anybody's. `timers` is (container, stage) → when
+    it rings. `starting` is container → image being brought up. `blocked` is container → image that
+    cannot start before something changes; `lacks` tells that a ConfigMap or Secret is missing.
     """
 
-    key: ObjectKey
-    uid: str
     runtime: PodRuntime
     timers: dict[tuple[str, str], datetime] = field(default_factory=dict)
     starting: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)
     crashes: dict[str, tuple[str, float, datetime]] = field(default_factory=dict)
     lacks: bool = False
-    written: str = ""  # resourceVersion of our last write
-    untold: Obj | None = None  # its status, when only we know it so far
-    down: datetime | None = None  # since when containers are not ready, when only we know
-    judged: tuple[object, ...] | None = None  # what the last status was made from
     ending: bool = False
+
+    def copy(self) -> Life:
+        """One to be played on."""
+        return Life(
+            runtime=self.runtime,
+            timers=dict(self.timers),
+            starting=dict(self.starting),
+            blocked=dict(self.blocked),
+            crashes=dict(self.crashes),
+            lacks=self.lacks,
+            ending=self.ending,
+        )
 
     def due(self, now: datetime) -> bool:
         """Whether a timer rings."""
@@ -72,13 +78,17 @@ class Turn(NamedTuple):
     profile: Profile
     events: list[Event] | None  # None: nobody listens
 
+    @property
+    def uid(self) -> str:
+        return str(self.pod["metadata"]["uid"])
+
     def say(self, reason: str, message: str, *, type_: str = NORMAL) -> None:
         if self.events is not None:
             self.events.append(Event(type_, reason, message))
 
-    def after(self, seconds: float, run: PodRun, name: str, stage: str) -> datetime:
-        count = run.runtime.containers[name].restarts if name in run.runtime.containers else -1
-        delay = self.profile.delay_s(seconds, seed=f"{run.uid}/{name}/{stage}/{count}")
+    def after(self, seconds: float, life: Life, name: str, stage: str) -> datetime:
+        count = life.runtime.containers[name].restarts if name in life.runtime.containers else -1
+        delay = self.profile.delay_s(seconds, seed=f"{self.uid}/{name}/{stage}/{count}")
         return self.now + timedelta(seconds=delay)
 
     def exactly(self, seconds: float) -> datetime:
@@ -92,64 +102,64 @@ class Turn(NamedTuple):
         return None
 
 
-def begin(run: PodRun, turn: Turn, spec: Obj) -> None:
+def begin(life: Life, turn: Turn, spec: Obj) -> None:
     """Start a container, unless it is starting already, waits for back-off, or cannot start."""
     name, image = spec["name"], spec["image"]
-    if run.starting.get(name) == image or run.blocked.get(name) == image:
+    if life.starting.get(name) == image or life.blocked.get(name) == image:
         return
-    run.blocked.pop(name, None)
-    run.cancel(name, "start", "backoff")
-    if _backing_off(run, turn, spec):
+    life.blocked.pop(name, None)
+    life.cancel(name, "start", "backoff")
+    if _backing_off(life, turn, spec):
         return
-    run.starting[name] = image
-    run.timers[name, "pull"] = turn.after(turn.profile.pull_s, run, name, "pull")
+    life.starting[name] = image
+    life.timers[name, "pull"] = turn.after(turn.profile.pull_s, life, name, "pull")
     turn.say("Pulling", f'Pulling image "{image}"')
 
 
-def _backing_off(run: PodRun, turn: Turn, spec: Obj) -> bool:
+def _backing_off(life: Life, turn: Turn, spec: Obj) -> bool:
     """Whether a crash keeps the container from starting now; counts the crash."""
     name = spec["name"]
-    seen = run.runtime.containers.get(name)
+    seen = life.runtime.containers.get(name)
     if seen is None or seen.run is not Run.EXITED or seen.killed or seen.finished is None:
         return False
     kind = f"{spec['image']} {spec.get('resources')}"
-    known, pause, last = run.crashes.get(name, ("", 0.0, turn.now))
+    known, pause, last = life.crashes.get(name, ("", 0.0, turn.now))
     forgotten = (seen.finished - last).total_seconds() > CRASH_FORGET_S / turn.profile.speed
     if known != kind or forgotten:
-        run.crashes[name] = (kind, CRASH_FIRST_S, turn.now)
+        life.crashes[name] = (kind, CRASH_FIRST_S, turn.now)
         return False
     due = seen.finished + timedelta(seconds=pause / turn.profile.speed)
     if turn.now >= due:
-        run.crashes[name] = (kind, min(2 * pause, CRASH_MAX_S), turn.now)
+        life.crashes[name] = (kind, min(2 * pause, CRASH_MAX_S), turn.now)
         return False
-    if (name, "retry") not in run.timers:
-        run.timers[name, "retry"] = due
+    if (name, "retry") not in life.timers:
+        life.timers[name, "retry"] = due
         meta = turn.pod["metadata"]
-        who = f"{meta['name']}_{meta['namespace']}({run.uid})"
+        who = f"{meta['name']}_{meta['namespace']}({turn.uid})"
         message = f"back-off {pause:g}s restarting failed container={name} pod={who}"
-        run.runtime = run.runtime.stuck(name, "CrashLoopBackOff", message)
+        life.runtime = life.runtime.stuck(name, "CrashLoopBackOff", message)
         turn.say(
             "BackOff", f"Back-off restarting failed container {name} in pod {who}", type_=WARNING
         )
     return True
 
 
-def kill(run: PodRun, turn: Turn, name: str, message: str = "") -> None:
+def kill(life: Life, turn: Turn, name: str, message: str = "") -> None:
     """Send SIGTERM to a running container; it exits within its grace period."""
-    seen = run.runtime.containers.get(name)
-    if seen is None or not seen.up or {(name, "stop"), (name, "sigkill")} & run.timers.keys():
+    seen = life.runtime.containers.get(name)
+    if seen is None or not seen.up or {(name, "stop"), (name, "sigkill")} & life.timers.keys():
         return
-    run.cancel(name, "exit", "crash")
+    life.cancel(name, "exit", "crash")
     spec = turn.spec(name) or {}
     meta = turn.pod["metadata"]
     grace = meta.get("deletionGracePeriodSeconds")
     if grace is None:
         grace = turn.pod["spec"].get("terminationGracePeriodSeconds", 30)
-    wanted = turn.after(turn.profile.stop_s, run, name, "stop") + (
+    wanted = turn.after(turn.profile.stop_s, life, name, "stop") + (
         turn.exactly(_pre_stop_s(spec)) - turn.now
     )
     latest = turn.exactly(max(float(grace), 1.0))
-    run.timers[name, "sigkill" if wanted > latest else "stop"] = min(wanted, latest)
+    life.timers[name, "sigkill" if wanted > latest else "stop"] = min(wanted, latest)
     turn.say("Killing", message or f"Stopping container {name}")
 
 
@@ -166,49 +176,49 @@ def _sleep_s(command: Sequence[str]) -> float | None:
     return float(command[1]) if command[1].isdigit() else None
 
 
-def _pulled(run: PodRun, turn: Turn, name: str) -> None:
+def _pulled(life: Life, turn: Turn, name: str) -> None:
     spec = turn.spec(name)
     assert spec is not None
-    image = run.starting[name]
+    image = life.starting[name]
     if turn.profile.fate_of(image) is ImageFate.PULL_FAILS:
         error = (
             f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": '
             f"{image}: not found"
         )
-        _give_up(run, turn, name, "ErrImagePull", error)
+        _give_up(life, turn, name, "ErrImagePull", error)
         turn.say("Failed", f'Failed to pull image "{image}": {error}', type_=WARNING)
         turn.say("Failed", "Error: ErrImagePull", type_=WARNING)
-        run.timers[name, "backoff"] = turn.exactly(PULL_BACKOFF_AFTER_S)
+        life.timers[name, "backoff"] = turn.exactly(PULL_BACKOFF_AFTER_S)
         return
     turn.say("Pulled", f'Successfully pulled image "{image}"')
     if problem := missing_environment(turn.view, turn.pod, spec):
-        _give_up(run, turn, name, "CreateContainerConfigError", problem)
+        _give_up(life, turn, name, "CreateContainerConfigError", problem)
         turn.say("Failed", f"Error: {problem}", type_=WARNING)
-        run.lacks = True
+        life.lacks = True
         return
-    run.timers[name, "start"] = turn.after(turn.profile.start_s, run, name, "start")
+    life.timers[name, "start"] = turn.after(turn.profile.start_s, life, name, "start")
 
 
-def _give_up(run: PodRun, turn: Turn, name: str, reason: str, message: str) -> None:
+def _give_up(life: Life, turn: Turn, name: str, reason: str, message: str) -> None:
     del turn
-    run.blocked[name] = run.starting.pop(name)
-    run.runtime = run.runtime.stuck(name, reason, message)
+    life.blocked[name] = life.starting.pop(name)
+    life.runtime = life.runtime.stuck(name, reason, message)
 
 
-def _backoff(run: PodRun, turn: Turn, name: str) -> None:
+def _backoff(life: Life, turn: Turn, name: str) -> None:
     """A pull that failed fails for ever here: the node waits for another image, without retries."""
-    image = run.blocked.get(name, "")
+    image = life.blocked.get(name, "")
     message = f'Back-off pulling image "{image}"'
-    _, error = run.runtime.waiting.get(name, ("", ""))
-    run.runtime = run.runtime.stuck(name, "ImagePullBackOff", f"{message}: ErrImagePull: {error}")
+    _, error = life.runtime.waiting.get(name, ("", ""))
+    life.runtime = life.runtime.stuck(name, "ImagePullBackOff", f"{message}: ErrImagePull: {error}")
     turn.say("BackOff", message)
     turn.say("Failed", "Error: ImagePullBackOff", type_=WARNING)
 
 
-def _started(run: PodRun, turn: Turn, name: str) -> None:
+def _started(life: Life, turn: Turn, name: str) -> None:
     spec = turn.spec(name)
     assert spec is not None
-    image, old = run.starting.pop(name), run.runtime.containers.get(name)
+    image, old = life.starting.pop(name), life.runtime.containers.get(name)
     restarts = old.restarts + 1 if old else 0
     plain_init = any(spec is init for init in initial(turn.pod)) and not is_sidecar(spec)
     fate = turn.profile.fate_of(image)
@@ -216,7 +226,6 @@ def _started(run: PodRun, turn: Turn, name: str) -> None:
     fresh = Container(
         name=name,
         image=image,
-        id=container_id(run.uid, name, restarts),
         image_id=image_id(image),
         restarts=restarts,
         started=turn.now,
@@ -225,58 +234,58 @@ def _started(run: PodRun, turn: Turn, name: str) -> None:
         resources=spec.get("resources") or {},
         last=terminated(old) if old else None,
     )
-    run.runtime = run.runtime.having(fresh).unstuck(name)
+    life.runtime = life.runtime.having(fresh).unstuck(name)
     turn.say("Created", f"Created container: {name}")
     turn.say("Started", f"Started container {name}")
-    _plan_life(run, turn, spec, fate)
+    _plan_life(life, turn, spec, fate)
 
 
-def _plan_life(run: PodRun, turn: Turn, spec: Obj, fate: ImageFate | None) -> None:
+def _plan_life(life: Life, turn: Turn, spec: Obj, fate: ImageFate | None) -> None:
     """When the container answers its probes, and whether and when it exits by itself."""
     name, profile = spec["name"], turn.profile
     if fate is ImageFate.CRASHES:
-        run.timers[name, "crash"] = turn.now
+        life.timers[name, "crash"] = turn.now
         return
-    fresh = not run.runtime.containers[name].restarts
-    if fresh and profile.trouble and draw(f"{run.uid}/{name}") < profile.trouble:
-        run.timers[name, "crash"] = turn.after(2 * profile.ready_s, run, name, "crash")
+    fresh = not life.runtime.containers[name].restarts
+    if fresh and profile.trouble and draw(f"{turn.uid}/{name}") < profile.trouble:
+        life.timers[name, "crash"] = turn.after(2 * profile.ready_s, life, name, "crash")
     plain_init = any(spec is init for init in initial(turn.pod)) and not is_sidecar(spec)
     if plain_init or (policy_of(turn.pod) != "Always" and not is_sidecar(spec)):
         command = [*(spec.get("command") or ()), *(spec.get("args") or ())]
-        run.timers[name, "exit"] = turn.after(
-            _sleep_s(command) or profile.complete_s, run, name, "exit"
+        life.timers[name, "exit"] = turn.after(
+            _sleep_s(command) or profile.complete_s, life, name, "exit"
         )
     if spec.get("startupProbe"):
-        run.timers[name, "startup"] = _probe_at(run, turn, spec, "startupProbe", "startup")
+        life.timers[name, "startup"] = _probe_at(life, turn, spec, "startupProbe", "startup")
     elif spec.get("readinessProbe") and fate is not ImageFate.NEVER_READY:
-        run.timers[name, "ready"] = _probe_at(run, turn, spec, "readinessProbe", "ready")
+        life.timers[name, "ready"] = _probe_at(life, turn, spec, "readinessProbe", "ready")
 
 
-def _probe_at(run: PodRun, turn: Turn, spec: Obj, probe: str, stage: str) -> datetime:
+def _probe_at(life: Life, turn: Turn, spec: Obj, probe: str, stage: str) -> datetime:
     initial_delay = float(spec[probe].get("initialDelaySeconds") or 0)
-    settled = turn.after(turn.profile.ready_s, run, spec["name"], stage)
+    settled = turn.after(turn.profile.ready_s, life, spec["name"], stage)
     return settled + (turn.exactly(initial_delay) - turn.now)
 
 
-def _startup(run: PodRun, turn: Turn, name: str) -> None:
-    _become(run, name, startup=True)
+def _startup(life: Life, turn: Turn, name: str) -> None:
+    _become(life, name, startup=True)
     spec = turn.spec(name)
     if spec is not None and spec.get("readinessProbe"):
-        fate = turn.profile.fate_of(run.runtime.containers[name].image)
+        fate = turn.profile.fate_of(life.runtime.containers[name].image)
         if fate is not ImageFate.NEVER_READY:
-            run.timers[name, "ready"] = turn.now
+            life.timers[name, "ready"] = turn.now
 
 
-def _ready(run: PodRun, turn: Turn, name: str) -> None:
+def _ready(life: Life, turn: Turn, name: str) -> None:
     del turn
-    _become(run, name, ready=True)
+    _become(life, name, ready=True)
 
 
 def _become(
-    run: PodRun, name: str, *, ready: bool | None = None, startup: bool | None = None
+    life: Life, name: str, *, ready: bool | None = None, startup: bool | None = None
 ) -> None:
-    seen = run.runtime.containers[name]
-    run.runtime = run.runtime.having(
+    seen = life.runtime.containers[name]
+    life.runtime = life.runtime.having(
         seen._replace(
             ready=seen.ready if ready is None else ready,
             startup=seen.startup if startup is None else startup,
@@ -284,10 +293,10 @@ def _become(
     )
 
 
-def _ended(run: PodRun, turn: Turn, name: str, *, code: int, killed: bool) -> None:
-    seen = run.runtime.containers[name]
-    run.cancel(name, "ready", "startup", "exit", "crash", "stop", "sigkill")
-    run.runtime = run.runtime.having(
+def _ended(life: Life, turn: Turn, name: str, *, code: int, killed: bool) -> None:
+    seen = life.runtime.containers[name]
+    life.cancel(name, "ready", "startup", "exit", "crash", "stop", "sigkill")
+    life.runtime = life.runtime.having(
         seen._replace(
             run=Run.EXITED,
             finished=turn.now,
@@ -299,29 +308,29 @@ def _ended(run: PodRun, turn: Turn, name: str, *, code: int, killed: bool) -> No
     )
 
 
-def _exit(run: PodRun, turn: Turn, name: str) -> None:
-    _ended(run, turn, name, code=0, killed=False)
+def _exit(life: Life, turn: Turn, name: str) -> None:
+    _ended(life, turn, name, code=0, killed=False)
 
 
-def _crash(run: PodRun, turn: Turn, name: str) -> None:
-    _ended(run, turn, name, code=1, killed=False)
+def _crash(life: Life, turn: Turn, name: str) -> None:
+    _ended(life, turn, name, code=1, killed=False)
 
 
-def _stop(run: PodRun, turn: Turn, name: str) -> None:
-    _ended(run, turn, name, code=0, killed=True)
+def _stop(life: Life, turn: Turn, name: str) -> None:
+    _ended(life, turn, name, code=0, killed=True)
 
 
-def _sigkill(run: PodRun, turn: Turn, name: str) -> None:
-    _ended(run, turn, name, code=137, killed=True)
+def _sigkill(life: Life, turn: Turn, name: str) -> None:
+    _ended(life, turn, name, code=137, killed=True)
 
 
-def _again(run: PodRun, turn: Turn, name: str) -> None:
+def _again(life: Life, turn: Turn, name: str) -> None:
     """A pause is over: the next decision may start the container."""
     del turn
-    run.blocked.pop(name, None)
+    life.blocked.pop(name, None)
 
 
-STAGES: Final[Mapping[str, Callable[[PodRun, Turn, str], None]]] = MappingProxyType(
+STAGES: Final[Mapping[str, Callable[[Life, Turn, str], None]]] = MappingProxyType(
     {
         "pull": _pulled,
         "backoff": _backoff,
@@ -338,14 +347,12 @@ STAGES: Final[Mapping[str, Callable[[PodRun, Turn, str], None]]] = MappingProxyT
 )
 
 
-def ring(run: PodRun, turn: Turn) -> set[str]:
-    """Play every stage whose timer is due, earliest first; which these were."""
-    rung = set[str]()
+def ring(life: Life, turn: Turn) -> None:
+    """Play every stage whose timer is due, earliest first."""
     for _ in range(1000):
-        if not run.due(turn.now):
-            return rung
-        _, (name, stage) = min((at, who) for who, at in run.timers.items())
-        del run.timers[name, stage]
-        rung.add(stage)
-        STAGES[stage](run, turn, name)
-    raise AssertionError(f"a pod's stages never settle: {run.key}")
+        if not life.due(turn.now):
+            return
+        _, (name, stage) = min((at, who) for who, at in life.timers.items())
+        del life.timers[name, stage]
+        STAGES[stage](life, turn, name)
+    raise AssertionError(f"a pod's stages never settle: {turn.uid}")

@@ -10,10 +10,12 @@ import pytest
 from gitkruise.wire.paths import get, put
 from gitkruise.world.containers import (
     Container,
+    Identity,
     PodRuntime,
     Run,
     Sandbox,
     canonical_image,
+    identity_of,
     image_id,
     runs_as_asked,
     runtime_of,
@@ -22,6 +24,7 @@ from gitkruise.world.kubelet_status import phase_of, pod_status
 from gitkruise.world.pod_actions import PodActions, pod_actions
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+WHO = Identity(uid="u", ip="10.244.0.9")
 
 
 def pod(policy: str = "Always", *, init: bool = False, gates: tuple[str, ...] = ()) -> Any:
@@ -50,7 +53,7 @@ def runtime(marks: str) -> PodRuntime:
             made[name] = Container(
                 name=name, image=f"{name}:v1", run=Run.EXITED, exit_code=int(how.lstrip("~"))
             )
-    return PodRuntime(sandbox=Sandbox(ip="10.244.0.9"), containers=made, waiting=waiting)
+    return PodRuntime(sandbox=Sandbox(), containers=made, waiting=waiting)
 
 
 PHASES = {
@@ -85,7 +88,7 @@ def test_phase(raw: Any, marks: str, phase: str) -> None:
 
 
 def verdict(raw: Any, marks: str, type_: str) -> tuple[str, str, str]:
-    status = pod_status(raw, runtime(marks), NOW)
+    status = pod_status(raw, runtime(marks), WHO, NOW)
     found = next(c for c in status["conditions"] if c["type"] == type_)
     return found["status"], found.get("reason", ""), found.get("message", "")
 
@@ -135,9 +138,9 @@ def test_conditions(raw: Any, marks: str, type_: str, want: tuple[str, str, str]
 
 def test_an_unchanged_pod_has_an_unchanged_status() -> None:
     raw = pod()
-    raw = put(raw, ("status",), pod_status(raw, runtime("a+ b+"), NOW))
+    raw = put(raw, ("status",), pod_status(raw, runtime("a+ b+"), WHO, NOW))
     later = NOW.replace(hour=11)
-    assert pod_status(raw, runtime("a+ b+"), later) == raw["status"]
+    assert pod_status(raw, runtime("a+ b+"), WHO, later) == raw["status"]
 
 
 def running(*, gates: tuple[str, ...] = ()) -> Any:
@@ -145,7 +148,7 @@ def running(*, gates: tuple[str, ...] = ()) -> Any:
     raw = pod(gates=gates)
     open_ = [{"type": gate, "status": "True", "lastTransitionTime": "x"} for gate in gates]
     raw = put(raw, ("status", "conditions"), open_)
-    return put(raw, ("status",), pod_status(raw, runtime("a+ b+"), NOW))
+    return put(raw, ("status",), pod_status(raw, runtime("a+ b+"), WHO, NOW))
 
 
 @pytest.mark.parametrize("gates", [(), ("example.com/gate",)])
@@ -153,7 +156,7 @@ def test_a_kubelet_has_nothing_to_do_for_a_pod_that_runs_as_asked(gates: tuple[s
     raw = running(gates=gates)
     assert runs_as_asked(raw)
     assert pod_actions(raw, runtime_of(raw)) == PodActions()
-    assert pod_status(raw, runtime_of(raw), NOW.replace(hour=11)) == raw["status"]
+    assert pod_status(raw, runtime_of(raw), identity_of(raw), NOW.replace(hour=11)) == raw["status"]
 
 
 UNLIKE: dict[str, tuple[tuple[str | int, ...], Any]] = {
@@ -188,9 +191,9 @@ def test_a_pod_that_a_kubelet_must_look_at(row: str) -> None:
 
 def test_conditions_of_others_are_kept_and_transition_times_move_only_with_the_status() -> None:
     theirs = {"type": "InPlaceUpdateReady", "status": "False", "lastTransitionTime": "x"}
-    raw = put(pod(), ("status",), pod_status(pod(), runtime("a+ b+"), NOW))
+    raw = put(pod(), ("status",), pod_status(pod(), runtime("a+ b+"), WHO, NOW))
     raw = put(raw, ("status", "conditions"), [theirs, *raw["status"]["conditions"]])
-    after = pod_status(raw, runtime("a+ b1"), NOW.replace(hour=11))
+    after = pod_status(raw, runtime("a+ b1"), WHO, NOW.replace(hour=11))
     moved = {c["type"]: c["lastTransitionTime"] for c in after["conditions"]}
     assert theirs in after["conditions"]
     assert moved["Ready"] == "2026-11-21T11:00:00Z"
@@ -198,7 +201,7 @@ def test_conditions_of_others_are_kept_and_transition_times_move_only_with_the_s
 
 
 def test_a_container_that_waits_to_be_restarted_shows_what_ended_before() -> None:
-    status = pod_status(pod(), runtime("a+ b~7"), NOW)["containerStatuses"][1]
+    status = pod_status(pod(), runtime("a+ b~7"), WHO, NOW)["containerStatuses"][1]
     assert get(status, "state", "waiting", "reason") == "CrashLoopBackOff"
     assert get(status, "lastState", "terminated", "exitCode") == 7
 

@@ -21,6 +21,7 @@ from gitkruise.wire.names import Obj
 from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH, ApiRequest, ResourceRef
 from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
+from gitkruise.world.containers import container_id
 from gitkruise.world.garbage import GarbageCollector
 from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.profiles import FAST
@@ -57,6 +58,7 @@ def cpu(amount: str) -> dict[str, Any]:
     return {"spec": {"template": {"spec": {"containers": [one]}}}}
 
 
+KEY: Final = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "a"}}}
 HOOKED: Final = {"inPlaceUpdate": {"finalizersHandler": ["example.com/hook"]}}
 CLAIMS: Final = [
     {
@@ -99,6 +101,11 @@ MORE: Final[Mapping[str, tuple[Obj, Mapping[str, Any]]]] = {
         image("v2"),
     ),
     "minReadySeconds": (with_spec(cloneset(), minReadySeconds=20), image("v2")),
+    "crashing": (cloneset(maxUnavailable=2), image("crash")),
+    "a ConfigMap that is missing": (
+        with_template(containers=[container()]),
+        {"spec": {"template": {"spec": {"containers": [container(image="app:v2", env=[KEY])]}}}},
+    ),
     "probes, sidecars and resources": (with_template(**PROBED), image("v2")),
     "vertical resize": (with_template(**PROBED), cpu("2")),
 }
@@ -118,7 +125,7 @@ def played(lab: Lab, body: Mapping[str, Any], *, lean: bool) -> tuple[str, World
     full.handle(request, lab.now)
     world = full.fork(lean=lean)
     parts: list[Part] = [GarbageCollector(), ClaimBinder(), Scheduler(events=False)]
-    parts.append(Kubelet(FAST, events=False))
+    parts.append(Kubelet(FAST, events=not lean))  # heard by nobody, pods share their lives
     simulation = Simulation(world, parts, EMBEDDED, GATES, lab.now)
     simulation.events = False
     trace = simulation.run_until(lab.now + timedelta(minutes=10))
@@ -127,7 +134,7 @@ def played(lab: Lab, body: Mapping[str, Any], *, lean: bool) -> tuple[str, World
 
 def contents(world: World) -> list[Obj]:
     """All objects, but for versions, who manages a pod, and what is made of a pod's uid."""
-    objects = list(world.state.everything())
+    objects = [obj for obj in world.state.everything() if obj["kind"] != "Event"]
     names = {o["metadata"]["uid"]: f"{o['kind']} {o['metadata']['name']}" for o in objects}
 
     def named(text: str) -> str:
@@ -154,6 +161,22 @@ def test_a_lean_rollout_equals_a_full_one(row: str) -> None:
     assert full_trace == lean_trace
     assert contents(full) == contents(lean)
     assert full.version >= lean.version > lab.world.version
+
+
+@pytest.mark.parametrize("row", ["in place", "recreate"])
+def test_pods_that_live_alike_keep_their_own_ids_and_addresses(row: str) -> None:
+    base, body = ROWS[row]
+    lab = Lab(gates=GATES)
+    lab.apply(base)
+    lab.run(600)
+    pods = played(lab, body, lean=True)[1].objects(PODS, SPACE)
+    assert len({pod["status"]["podIP"] for pod in pods}) == len(pods) > 1
+    for one in pods:
+        (told,) = one["status"]["containerStatuses"]
+        last = told["lastState"].get("terminated")
+        ids = [entry["containerID"] for entry in ([last] if last else []) + [told]]
+        uid, restarts = one["metadata"]["uid"], range(told["restartCount"] + 1)
+        assert ids == [container_id(uid, "app", n) for n in restarts]
 
 
 def test_a_lean_cluster_leaves_out_who_manages_a_pod() -> None:

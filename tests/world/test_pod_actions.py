@@ -44,13 +44,15 @@ def seen(name: str, mark: str) -> Container:
     return made._replace(**changes[mark])
 
 
-def runtime(marks: str, *, attempt: int | None = 0, ready: bool = True, ip: str = "1.1.1.1") -> Any:
+def runtime(
+    marks: str, *, attempt: int | None = 0, ready: bool = True, addressed: bool = True
+) -> Any:
     """`0+ 1:111` → containers 0 and 1; attempt None: there is no sandbox."""
     found = {}
     for word in marks.split():
         name, _, mark = word.partition(":")
         found[name] = seen(name, mark or "+")
-    box = None if attempt is None else Sandbox(attempt=attempt, ready=ready, ip=ip)
+    box = None if attempt is None else Sandbox(attempt=attempt, ready=ready, addressed=addressed)
     return PodRuntime(sandbox=box, containers=found)
 
 
@@ -95,7 +97,7 @@ ROWS = {
     ),
     "D9 sandbox without address": (
         "Always",
-        runtime(ALL, ip=""),
+        runtime(ALL, addressed=False),
         does(start=ALL, end=True, attempt=1),
     ),
     "D10 image changed": ("Always", runtime("0 1:! 2"), does(kill="1", start="1")),
