@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.kube.listening import Listen
@@ -33,6 +35,17 @@ class ServerTerms:
     leaving_s: float = 2.0
 
 
+class _Server(web.Server):
+    """Hangs up on who comes while it leaves, as those do whose TLS handshake ends only then."""
+
+    leaving = False
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        if self.leaving:
+            transport.abort()
+
+
 @asynccontextmanager
 async def serving(
     handler: Handler, terms: ServerTerms, listen: Listen, context: ssl.SSLContext | None = None
@@ -40,7 +53,7 @@ async def serving(
     """Serve while the body runs, over TLS with a context; gives the port. Raises UsageProblem."""
     quiet = logging.getLogger(terms.log)  # of broken requests
     quiet.setLevel(logging.CRITICAL)
-    server = web.Server(handler, logger=quiet, **terms.limits)
+    server = _Server(handler, logger=quiet, **terms.limits)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=terms.leaving_s)
     await runner.setup()
     try:
@@ -54,4 +67,5 @@ async def serving(
         port: int = runner.addresses[0][1]
         yield port
     finally:
+        server.leaving = True
         await runner.cleanup()
