@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -97,20 +98,22 @@ class Hold(StrEnum):
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
-    """One pod left alone; `detail` completes the sentence (a hook's name, a remaining time).
-
-    A struct that the collector need not visit, because a round makes one for nearly every pod.
-    """
+    """One pod left alone; `detail` completes the sentence (a hook's name, a remaining time)."""
 
     pod: str
     why: Hold
     detail: str = ""
 
 
+Reason: TypeAlias = tuple[Hold, str]  # why, and the detail
+Holds: TypeAlias = Mapping[Reason, frozenset[str]]  # pods left alone, by why
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The result of a round. Actions are independent of each other and run in this order.
 
+    `holds` are the pods left alone, by their reason: one is shared by nearly all of them.
     `status` is the whole new status, or None when nothing worth writing changed; it is written
     after the actions, from what was observed and never from what was intended.
     `wake_at` is when to look again without a change; None: wait for a change.
@@ -120,12 +123,18 @@ class Plan:
     """
 
     actions: tuple[Action, ...] = ()
-    held: tuple[Held, ...] = ()
+    holds: Holds = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     status: Mapping[str, Any] | None = None
     wake_at: datetime | None = None
     problem: GitkruiseError | None = None
     conclude: Callable[[Sequence[Outcome]], Mapping[str, Any] | None] | None = None
+
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """Pods left alone, in name order."""
+        found = [Held(pod, *reason) for reason, pods in self.holds.items() for pod in pods]
+        return tuple(sorted(found, key=attrgetter("pod")))
 
     def status_after(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any] | None:
         """The whole status to write once the actions ended in `outcomes`; None: nothing new."""

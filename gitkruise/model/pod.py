@@ -215,6 +215,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     in_service: bool = False  # Running, Ready, and in no in-place update
     at_rest: bool = False  # in no lifecycle step
     settled: bool = False  # see _settled
+    standing: str = ""  # see _standing
 
     def __post_init__(self) -> None:
         notes = self.annotations
@@ -226,6 +227,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         _set(self, "in_service", serves)
         _set(self, "at_rest", self.state in _IDLE)
         _set(self, "settled", not grace and _settled(self))
+        _set(self, "standing", _standing(self))
 
     @property
     def key(self) -> ObjectKey:
@@ -265,6 +267,22 @@ def _settled(pod: PodFacts) -> bool:
         if gate == wire.KRUISE_READY and pod.condition(gate) is None:
             return False
     return True
+
+
+def _standing(pod: PodFacts) -> str:
+    """Equal in pods that agree in control, revision, lifecycle state and all that is worked out.
+
+    What every round asks of every pod it asks of one pod of each standing instead.
+    """
+    marks = (
+        pod.active
+        + 2 * (pod.deleting is not None)
+        + 4 * pod.in_service
+        + 8 * pod.specified_delete
+        + 16 * pod.in_grace
+        + 32 * pod.settled
+    )
+    return f"{marks} {pod.state} {pod.revision} {pod.controller_uid}"
 
 
 _decoder: Final = msgspec.json.Decoder(_Pod)

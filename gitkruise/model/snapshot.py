@@ -8,6 +8,7 @@ from datetime import datetime
 
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import Pods
 from gitkruise.model.revision import Revision
 from gitkruise.model.sidecarset import SidecarSetFacts
 from gitkruise.wire.names import Obj, ObjectKey
@@ -28,7 +29,7 @@ class CloneSetSnapshot:
 
     key: ObjectKey
     owner: CloneSetFacts
-    pods: tuple[PodFacts, ...] = ()
+    pods: Pods
     claims: tuple[Obj, ...] = ()
     revisions: tuple[Revision, ...] = ()
     other_revisions: Mapping[str, Revision] = field(default_factory=dict)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gitkruise.model.plan import Action, Event, Held, Hold
+from gitkruise.model.plan import Action, Event, Hold, Holds, Reason
 from gitkruise.model.pod import PodFacts
 
 
@@ -17,7 +17,7 @@ class Findings:
     several namespaces, pods go under `namespace/name` (`spaces`)."""
 
     actions: list[Action] = field(default_factory=list)
-    held: dict[str, Held] = field(default_factory=dict)
+    held: list[tuple[Reason, Sequence[str]]] = field(default_factory=list)  # in order of finding
     events: list[Event] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
     wake: list[datetime] = field(default_factory=list)
@@ -29,28 +29,36 @@ class Findings:
         return f"{pod.namespace}/{pod.name}" if self.spaces else pod.name
 
     def hold(self, pod: PodFacts, why: Hold, detail: str = "") -> None:
-        """Remember the first reason a pod is left alone for."""
-        name = self.called(pod)
-        if name not in self.held:
-            self.held[name] = Held(name, why, detail)
+        """A reason the pod is left alone for; the first one found counts."""
+        self.held.append(((why, detail), (self.called(pod),)))
 
-    def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
+    def hold_all(self, pods: Iterable[PodFacts], why: Hold, detail: str = "") -> None:
         """The same for many pods at once."""
         if self.spaces:
             names = [f"{pod.namespace}/{pod.name}" for pod in pods]
         else:
             names = [pod.name for pod in pods]
-        held = {name: Held(name, why) for name in names}
-        self.held = held | self.held if self.held else held
+        self.held.append(((why, detail), names))
+
+    def holds(self, acted: Set[str]) -> Holds:
+        """Who is left alone and why, but for pods acted upon."""
+        told = set(acted)
+        found: dict[Reason, list[str]] = {}
+        for reason, names in self.held:
+            fresh = [name for name in names if name not in told]
+            told.update(fresh)
+            if fresh:
+                found.setdefault(reason, []).extend(fresh)
+        return {reason: frozenset(names) for reason, names in found.items()}
 
     def act(self, pod: PodFacts, action: Action) -> None:
         self.actions.append(action)
         self.busy.add(self.called(pod))
 
     def add(self, other: Findings) -> None:
-        """Everything of a later phase; reasons found earlier stay."""
+        """Everything of a later phase; reasons found earlier count."""
         self.actions += other.actions
-        self.held = other.held | self.held if self.held else dict(other.held)
+        self.held += other.held
         self.events += other.events
         self.trouble += other.trouble
         self.wake += other.wake

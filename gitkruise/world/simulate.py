@@ -19,8 +19,8 @@ from gitkruise.model.plan import (
     Applied,
     Create,
     Delete,
-    Held,
     Hold,
+    Holds,
     Outcome,
     Patch,
     Plan,
@@ -102,7 +102,7 @@ class Simulation:
         self._idle: set[ObjectKey] = set()  # nobody looks after them as they are specified
         self._wakes: dict[ObjectKey, datetime] = {}
         self._failures: dict[ObjectKey, int] = {}
-        self._held: dict[ObjectKey, dict[str, Held]] = {}
+        self._holds: dict[ObjectKey, Holds] = {}
         self._lines: list[Line] = []
         for workload in workloads:
             keys = map(_key_in(workload.kind), world.objects(workload.kind))
@@ -205,7 +205,7 @@ class Simulation:
         snapshot = workload.observe(self.world, key, self.now)
         self._wakes.pop(key, None)
         if snapshot is None:
-            self._held.pop(key, None)
+            self._holds.pop(key, None)
             return
         plan = workload.decide(snapshot, self.gates)
         outcomes = execute(
@@ -232,24 +232,22 @@ class Simulation:
             what, name = _words(outcome)
             why = "" if isinstance(outcome, Applied) else _trouble(outcome)
             self._lines.append(Line(at=self.now, what=what, object=name, why=why, workload=who))
-        held, known = {h.pod: h for h in plan.held}, self._held.get(key, {})
-        fresh = [hold for hold in plan.held if known.get(hold.pod) != hold]
-        self._lines += [
-            Line(
-                at=self.now,
-                what=HELD,
-                object=hold.pod,
-                why=_why(hold.why, hold.detail),
-                workload=who,
-            )
-            for hold in fresh
+        known = self._holds.get(key, {})
+        fresh = [
+            (pod, _why(*reason))
+            for reason, pods in plan.holds.items()
+            for pod in pods.difference(known.get(reason, ()))
         ]
-        self._held[key] = held
+        self._lines += [
+            Line(at=self.now, what=HELD, object=pod, why=why, workload=who)
+            for pod, why in sorted(fresh)
+        ]
+        self._holds[key] = plan.holds
 
     def held(self, key: ObjectKey) -> dict[str, str]:
         """Pods of `key` that its last round left alone, and why."""
-        held = self._held.get(key, {})
-        return {pod: _why(hold.why, hold.detail) for pod, hold in held.items()}
+        holds = self._holds.get(key, {})
+        return {pod: _why(*reason) for reason, pods in holds.items() for pod in pods}
 
 
 def run_until(

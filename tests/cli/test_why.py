@@ -18,7 +18,7 @@ from gitkruise.gitops.explaining import explain
 from gitkruise.gitops.sharing import Sharing, sharing
 from gitkruise.gitops.survey import Managed, Survey
 from gitkruise.gitops.tracing import trace_pod
-from gitkruise.model.plan import Held, Hold, Plan
+from gitkruise.model.plan import Hold, Plan
 from gitkruise.model.pod import pod_facts
 from gitkruise.model.record import DriftRecord, RevisionCount, Rollout, RolloutStep
 from gitkruise.model.states import State
@@ -49,7 +49,10 @@ def managed(r: Rollout, **more: object) -> Managed:
 
 
 def held(*rows: tuple[str, Hold, str]) -> Plan:
-    return Plan(held=tuple(Held(*row) for row in rows))
+    reasons = {(why, detail) for _, why, detail in rows}
+    return Plan(
+        holds={reason: frozenset(r[0] for r in rows if r[1:] == reason) for reason in reasons}
+    )
 
 
 PARTITION = [(f"checkout-{n}", Hold.PARTITION, "") for n in "abcdef"]

@@ -17,8 +17,8 @@ from gitkruise.planner.cloneset.budget import (
     resolve_amounts,
     unreadable_amounts,
 )
-from gitkruise.planner.cloneset.count import Rules, diff, judge, tally
-from tests.planner.cloneset.build import cloneset
+from gitkruise.planner.cloneset.count import Rules, diff, tally
+from tests.planner.cloneset.build import cloneset, judged
 from tests.pods import NOW, pods
 
 # replicas, partition, maxUnavailable, maxSurge, pods in order, how many are updated
@@ -47,19 +47,19 @@ def test_choose_updates(row: tuple[int, int, int | str, int, str, int]) -> None:
     replicas, partition, unavailable, surge, text, accepted = row
     update = {"partition": partition, "maxUnavailable": unavailable, "maxSurge": surge}
     owner = cloneset_facts(cloneset(replicas=replicas, update=update))
-    fleet = judge(pods(text), update_revision="web-new", named=(), min_ready_s=0, now=NOW)
+    fleet = judged(pods(text))
     numbers = diff(
-        resolve_amounts(owner), *tally(fleet, fleet.updated), Rules(partition_rollback=True)
+        resolve_amounts(owner), *tally(fleet, lambda g: g.updated), Rules(partition_rollback=True)
     )
     forward = numbers.update >= 0
-    down = [p for p in fleet.pods if p.name not in fleet.available]
+    down = [group for group in fleet.groups if not group.available]
     quota = UpdateQuota(
         pods=abs(numbers.update),
         unavailable=numbers.update_unavailable,
-        down=len(down),
-        target_down=sum((p.name in fleet.updated) == forward for p in down),
+        down=sum(len(group.pods) for group in down),
+        target_down=sum(len(group.pods) for group in down if group.updated == forward),
     )
-    waiting = [p for p in fleet.pods if (p.name in fleet.updated) != forward]
+    waiting = fleet.where(lambda g: g.updated != forward)
     chosen, held = choose_updates(waiting, fleet.available, quota)
     assert len(chosen) == accepted
     assert [*chosen, *(p for _, group in held for p in group)] == waiting

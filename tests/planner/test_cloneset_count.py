@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from gitkruise.model.cloneset import cloneset_facts
 from gitkruise.model.pod import State
 from gitkruise.planner.cloneset.budget import Amounts, resolve_amounts
-from gitkruise.planner.cloneset.count import Diff, Rules, Tally, diff, judge, tally
-from tests.planner.cloneset.build import cloneset
+from gitkruise.planner.cloneset.count import Diff, Rules, Tally, diff, tally
+from tests.planner.cloneset.build import cloneset, judged
 from tests.planner.cloneset.diff_rows import TABLE
-from tests.pods import NOW, pods
+from tests.pods import pods
 
 FIELDS: Final = {
     "up": "up",
@@ -51,9 +51,8 @@ def case(cells: list[str]) -> tuple[Diff, Diff]:
     }
     scale: dict[str, Any] = {"maxUnavailable": int(scale_mu)} if scale_mu else {}
     owner = cloneset_facts(cloneset(replicas=int(replicas), update=update, scaleStrategy=scale))
-    fleet = judge(pods(fleet_text), update_revision="web-new", named=(), min_ready_s=0, now=NOW)
-    preparing = {p.name for p in fleet.pods if p.state == State.PREPARING_UPDATE}
-    updated = fleet.updated | (preparing if "PUasU" in chosen else set())
+    fleet = judged(pods(fleet_text))
+    also = State.PREPARING_UPDATE if "PUasU" in chosen else None
     rules = Rules(
         same_revision="cur=upd" in chosen,
         partition_rollback="RB off" not in chosen,
@@ -61,7 +60,9 @@ def case(cells: list[str]) -> tuple[Diff, Diff]:
     )
     pairs = (pair.split("=") for pair in result.split())
     wanted = Diff(**{FIELDS[key]: int(value) for key, value in pairs})
-    return diff(resolve_amounts(owner), *tally(fleet, updated), rules), wanted
+    return diff(
+        resolve_amounts(owner), *tally(fleet, lambda g: g.updated or g.first.state == also), rules
+    ), wanted
 
 
 def test_all_rows_are_here() -> None:

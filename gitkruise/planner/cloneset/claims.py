@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.plan import Action, Event, Patch, Step
 from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import Pods, in_name_order
 from gitkruise.planner.cloneset.pods import claim_delete, instance_id
 from gitkruise.planner.pod_change import metadata_patch
 from gitkruise.wire.names import Obj, ObjectKey, controller_of
@@ -16,50 +17,51 @@ from gitkruise.wire.request import STRATEGIC_PATCH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """Active pods we control, and the writes that settle the rest."""
+    """Active pods we control, in lists by their standing, and the writes that settle the rest."""
 
-    pods: tuple[PodFacts, ...]
+    pods: tuple[Sequence[PodFacts], ...]
     releases: tuple[Patch, ...] = ()
     adoptions: tuple[Patch, ...] = ()
 
 
-def claim_pods(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Owned:
+def claim_pods(owner: CloneSetFacts, pods: Pods) -> Owned:
     """Keep, release or adopt the active ones of `pods`, all of which refer to the owner's uid.
 
     A pod we control that the selector no longer matches is released. Pods without any reference
     to us are never adopted, so they are not among `pods`. Nothing changes while the owner is
     being deleted. Source: CloneSet's claim of pods.
     """
-    active = [p for p in pods if p.active]
-    ours = _plainly_ours(owner, active)
-    if len(ours) == len(active):
-        return Owned(pods=tuple(ours))
-    kept: list[PodFacts] = []
-    releases: list[Patch] = []
-    adoptions: list[Patch] = []
-    for pod in active:
-        matches = owner.selects(pod.labels)
-        if pod.controller_uid == owner.uid:
-            if matches:
-                kept.append(pod)
-            elif owner.deleting is None:
-                releases.append(_owner_patch(pod, {"$patch": "delete", "uid": owner.uid}))
-        elif not pod.controller_uid and matches and owner.deleting is None:
-            adoptions.append(_owner_patch(pod, owner.owner_reference))
-    return Owned(pods=tuple(kept), releases=tuple(releases), adoptions=tuple(adoptions))
+    kept: list[Sequence[PodFacts]] = []
+    released: list[Sequence[PodFacts]] = []
+    adopted: list[Sequence[PodFacts]] = []
+    for alike in pods.alike:
+        first = alike[0]
+        ours = first.controller_uid == owner.uid
+        if not first.active or not (ours or not first.controller_uid):
+            continue
+        matching = _selected(owner, alike)
+        if ours and len(matching) < len(alike):
+            released.append([p for p in alike if not owner.selects(p.labels)])
+        if matching:
+            (kept if ours else adopted).append(matching)
+    if owner.deleting is not None:
+        return Owned(pods=tuple(kept))
+    gone = {"$patch": "delete", "uid": owner.uid}
+    return Owned(
+        pods=tuple(kept),
+        releases=tuple([_owner_patch(p, gone) for p in in_name_order(released)]),
+        adoptions=tuple([_owner_patch(p, owner.owner_reference) for p in in_name_order(adopted)]),
+    )
 
 
-def _plainly_ours(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> list[PodFacts]:
-    """Those we control and select by plain label pairs; in most rounds that is all of them."""
+def _selected(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Sequence[PodFacts]:
+    """Those that the selector matches; most selectors are plain label pairs."""
     pairs = owner.pairs
     if not pairs:
-        return []
-    uid, (first, *others) = owner.uid, pairs.items()
-    key, value = first
-    found = [p for p in pods if p.controller_uid == uid and p.labels.get(key) == value]
-    for key, value in others:
-        found = [p for p in found if p.labels.get(key) == value]
-    return found
+        return [p for p in pods if owner.selects(p.labels)]
+    for key, value in pairs.items():
+        pods = [p for p in pods if p.labels.get(key) == value]
+    return pods
 
 
 def _owner_patch(pod: PodFacts, reference: Obj) -> Patch:
@@ -71,7 +73,7 @@ def live_claims(claims: Sequence[Obj]) -> tuple[Obj, ...]:
 
 
 def clean_claims(
-    owner: CloneSetFacts, pods: Sequence[PodFacts], claims: Sequence[Obj]
+    owner: CloneSetFacts, pods: Pods, claims: Sequence[Obj]
 ) -> tuple[tuple[Obj, ...], tuple[Action, ...]]:
     """(claims to go on with, writes): without reuse a claim goes where its pod went.
 

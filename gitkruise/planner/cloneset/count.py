@@ -2,63 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 from gitkruise.model.pod import PodFacts, State
+from gitkruise.model.pods import in_name_order
 from gitkruise.planner.cloneset.budget import Amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
-    """The owned active pods in name order, judged once a round. Sets hold pod names."""
+class Group:
+    """Owned active pods of one standing, in name order, that this round judges alike.
 
-    pods: tuple[PodFacts, ...]
-    names: frozenset[str]
-    updated: frozenset[str]  # on the update revision
-    available: frozenset[str]  # with minReadySeconds, in no lifecycle step
-    specified: frozenset[str]  # asked to be deleted, by label or by list
-    preparing: frozenset[str]  # in the lifecycle step before deletion
+    There is at least one. What `PodFacts.standing` tells may be asked of `first`.
+    """
+
+    pods: Sequence[PodFacts]
+    updated: bool  # on the update revision
+    available: bool  # with minReadySeconds, in no lifecycle step
+    specified: bool  # asked to be deleted, by label or by list
+    preparing: bool  # in the lifecycle step before deletion
+
+    @property
+    def first(self) -> PodFacts:
+        return self.pods[0]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The owned active pods, judged once a round."""
+
+    groups: tuple[Group, ...]
+
+    @cached_property
+    def pods(self) -> list[PodFacts]:
+        """All of them in name order."""
+        return self.where(lambda _: True)
+
+    @cached_property
+    def available(self) -> frozenset[str]:
+        """Names of the available ones."""
+        return frozenset([p.name for g in self.groups if g.available for p in g.pods])
+
+    @property
+    def size(self) -> int:
+        return self.count(lambda _: True)
+
+    def count(self, wanted: Callable[[Group], bool]) -> int:
+        """How many pods are in the groups that are `wanted`."""
+        return sum([len(group.pods) for group in self.groups if wanted(group)])
+
+    def where(self, wanted: Callable[[Group], bool]) -> list[PodFacts]:
+        """Their pods, in name order."""
+        return in_name_order(group.pods for group in self.groups if wanted(group))
 
     def without(self, names: Set[str]) -> Fleet:
         """As if these pods were gone."""
         if not names:
             return self
-        return Fleet(
-            pods=tuple([p for p in self.pods if p.name not in names]),
-            names=self.names - names,
-            updated=self.updated - names,
-            available=self.available - names,
-            specified=self.specified - names,
-            preparing=self.preparing - names,
-        )
+        left = [([p for p in group.pods if p.name not in names], group) for group in self.groups]
+        return Fleet(tuple([replace(group, pods=pods) for pods, group in left if pods]))
 
 
 def judge(
-    pods: Sequence[PodFacts],
+    lists: Iterable[Sequence[PodFacts]],
     *,
     update_revision: str,
     named: Iterable[str],
     min_ready_s: int,
     now: datetime,
 ) -> Fleet:
-    """Judge `pods`; `named` are the names of podsToDelete."""
-    short = update_revision.rpartition("-")[2]
-    listed, preparing = frozenset(named), State.PREPARING_DELETE.value
-    names = frozenset([p.name for p in pods])
-    odd = [p for p in pods if p.specified_delete or not p.at_rest]
-    rested = [p for p in pods if p.at_rest and p.in_service]
+    """Judge pods that come in lists by their standing; `named` are the names of podsToDelete."""
+    listed = frozenset(named)
+
+    def available(pod: PodFacts) -> bool:
+        return pod.available(now, min_ready_s=min_ready_s)
+
+    def group(pods: Sequence[PodFacts]) -> Group:
+        first = pods[0]
+        return Group(
+            pods=pods,
+            updated=first.on_revision(update_revision),
+            available=available(first),
+            specified=first.specified_delete or first.name in listed,
+            preparing=first.state == State.PREPARING_DELETE,
+        )
+
+    if listed:
+        lists = [half for pods in lists for half in _split(pods, lambda pod: pod.name in listed)]
     if min_ready_s > 0:
-        rested = [p for p in rested if p.update_ready(now, min_ready_s=min_ready_s)]
-    return Fleet(
-        pods=tuple(pods),
-        names=names,
-        updated=frozenset([p.name for p in pods if p.short_revision == short and p.revision]),
-        available=frozenset([p.name for p in rested]),
-        specified=(names & listed).union([p.name for p in odd if p.specified_delete]),
-        preparing=frozenset([p.name for p in odd if p.state == preparing]),
-    )
+        lists = [half for pods in lists for half in _split(pods, available)]
+    return Fleet(tuple([group(pods) for pods in lists]))
+
+
+def _split(
+    pods: Sequence[PodFacts], wanted: Callable[[PodFacts], bool]
+) -> Iterator[Sequence[PodFacts]]:
+    """Those that are `wanted` and those that are not, as far as there are any."""
+    verdicts = [wanted(pod) for pod in pods]
+    for verdict in (True, False):
+        if found := [pod for pod, of in zip(pods, verdicts, strict=True) if of is verdict]:
+            yield found
 
 
 @dataclass(slots=True)
@@ -105,20 +151,19 @@ class Diff:
     update_unavailable: int = 0
 
 
-def tally(fleet: Fleet, updated: frozenset[str]) -> tuple[Tally, Tally]:
-    """(new, old) counts, with `updated` as the predicate for new."""
-    to_delete = fleet.specified - fleet.preparing
-    unavailable = fleet.names - fleet.available - fleet.specified - fleet.preparing
-
-    def side(of: frozenset[str]) -> Tally:
-        return Tally(
-            total=len(of),
-            preparing_delete=len(fleet.preparing & of),
-            to_delete=len(to_delete & of),
-            unavailable=len(unavailable & of),
-        )
-
-    return side(fleet.names & updated), side(fleet.names - updated)
+def tally(fleet: Fleet, is_new: Callable[[Group], bool]) -> tuple[Tally, Tally]:
+    """(new, old) counts."""
+    new, old = Tally(), Tally()
+    for group in fleet.groups:
+        side, size = new if is_new(group) else old, len(group.pods)
+        side.total += size
+        if group.preparing:
+            side.preparing_delete += size
+        elif group.specified:
+            side.to_delete += size
+        elif not group.available:
+            side.unavailable += size
+    return new, old
 
 
 def diff(amounts: Amounts, new: Tally, old: Tally, rules: Rules) -> Diff:

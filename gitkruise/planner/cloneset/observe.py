@@ -10,7 +10,8 @@ from typing import Final
 from gitkruise.model.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.conditions import find
 from gitkruise.model.labels import CLONESET
-from gitkruise.model.pod import PodFacts, State
+from gitkruise.model.pod import State
+from gitkruise.model.pods import Pods, grouped
 from gitkruise.model.revision import REVISION, Revision, in_order, revision_of
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.model.view import View
@@ -39,7 +40,7 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
     if raw is None:
         return None
     owner = cloneset_facts(raw)
-    pods = tuple(view.pods_of(owner.uid, owner.namespace))
+    pods = grouped(view.pods_of(owner.uid, owner.namespace))
     claims = tuple(view.owned(owner.uid, CLAIM, owner.namespace))
     ours, others = _revisions(view, owner, pods)
     taken = _taken_ids(view, owner, pods, claims)
@@ -60,7 +61,7 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
 
 
 def _revisions(
-    view: View, owner: CloneSetFacts, pods: tuple[PodFacts, ...]
+    view: View, owner: CloneSetFacts, pods: Pods
 ) -> tuple[list[Revision], list[Revision]]:
     """Revisions that are ours by selector and control, and others whose names we might want.
 
@@ -83,12 +84,12 @@ def _revisions(
     return ours, others
 
 
-def _complete(owner: CloneSetFacts, pods: tuple[PodFacts, ...], names: set[str]) -> bool:
+def _complete(owner: CloneSetFacts, pods: Pods, names: set[str]) -> bool:
     """The spec has been seen before, and all revisions anybody names are among `names`."""
     if owner.status.get("observedGeneration") != owner.generation:
         return False
     short = {name.rpartition("-")[2] for name in names}
-    needed = {p.short_revision for p in pods if p.revision}
+    needed = {alike[0].short_revision for alike in pods.alike if alike[0].revision}
     stated = {owner.status.get(key) for key in ("updateRevision", "currentRevision")}
     return stated <= names and needed <= short
 
@@ -104,12 +105,12 @@ def _nodes(view: View, owner: CloneSetFacts) -> Mapping[str, Mapping[str, str]]:
 
 
 def _taken_ids(
-    view: View, owner: CloneSetFacts, pods: tuple[PodFacts, ...], claims: Sequence[Obj]
+    view: View, owner: CloneSetFacts, pods: Pods, claims: Sequence[Obj]
 ) -> dict[str, str]:
     """Of the ids this round may give to new pods, those whose names strangers have; and who."""
     going = State.PREPARING_DELETE.value
-    here = len([p for p in pods if p.active and (p.at_rest or p.state != going)])
-    missing = owner.replicas + resolve_amounts(owner).surge - here
+    here = [p for p in pods.alike if p[0].active and p[0].state != going]
+    missing = owner.replicas + resolve_amounts(owner).surge - sum(map(len, here))
     if missing <= 0:
         return {}
     prefix = f"{owner.name}-"

@@ -10,7 +10,7 @@ from typing import Any
 from gitkruise.model import conditions as rule
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.plan import Action, Create, Event, Hold, Patch, Plan, Step
-from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import Pods
 from gitkruise.model.settings import Gates
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.planner.cloneset.budget import resolve_amounts, unreadable_amounts
@@ -81,7 +81,7 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
 
 def _unreadable_revisions(this: Round) -> list[str]:
     """Revisions that pods carry and nobody can read: such pods can only be recreated."""
-    carried = {p.revision for p in this.fleet.pods}
+    carried = {group.first.revision for group in this.fleet.groups}
     found = {r.name: r for r in map(this.history.of, sorted(carried)) if r is not None}
     sentences = []
     for revision in found.values():
@@ -122,7 +122,7 @@ def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting:
     if problems or adopting or this.history.creating:
         return  # pods move to a revision once it is there
     if scaling.actions and not _stuck_scaling(this.owner):
-        out.add(held_by_scaling(this, this.fleet.pods))
+        out.add(held_by_scaling(this))
         return
     # Whether scaling fails again is not known yet: what it takes is nobody's budget any more.
     staying = this.fleet.without(scaling.busy)
@@ -139,7 +139,8 @@ def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> frozenset[str]:
     """Instance ids a new pod must not get: of pods that are still there in any shape, and of
     claims that are going, and of pods of others."""
     going = {instance_id(c) for c in snapshot.claims} - {instance_id(c) for c in claims}
-    inactive = {p.instance_id for p in snapshot.pods if not p.active}
+    finished = [alike for alike in snapshot.pods.alike if not alike[0].active]
+    inactive = {p.instance_id for alike in finished for p in alike}
     prefix = f"{snapshot.owner.name}-"
     names = {p.name.removeprefix(prefix) for p in snapshot.pods}
     return frozenset(going | inactive | names | snapshot.foreign_ids)
@@ -149,7 +150,8 @@ def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
     """Forget deleted names of podsToDelete, and revisions beyond the history limit."""
     actions: list[Action] = []
     named = this.owner.scale.pods_to_delete
-    kept = [name for name in named if name in this.fleet.names]
+    names = {p.name for p in this.fleet.pods} if named else ()
+    kept = [name for name in named if name in names]
     if len(kept) < len(named):
         body: dict[str, Any] = {"spec": {"scaleStrategy": {"podsToDelete": kept}}}
         actions.append(
@@ -161,17 +163,15 @@ def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
                 steps=(Step(body=body),),
             )
         )
-    pods = snapshot.pods
-    actions += truncate(
-        this.owner, this.history, lambda old: any(p.short_revision == old.short for p in pods)
-    )
+    carried = {alike[0].short_revision for alike in snapshot.pods.alike}
+    actions += truncate(this.owner, this.history, lambda old: old.short in carried)
     return actions
 
 
-def _hold_inactive(pods: Sequence[PodFacts], out: Findings) -> None:
-    for pod in pods:
-        if pod.deleting is not None:
-            out.hold(pod, Hold.TERMINATING)
+def _hold_inactive(pods: Pods, out: Findings) -> None:
+    for alike in pods.alike:
+        if alike[0].deleting is not None:
+            out.hold_all(alike, Hold.TERMINATING)
 
 
 def _conclude(this: Round, out: Findings) -> Plan:
@@ -187,13 +187,12 @@ def _conclude(this: Round, out: Findings) -> Plan:
     if failed and failed["status"] == "True" and failed.get("message") != before.get("message"):
         events.append(Event("Warning", FAILED_UPDATE, failed["message"]))
     acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
-    held = [out.held[name] for name in sorted(out.held.keys() - acted)]
     after = this.owner.status if this.history.creating else status
     news = differs(this.owner.status, after)
     wakes = [*out.wake, *_min_ready(this), *([deadline] if deadline else [])]
     return Plan(
         actions=tuple(out.actions),
-        held=tuple(held),
+        holds=out.holds(acted),
         events=tuple(events),
         status=after if news else None,
         conclude=Conclusion(this.owner.status, after, this.now),
@@ -213,6 +212,6 @@ def _min_ready(this: Round) -> list[datetime]:
     span = timedelta(seconds=this.owner.min_ready_s) + _TICK
     return [
         pod.ready_since + span
-        for pod in this.fleet.pods
-        if pod.name not in this.fleet.available and pod.ready and pod.ready_since
+        for pod in this.fleet.where(lambda group: not group.available)
+        if pod.ready and pod.ready_since
     ]

@@ -32,8 +32,8 @@ def plan_refresh(this: Round, skip: set[str]) -> Findings:
     round after the first failure or change; here only the pods concerned sit it out.
     """
     out = Findings()
-    for pod in this.fleet.pods:
-        if pod.settled or pod.name in skip:
+    for pod in this.fleet.where(lambda group: not group.first.settled):
+        if pod.name in skip:
             continue
         change = PodChange()
         try:
@@ -54,7 +54,7 @@ def _refresh(this: Round, pod: PodFacts, change: PodChange, out: Findings) -> No
         change.conditions.append(condition)
     if wire.TEMPLATE_HASH not in pod.labels and pod.revision:
         change.merge({"labels": {wire.TEMPLATE_HASH: pod.short_revision}})
-    on_update = pod.name in this.fleet.updated
+    on_update = pod.on_revision(this.history.update.name)
     lifecycle = this.owner.lifecycle
     state = next_state(pod, lifecycle, on_update=on_update, completed=completed)
     if state is not None:

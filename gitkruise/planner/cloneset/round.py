@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from gitkruise.model.cloneset import CloneSetFacts
+from gitkruise.model.pod import PodFacts
 from gitkruise.model.settings import Gates
 from gitkruise.planner.cloneset.budget import Amounts
 from gitkruise.planner.cloneset.count import Fleet
+from gitkruise.planner.order import update_order
 from gitkruise.planner.revisions import History
 from gitkruise.wire.names import Obj
 
@@ -24,3 +27,8 @@ class Round:
     claims: tuple[Obj, ...]
     gates: Gates
     now: datetime
+
+    def in_turn(self, pods: Sequence[PodFacts]) -> list[PodFacts]:
+        """`pods`, the first to update first. Only scattering looks at all the others."""
+        update = self.owner.update
+        return update_order(pods, self.fleet.pods if update.scatter else (), update)

@@ -8,7 +8,7 @@ from gitkruise.model.plan import Event, Hold
 from gitkruise.model.pod import PodFacts, State
 from gitkruise.model.revision import Revision
 from gitkruise.planner.cloneset.budget import choose_deletions
-from gitkruise.planner.cloneset.count import Diff, Rules, diff, tally
+from gitkruise.planner.cloneset.count import Diff, Group, Rules, diff, tally
 from gitkruise.planner.cloneset.create import creations, instance_ids
 from gitkruise.planner.cloneset.pods import delete_of, instance_id
 from gitkruise.planner.cloneset.round import Round
@@ -19,7 +19,6 @@ from gitkruise.planner.order import (
     same_node_ranks,
     spread_ranks,
     topology_keys,
-    update_order,
 )
 from gitkruise.planner.pod_change import PodChange, patch_of
 from gitkruise.planner.revisions import template_of
@@ -28,16 +27,14 @@ Nodes = Mapping[str, Mapping[str, str]]
 Taken = Callable[[], frozenset[str]]
 
 
-def scale_predicate(this: Round) -> frozenset[str]:
-    """Pods that count as updated while scaling."""
-    if not this.gates.preparing_update_as_update:
-        return this.fleet.updated
-    preparing = [p.name for p in this.fleet.pods if p.state == State.PREPARING_UPDATE]
-    return this.fleet.updated.union(preparing)
+def scale_predicate(this: Round) -> Callable[[Group], bool]:
+    """Which pods count as updated while scaling."""
+    also = this.gates.preparing_update_as_update
+    return lambda g: g.updated or (also and g.first.state == State.PREPARING_UPDATE)
 
 
-def count(this: Round, updated: frozenset[str]) -> Diff:
-    """The numbers of this round, with `updated` as the predicate for new pods."""
+def count(this: Round, updated: Callable[[Group], bool]) -> Diff:
+    """The numbers of this round; `updated` tells which pods are new."""
     rules = Rules(
         same_revision=this.history.current.name == this.history.update.name,
         partition_rollback=this.gates.clone_set_partition_rollback,
@@ -53,10 +50,8 @@ def plan_scale(this: Round, *, taken: Taken, seed: int, nodes: Nodes) -> Finding
     Source: CloneSet's Scale, in its order.
     """
     fleet = this.fleet
-    doomed = fleet.preparing | fleet.specified
-    going = [p for p in fleet.pods if p.name in doomed] if doomed else []
-    preparing = [p for p in going if p.name in fleet.preparing]
-    cancelled = _cancel(this, preparing, len(doomed))
+    doomed = fleet.count(lambda g: g.preparing or g.specified)
+    cancelled = _cancel(this, doomed)
     if cancelled.actions:
         return cancelled
     updated = scale_predicate(this)
@@ -64,14 +59,10 @@ def plan_scale(this: Round, *, taken: Taken, seed: int, nodes: Nodes) -> Finding
     if numbers.up > 0:
         return _create(this, numbers, taken=taken, seed=seed)
     out = Findings()
-    _delete(this, preparing, out)
+    _delete(this, fleet.where(lambda g: g.preparing), out)
     # In the order updates marked them: a round that marks some and one that marks more later keep
     # to the order in which one round would have deleted them all.
-    waiting = update_order(
-        [p for p in going if p.name not in fleet.preparing],
-        fleet.pods,
-        this.owner.update,
-    )
+    waiting = this.in_turn(fleet.where(lambda g: g.specified and not g.preparing))
     chosen, later, limit = choose_deletions(waiting, fleet.available, numbers.delete_ready_limit)
     _wait(later, out)
     if not out.actions:
@@ -89,7 +80,7 @@ def _wait(pods: Sequence[PodFacts], out: Findings) -> None:
         out.hold(pod, Hold.DELETE_BUDGET)
 
 
-def _cancel(this: Round, preparing: Sequence[PodFacts], doomed: int) -> Findings:
+def _cancel(this: Round, doomed: int) -> Findings:
     """Replicas grew back: pods preparing to be deleted return, but for the named ones.
 
     Not where a hook takes pods out of service, because nobody would put them back.
@@ -99,12 +90,10 @@ def _cancel(this: Round, preparing: Sequence[PodFacts], doomed: int) -> Findings
     hooks = (lifecycle.pre_delete, lifecycle.in_place_update) if lifecycle else ()
     if any(hook and hook.mark_not_ready for hook in hooks):
         return out
-    missing = this.amounts.replicas - len(this.fleet.pods) + doomed
-    for pod in preparing:
+    missing = this.amounts.replicas - this.fleet.size + doomed
+    for pod in this.fleet.where(lambda g: g.preparing and not g.specified):
         if missing <= 0:
             break
-        if pod.name in this.fleet.specified:
-            continue
         missing -= _enter(this, pod, enter(State.PREPARING_NORMAL, None, this.now), out)
     return out
 
@@ -182,13 +171,14 @@ def _enter(this: Round, pod: PodFacts, state: StateChange, out: Findings) -> boo
     return True
 
 
-def _choose(this: Round, numbers: Diff, updated: frozenset[str], nodes: Nodes) -> list[PodFacts]:
+def _choose(
+    this: Round, numbers: Diff, updated: Callable[[Group], bool], nodes: Nodes
+) -> list[PodFacts]:
     """Surplus pods: the current revision's share first, each share in deletion order.
 
     Revision goes before health across the shares: recorded behaviour of OpenKruise.
     """
-    old = [p for p in this.fleet.pods if p.name not in updated]
-    new = [p for p in this.fleet.pods if p.name in updated]
+    old, new = this.fleet.where(lambda g: not updated(g)), this.fleet.where(updated)
     from_old = min(numbers.down, numbers.down_old)
     return [
         *_first(this, old, from_old, nodes),

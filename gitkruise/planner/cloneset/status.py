@@ -57,14 +57,13 @@ class Counters:
 
 def count_status(fleet: Fleet, amounts: Amounts) -> Counters:
     """Counters over the owned active pods. Ready counts in any lifecycle state."""
-    ready = [p.name for p in fleet.pods if p.in_service]
     return Counters(
-        replicas=len(fleet.pods),
-        ready=len(ready),
-        available=len(fleet.available),
-        updated=len(fleet.updated),
-        updated_ready=len(fleet.updated.intersection(ready)),
-        updated_available=len(fleet.updated & fleet.available),
+        replicas=fleet.size,
+        ready=fleet.count(lambda g: g.first.in_service),
+        available=fleet.count(lambda g: g.available),
+        updated=fleet.count(lambda g: g.updated),
+        updated_ready=fleet.count(lambda g: g.updated and g.first.in_service),
+        updated_available=fleet.count(lambda g: g.updated and g.available),
         expected_updated=amounts.replicas - amounts.partition,
     )
 

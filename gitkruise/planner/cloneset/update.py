@@ -11,16 +11,17 @@ from gitkruise.model import labels as wire
 from gitkruise.model.cloneset import Policy
 from gitkruise.model.plan import Event, Hold
 from gitkruise.model.pod import Container, PodFacts, State
+from gitkruise.model.pods import in_name_order
 from gitkruise.model.revision import Revision
 from gitkruise.planner.batches import Batch, needs_unready, next_batch
 from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates, refusal
+from gitkruise.planner.cloneset.count import Group
 from gitkruise.planner.cloneset.round import Round
 from gitkruise.planner.cloneset.scale import count
 from gitkruise.planner.findings import Findings
 from gitkruise.planner.inplace import Impossible, UpdateSpec, in_place_spec
 from gitkruise.planner.inplace_state import InPlaceState, grace_text, state_text
 from gitkruise.planner.lifecycle import enter, hooked
-from gitkruise.planner.order import update_order
 from gitkruise.planner.pod_change import PodChange, patch_of
 from gitkruise.planner.readiness import in_place_condition
 
@@ -56,28 +57,26 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
     """
     out = Findings()
     fleet = this.fleet
-    numbers = count(this, fleet.updated)
+    numbers = count(this, lambda group: group.updated)
     forward = numbers.update >= 0
-    movable = (fleet.names - fleet.updated if forward else fleet.updated) - skip
-    waiting = _candidates([p for p in fleet.pods if p.name in movable], out)
+    movable = [group for group in fleet.groups if group.updated != forward]
+    waiting = _candidates(movable, skip, out)
     blocked = _blocked(this)
     if blocked or numbers.update == 0:
         out.hold_all(waiting, blocked or Hold.PARTITION)
         return out
     target = this.history.update if forward else this.history.current
-    down = [p for p in fleet.pods if p.name not in fleet.available]
     quota = UpdateQuota(
         pods=abs(numbers.update),
         unavailable=numbers.update_unavailable,
         asked=len(waiting) - this.amounts.partition if forward else 0,
-        down=len(down),
-        target_down=sum(p.on_revision(target.name) for p in down),
+        down=fleet.count(lambda g: not g.available),
+        target_down=fleet.count(lambda g: not g.available and g.first.on_revision(target.name)),
     )
     if len(waiting) <= quota.pods and (stop := refusal(quota)):
         out.hold_all(waiting, stop)  # in whatever order
         return out
-    ordered = update_order(waiting, fleet.pods, this.owner.update)
-    chosen, held = choose_updates(ordered, fleet.available, quota)
+    chosen, held = choose_updates(this.in_turn(waiting), fleet.available, quota)
     for why, pods in held:
         out.hold_all(pods, why)
     known = _Known()
@@ -96,20 +95,18 @@ def _blocked(this: Round) -> Hold | None:
     return Hold.PAUSED if this.owner.update.paused else None
 
 
-def _candidates(pods: Sequence[PodFacts], out: Findings) -> list[PodFacts]:
+def _candidates(groups: Sequence[Group], skip: set[str], out: Findings) -> list[PodFacts]:
     """Pods on their way out, and pods in their grace period, are nobody's candidates."""
-    found = [p for p in pods if p.at_rest and not p.in_grace]
-    if len(found) == len(pods):
-        return found
-    found = []
-    for pod in pods:
-        if pod.state == State.PREPARING_DELETE:
-            out.hold(pod, Hold.HOOK, "being deleted")
-        elif pod.state != State.UPDATED and pod.in_grace:
-            out.hold(pod, Hold.GRACE)
+    found: list[Sequence[PodFacts]] = []
+    for group in groups:
+        pods = [p for p in group.pods if p.name not in skip] if skip else group.pods
+        if group.preparing:
+            out.hold_all(pods, Hold.HOOK, "being deleted")
+        elif group.first.state != State.UPDATED and group.first.in_grace:
+            out.hold_all(pods, Hold.GRACE)
         else:
-            found.append(pod)
-    return found
+            found.append(pods)
+    return in_name_order(found)
 
 
 def _update(
@@ -251,8 +248,10 @@ def _image_ids(pod: PodFacts) -> list[tuple[str, str]]:
     return [(status.name, status.image_id) for status in pod.statuses]
 
 
-def held_by_scaling(this: Round, pods: Sequence[PodFacts]) -> Findings:
+def held_by_scaling(this: Round) -> Findings:
     """Reasons for pods that would be updated, in a round that scales."""
-    out, updated = Findings(), this.fleet.updated
-    out.hold_all([p for p in pods if p.name not in updated], _blocked(this) or Hold.SCALE_FIRST)
+    out, why = Findings(), _blocked(this) or Hold.SCALE_FIRST
+    for group in this.fleet.groups:
+        if not group.updated:
+            out.hold_all(group.pods, why)
     return out

@@ -59,12 +59,11 @@ def _hold_all(pods: Sequence[Judged], out: Findings) -> None:
 
 def _conclude(before: SidecarSetFacts, this: Round, out: Findings) -> Plan:
     events = [*out.events, *(Event("Warning", "FailedUpdate", text) for text in out.trouble)]
-    held = [h for name, h in sorted(out.held.items()) if name not in out.busy]
     after = next_status(this.owner, this.pods, this.history)
     news = not this.history.creating and _shown(before.status) != _shown(after)
     return Plan(
         actions=tuple(out.actions),
-        held=tuple(held),
+        holds=out.holds(out.busy),
         events=tuple(events),
         status=after if news else None,
     )

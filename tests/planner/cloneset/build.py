@@ -9,9 +9,11 @@ from typing import Any, Final
 from gitkruise.model.cloneset import cloneset_facts
 from gitkruise.model.plan import Patch, Plan
 from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import grouped
 from gitkruise.model.revision import Revision
 from gitkruise.model.settings import Gates
 from gitkruise.model.snapshot import CloneSetSnapshot
+from gitkruise.planner.cloneset.count import Fleet, judge
 from gitkruise.planner.cloneset.plan import plan_cloneset
 from gitkruise.wire.hashes import revision_hash, revision_name
 from gitkruise.wire.names import Obj
@@ -96,13 +98,18 @@ def snapshot(
     return CloneSetSnapshot(
         key=owner.key,
         owner=owner,
-        pods=tuple(pods),
+        pods=grouped(pods),
         claims=tuple(claims),
         revisions=tuple(known),
         now=now,
         seed=7,
         **more,
     )
+
+
+def judged(pods: Sequence[PodFacts]) -> Fleet:
+    """Those pods as a round judges them whose update revision is web-new."""
+    return judge(grouped(pods).alike, update_revision="web-new", named=(), min_ready_s=0, now=NOW)
 
 
 def plan(raw: Obj, pods: Sequence[PodFacts] = (), gates: Gates | None = None, **more: Any) -> Plan:
