@@ -24,6 +24,7 @@ from gitkruise.wire.schema import unknown_fields, validate
 
 if TYPE_CHECKING:
     from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import Pods
 
 _NO_UID: Final = "00000000-0000-4000-8000-000000000000"  # what a server gives before it checks
 _MESSAGE_MAX: Final = 500
@@ -45,9 +46,9 @@ class Nothing:
         del uid, group_kind, namespace
         return ()
 
-    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
+    def pods_of(self, uid: str, namespace: str) -> Pods:
         del uid, namespace
-        return ()
+        return Pods()
 
     def pod(self, key: ObjectKey) -> PodFacts | None:
         del key

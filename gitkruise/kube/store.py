@@ -19,6 +19,7 @@ from gitkruise.kube.watch import (
     number_of,
 )
 from gitkruise.model.pod import POD, PodFacts, pod_facts, pod_facts_from_bytes
+from gitkruise.model.pods import Pods, grouped
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.paths import drop
 
@@ -97,8 +98,9 @@ class Store:
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> list[Obj]:
         return [seen.read() for seen in self._owned_seen(uid, group_kind, namespace)]
 
-    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
-        return [s.facts for s in self._owned_seen(uid, POD, namespace) if s.facts is not None]
+    def pods_of(self, uid: str, namespace: str) -> Pods:
+        owned = self._owned.get(uid, {}).get((POD, namespace), {})
+        return grouped([s.facts for s in owned.values() if s.facts is not None])
 
     def pod(self, key: ObjectKey) -> PodFacts | None:
         seen = self.seen(key)

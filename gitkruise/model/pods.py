@@ -3,47 +3,81 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import Final
 
-from gitkruise.model.pod import PodFacts
+from gitkruise.model.pod import PodFacts, Strings
+from gitkruise.wire.names import Obj
 
 _BY_NAME: Final = attrgetter("name")
 
 
-@dataclass(frozen=True, slots=True)
-class Pods:
-    """Pods of one namespace in name order; `alike` are the same in lists by their standing.
+class Lot:
+    """Pods of one standing by name, in no particular order; at least one, and never changed.
 
-    What one pod of such a list says of itself by `PodFacts.standing` holds for all of them: of a
-    thousand pods a round has a handful of lists to look at. No list is empty.
+    What `PodFacts.standing` tells of `first` holds for all of them: of a thousand pods a round
+    has a handful of lots to look at. A lot in which nothing moves is the same one in the next
+    round, so that what was found out about its pods is kept.
     """
 
-    in_order: Sequence[PodFacts] = ()
-    alike: Sequence[Sequence[PodFacts]] = ()
+    def __init__(self, by_name: Mapping[str, PodFacts]) -> None:
+        self.by_name = by_name
+        self._asked: tuple[Obj, Sequence[PodFacts]] | None = None
+
+    @cached_property
+    def first(self) -> PodFacts:
+        """Any one of them."""
+        return next(iter(self.by_name.values()))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.by_name)
+
+    def left_out(self, selector: Obj, selects: Callable[[Strings], bool]) -> Sequence[PodFacts]:
+        """Those whose labels `selects` refuses; asked once of the same `selector` object."""
+        if self._asked is None or self._asked[0] is not selector:
+            self._asked = selector, [pod for pod in self if not selects(pod.labels)]
+        return self._asked[1]
+
+    def without(self, names: Set[str]) -> Lot | None:
+        """The same but for pods of these names; None when nobody is left."""
+        if self.names.isdisjoint(names):
+            return self
+        left = {name: pod for name, pod in self.by_name.items() if name not in names}
+        return Lot(left) if left else None
 
     def __iter__(self) -> Iterator[PodFacts]:
-        return iter(self.in_order)
+        return iter(self.by_name.values())
 
     def __len__(self) -> int:
-        return len(self.in_order)
+        return len(self.by_name)
 
 
-def grouped(pods: Sequence[PodFacts]) -> Pods:
-    """`pods`, which are in name order, as Pods."""
-    by_standing: dict[str, list[PodFacts]] = defaultdict(list)
+@dataclass(frozen=True, slots=True, eq=False)
+class Pods:
+    """Pods of one namespace by their standing; iterates over them in name order."""
+
+    lots: tuple[Lot, ...] = ()
+
+    def __iter__(self) -> Iterator[PodFacts]:
+        return iter(in_name_order(self.lots))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.lots))
+
+
+def grouped(pods: Iterable[PodFacts]) -> Pods:
+    """`pods` of one namespace by their standing."""
+    by_standing: dict[str, dict[str, PodFacts]] = defaultdict(dict)
     for pod in pods:
-        by_standing[pod.standing].append(pod)
-    return Pods(pods, tuple(by_standing.values()))
+        by_standing[pod.standing][pod.name] = pod
+    return Pods(tuple([Lot(alike) for alike in by_standing.values()]))
 
 
-def in_name_order(lists: Iterable[Sequence[PodFacts]]) -> list[PodFacts]:
-    """The pods of some lists, each in name order, as one list in name order."""
-    found = tuple(lists)
-    merged = list(chain.from_iterable(found))
-    if len(found) > 1:
-        merged.sort(key=_BY_NAME)
-    return merged
+def in_name_order(pods: Iterable[Iterable[PodFacts]]) -> list[PodFacts]:
+    """The pods of some lots of one namespace as one list."""
+    return sorted(chain.from_iterable(pods), key=_BY_NAME)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import Pods
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 
 
@@ -24,7 +25,7 @@ class View(Protocol):
         """Objects with any owner reference, controller or not, that carries `uid`."""
         ...
 
-    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
+    def pods_of(self, uid: str, namespace: str) -> Pods:
         """Facts of the pods with any owner reference that carries `uid`."""
         ...
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from gitkruise.model.plan import Action, Event, Hold, Holds, Reason
 from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import Lot
 
 
 @dataclass(slots=True)
@@ -17,7 +18,7 @@ class Findings:
     several namespaces, pods go under `namespace/name` (`spaces`)."""
 
     actions: list[Action] = field(default_factory=list)
-    held: list[tuple[Reason, Sequence[str]]] = field(default_factory=list)  # in order of finding
+    held: list[tuple[Reason, frozenset[str]]] = field(default_factory=list)  # as found
     events: list[Event] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
     wake: list[datetime] = field(default_factory=list)
@@ -30,26 +31,29 @@ class Findings:
 
     def hold(self, pod: PodFacts, why: Hold, detail: str = "") -> None:
         """A reason the pod is left alone for; the first one found counts."""
-        self.held.append(((why, detail), (self.called(pod),)))
+        self.held.append(((why, detail), frozenset((self.called(pod),))))
 
-    def hold_all(self, pods: Iterable[PodFacts], why: Hold, detail: str = "") -> None:
+    def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
         """The same for many pods at once."""
-        if self.spaces:
-            names = [f"{pod.namespace}/{pod.name}" for pod in pods]
-        else:
-            names = [pod.name for pod in pods]
-        self.held.append(((why, detail), names))
+        self.held.append(((why, ""), frozenset(map(self.called, pods))))
+
+    def hold_lot(self, lot: Lot, why: Hold, detail: str = "") -> None:
+        """The same for a whole lot, of a workload whose pods live in one namespace."""
+        assert not self.spaces
+        self.held.append(((why, detail), lot.names))
 
     def holds(self, acted: Set[str]) -> Holds:
         """Who is left alone and why, but for pods acted upon."""
         told = set(acted)
-        found: dict[Reason, list[str]] = {}
+        found: dict[Reason, list[frozenset[str]]] = {}
         for reason, names in self.held:
-            fresh = [name for name in names if name not in told]
-            told.update(fresh)
-            if fresh:
-                found.setdefault(reason, []).extend(fresh)
-        return {reason: frozenset(names) for reason, names in found.items()}
+            if fresh := names if told.isdisjoint(names) else names - told:
+                told |= fresh
+                found.setdefault(reason, []).append(fresh)
+        return {
+            reason: parts[0] if len(parts) == 1 else frozenset().union(*parts)
+            for reason, parts in found.items()
+        }
 
     def act(self, pod: PodFacts, action: Action) -> None:
         self.actions.append(action)

@@ -36,7 +36,7 @@ class RolloutKind:
 
 
 def _own_pods(view: View, raw: Obj) -> Sequence[PodFacts]:
-    return view.pods_of(raw["metadata"]["uid"], raw["metadata"].get("namespace") or "")
+    return tuple(view.pods_of(raw["metadata"]["uid"], raw["metadata"].get("namespace") or ""))
 
 
 def _own_revisions(view: View, raw: Obj) -> Sequence[Obj]:

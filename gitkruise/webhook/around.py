@@ -16,6 +16,7 @@ from gitkruise.kube.transport import Transport
 from gitkruise.kube.watch import Feed
 from gitkruise.model.labels import CLONESET
 from gitkruise.model.pod import POD, PodFacts, pod_facts
+from gitkruise.model.pods import Pods
 from gitkruise.model.view import View
 from gitkruise.webhook.review import Review
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
@@ -174,7 +175,7 @@ class WithRead:
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
         return self._view.owned(uid, group_kind, namespace)
 
-    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
+    def pods_of(self, uid: str, namespace: str) -> Pods:
         return self._view.pods_of(uid, namespace)
 
     def pods(self, namespace: str) -> Sequence[PodFacts]:

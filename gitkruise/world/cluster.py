@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.admission.webhooks import MUTATING, VALIDATING
 from gitkruise.errors import WatchExpired
 from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import Pods
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef, WatchEvent
 from gitkruise.world.dispatch import handle, handle_at_once
@@ -114,8 +115,8 @@ class World:
         """Objects with any owner reference to `uid`, in name order."""
         return self.state.owned(uid, group_kind, namespace)
 
-    def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
-        """Facts of the pods with an owner reference to `uid`, in name order."""
+    def pods_of(self, uid: str, namespace: str) -> Pods:
+        """Facts of the pods with an owner reference to `uid`."""
         return self.state.pods_of(uid, namespace)
 
     def pod(self, key: ObjectKey) -> PodFacts | None:

@@ -236,6 +236,7 @@ class Simulation:
         fresh = [
             (pod, _why(*reason))
             for reason, pods in plan.holds.items()
+            if pods is not known.get(reason)
             for pod in pods.difference(known.get(reason, ()))
         ]
         self._lines += [

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from gitkruise.errors import WatchExpired
 from gitkruise.model.pod import POD, PodFacts, pod_facts
+from gitkruise.model.pods import Pods
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.world.alike import Alike
 from gitkruise.world.molds import Molds
+from gitkruise.world.roll import Roll
 
 if TYPE_CHECKING:
     from gitkruise.admission.request import AdmissionRequest
@@ -109,6 +111,7 @@ class State:
         self._buckets: dict[tuple[str, str], dict[str, Named[Obj]]] = {}  # by (group, kind)
         self._owned: dict[str, dict[tuple[GroupKind, str], Named[ObjectKey]]] = {}
         self._facts: dict[str, dict[str, PodFacts]] = {}  # by namespace, as far as asked for
+        self._rolls: dict[tuple[str, str], Roll] = {}  # by owner's uid and namespace, likewise
 
     def get(self, key: ObjectKey) -> Obj | None:
         spaces = self._buckets.get(key[:2])
@@ -158,10 +161,17 @@ class State:
         objects = self._buckets[group_kind][namespace].items
         return [objects[name] for name in owned.in_order()]
 
-    def pods_of(self, uid: str, namespace: str) -> list[PodFacts]:
-        """Facts of the pods owned by `uid`, in name order; read once per observed version."""
+    def pods_of(self, uid: str, namespace: str) -> Pods:
+        """Facts of the pods owned by `uid`; read once per observed version."""
         owned = self._owned.get(uid, {}).get((POD, namespace))
-        return self._facts_of(namespace, owned.in_order()) if owned else []
+        if owned is None:
+            return Pods()
+        roll = self._rolls.get((uid, namespace))
+        if roll is None:
+            pods = self._facts_of(namespace, owned.in_order())
+            roll = self._rolls[uid, namespace] = Roll(pods)
+        names = [name for name in roll.changed if name in owned.items]
+        return roll.look(dict(zip(names, self._facts_of(namespace, names), strict=True)))
 
     def pod(self, key: ObjectKey) -> PodFacts | None:
         """Facts of one pod, read once per observed version."""
@@ -209,6 +219,7 @@ class State:
     def load(self, items: Iterable[tuple[ObjectKey, Obj]], version: int) -> None:
         """Replace everything by `items` as of `version`; the journal starts empty there."""
         self._buckets, self._owned, self._facts, self.molds = {}, {}, {}, Molds()
+        self._rolls = {}
         for key, obj in items:
             self._place(key, None, obj)
         self.version = version
@@ -237,21 +248,26 @@ class State:
             bucket = self._buckets.setdefault(key.group_kind, {})[key.namespace] = Named()
         bucket.put(key.name, after)
         owners = _owner_uids(before)
-        self._forget(key)
+        self._forget(key, before, after)
         if before is None or not _same_owners(before, after):
             self._reindex(key, owners, _owner_uids(after))
 
     def _remove(self, key: ObjectKey, before: Obj) -> None:
         self._buckets[key.group_kind][key.namespace].drop(key.name)
-        self._forget(key)
+        self._forget(key, before, None)
         self._reindex(key, _owner_uids(before), ())
 
-    def _forget(self, key: ObjectKey) -> None:
+    def _forget(self, key: ObjectKey, before: Obj | None, after: Obj | None) -> None:
         """Facts of a pod are read anew when somebody asks."""
-        if key.kind == "Pod" and (facts := self._facts.get(key.namespace)):
+        if key.kind != "Pod":
+            return
+        if facts := self._facts.get(key.namespace):
             facts.pop(key.name, None)
             if not facts:
                 del self._facts[key.namespace]
+        for uid in {*_owner_uids(before), *_owner_uids(after)}:
+            if roll := self._rolls.get((uid, key.namespace)):
+                roll.changed.add(key.name)
 
     def _reindex(self, key: ObjectKey, before: Sequence[str], after: Sequence[str]) -> None:
         if before == after:
@@ -270,6 +286,7 @@ class State:
         places[place].drop(key.name)
         if not places[place].items:
             del places[place]
+            self._rolls.pop((uid, key.namespace), None)
         if not places:
             del self._owned[uid]
 

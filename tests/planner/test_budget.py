@@ -56,8 +56,8 @@ def test_choose_updates(row: tuple[int, int, int | str, int, str, int]) -> None:
     quota = UpdateQuota(
         pods=abs(numbers.update),
         unavailable=numbers.update_unavailable,
-        down=sum(len(group.pods) for group in down),
-        target_down=sum(len(group.pods) for group in down if group.updated == forward),
+        down=sum(len(group.lot) for group in down),
+        target_down=sum(len(group.lot) for group in down if group.updated == forward),
     )
     waiting = fleet.where(lambda g: g.updated != forward)
     chosen, held = choose_updates(waiting, fleet.available, quota)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.plan import Action, Event, Patch, Step
 from gitkruise.model.pod import PodFacts
-from gitkruise.model.pods import Pods, in_name_order
+from gitkruise.model.pods import Lot, Pods, in_name_order
 from gitkruise.planner.cloneset.pods import claim_delete, instance_id
 from gitkruise.planner.pod_change import metadata_patch
 from gitkruise.wire.names import Obj, ObjectKey, controller_of
@@ -17,9 +17,9 @@ from gitkruise.wire.request import STRATEGIC_PATCH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """Active pods we control, in lists by their standing, and the writes that settle the rest."""
+    """Active pods we control, and the writes that settle the rest."""
 
-    pods: tuple[Sequence[PodFacts], ...]
+    lots: tuple[Lot, ...]
     releases: tuple[Patch, ...] = ()
     adoptions: tuple[Patch, ...] = ()
 
@@ -31,37 +31,28 @@ def claim_pods(owner: CloneSetFacts, pods: Pods) -> Owned:
     to us are never adopted, so they are not among `pods`. Nothing changes while the owner is
     being deleted. Source: CloneSet's claim of pods.
     """
-    kept: list[Sequence[PodFacts]] = []
+    kept: list[Lot] = []
     released: list[Sequence[PodFacts]] = []
-    adopted: list[Sequence[PodFacts]] = []
-    for alike in pods.alike:
-        first = alike[0]
+    adopted: list[Lot] = []
+    for lot in pods.lots:
+        first = lot.first
         ours = first.controller_uid == owner.uid
         if not first.active or not (ours or not first.controller_uid):
             continue
-        matching = _selected(owner, alike)
-        if ours and len(matching) < len(alike):
-            released.append([p for p in alike if not owner.selects(p.labels)])
-        if matching:
+        strangers = lot.left_out(owner.selector_raw, owner.selects)
+        matching = lot.without({pod.name for pod in strangers})
+        if ours:
+            released.append(strangers)
+        if matching is not None:
             (kept if ours else adopted).append(matching)
     if owner.deleting is not None:
-        return Owned(pods=tuple(kept))
+        return Owned(lots=tuple(kept))
     gone = {"$patch": "delete", "uid": owner.uid}
     return Owned(
-        pods=tuple(kept),
+        lots=tuple(kept),
         releases=tuple([_owner_patch(p, gone) for p in in_name_order(released)]),
         adoptions=tuple([_owner_patch(p, owner.owner_reference) for p in in_name_order(adopted)]),
     )
-
-
-def _selected(owner: CloneSetFacts, pods: Sequence[PodFacts]) -> Sequence[PodFacts]:
-    """Those that the selector matches; most selectors are plain label pairs."""
-    pairs = owner.pairs
-    if not pairs:
-        return [p for p in pods if owner.selects(p.labels)]
-    for key, value in pairs.items():
-        pods = [p for p in pods if p.labels.get(key) == value]
-    return pods
 
 
 def _owner_patch(pod: PodFacts, reference: Obj) -> Patch:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
 from gitkruise.model.pod import PodFacts, State
-from gitkruise.model.pods import in_name_order
+from gitkruise.model.pods import Lot, in_name_order
 from gitkruise.planner.cloneset.budget import Amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Owned active pods of one standing, in name order, that this round judges alike.
+    """Owned active pods that this round judges alike."""
 
-    There is at least one. What `PodFacts.standing` tells may be asked of `first`.
-    """
-
-    pods: Sequence[PodFacts]
+    lot: Lot
     updated: bool  # on the update revision
     available: bool  # with minReadySeconds, in no lifecycle step
     specified: bool  # asked to be deleted, by label or by list
@@ -27,7 +24,7 @@ class Group:
 
     @property
     def first(self) -> PodFacts:
-        return self.pods[0]
+        return self.lot.first
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Fleet:
     @cached_property
     def available(self) -> frozenset[str]:
         """Names of the available ones."""
-        return frozenset([p.name for g in self.groups if g.available for p in g.pods])
+        return frozenset().union(*[group.lot.names for group in self.groups if group.available])
 
     @property
     def size(self) -> int:
@@ -52,38 +49,38 @@ class Fleet:
 
     def count(self, wanted: Callable[[Group], bool]) -> int:
         """How many pods are in the groups that are `wanted`."""
-        return sum([len(group.pods) for group in self.groups if wanted(group)])
+        return sum([len(group.lot) for group in self.groups if wanted(group)])
 
     def where(self, wanted: Callable[[Group], bool]) -> list[PodFacts]:
         """Their pods, in name order."""
-        return in_name_order(group.pods for group in self.groups if wanted(group))
+        return in_name_order([group.lot for group in self.groups if wanted(group)])
 
     def without(self, names: Set[str]) -> Fleet:
         """As if these pods were gone."""
         if not names:
             return self
-        left = [([p for p in group.pods if p.name not in names], group) for group in self.groups]
-        return Fleet(tuple([replace(group, pods=pods) for pods, group in left if pods]))
+        left = [(group.lot.without(names), group) for group in self.groups]
+        return Fleet(tuple([replace(group, lot=lot) for lot, group in left if lot is not None]))
 
 
 def judge(
-    lists: Iterable[Sequence[PodFacts]],
+    lots: Iterable[Lot],
     *,
     update_revision: str,
     named: Iterable[str],
     min_ready_s: int,
     now: datetime,
 ) -> Fleet:
-    """Judge pods that come in lists by their standing; `named` are the names of podsToDelete."""
+    """Judge the pods of `lots`; `named` are the names of podsToDelete."""
     listed = frozenset(named)
 
     def available(pod: PodFacts) -> bool:
         return pod.available(now, min_ready_s=min_ready_s)
 
-    def group(pods: Sequence[PodFacts]) -> Group:
-        first = pods[0]
+    def group(lot: Lot) -> Group:
+        first = lot.first
         return Group(
-            pods=pods,
+            lot=lot,
             updated=first.on_revision(update_revision),
             available=available(first),
             specified=first.specified_delete or first.name in listed,
@@ -91,20 +88,19 @@ def judge(
         )
 
     if listed:
-        lists = [half for pods in lists for half in _split(pods, lambda pod: pod.name in listed)]
+        lots = [half for lot in lots for half in _split(lot, lambda pod: pod.name in listed)]
     if min_ready_s > 0:
-        lists = [half for pods in lists for half in _split(pods, available)]
-    return Fleet(tuple([group(pods) for pods in lists]))
+        lots = [half for lot in lots for half in _split(lot, available)]
+    return Fleet(tuple([group(lot) for lot in lots]))
 
 
-def _split(
-    pods: Sequence[PodFacts], wanted: Callable[[PodFacts], bool]
-) -> Iterator[Sequence[PodFacts]]:
+def _split(lot: Lot, wanted: Callable[[PodFacts], bool]) -> Iterator[Lot]:
     """Those that are `wanted` and those that are not, as far as there are any."""
-    verdicts = [wanted(pod) for pod in pods]
-    for verdict in (True, False):
-        if found := [pod for pod, of in zip(pods, verdicts, strict=True) if of is verdict]:
-            yield found
+    chosen = {pod.name for pod in lot if wanted(pod)}
+    if rest := lot.without(chosen):
+        yield rest
+    if chosen:
+        yield Lot({name: lot.by_name[name] for name in chosen})
 
 
 @dataclass(slots=True)
@@ -155,7 +151,7 @@ def tally(fleet: Fleet, is_new: Callable[[Group], bool]) -> tuple[Tally, Tally]:
     """(new, old) counts."""
     new, old = Tally(), Tally()
     for group in fleet.groups:
-        side, size = new if is_new(group) else old, len(group.pods)
+        side, size = new if is_new(group) else old, len(group.lot)
         side.total += size
         if group.preparing:
             side.preparing_delete += size

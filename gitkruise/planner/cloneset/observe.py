@@ -11,7 +11,7 @@ from gitkruise.model.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.conditions import find
 from gitkruise.model.labels import CLONESET
 from gitkruise.model.pod import State
-from gitkruise.model.pods import Pods, grouped
+from gitkruise.model.pods import Pods
 from gitkruise.model.revision import REVISION, Revision, in_order, revision_of
 from gitkruise.model.snapshot import CloneSetSnapshot
 from gitkruise.model.view import View
@@ -40,7 +40,7 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
     if raw is None:
         return None
     owner = cloneset_facts(raw)
-    pods = grouped(view.pods_of(owner.uid, owner.namespace))
+    pods = view.pods_of(owner.uid, owner.namespace)
     claims = tuple(view.owned(owner.uid, CLAIM, owner.namespace))
     ours, others = _revisions(view, owner, pods)
     taken = _taken_ids(view, owner, pods, claims)
@@ -89,7 +89,7 @@ def _complete(owner: CloneSetFacts, pods: Pods, names: set[str]) -> bool:
     if owner.status.get("observedGeneration") != owner.generation:
         return False
     short = {name.rpartition("-")[2] for name in names}
-    needed = {alike[0].short_revision for alike in pods.alike if alike[0].revision}
+    needed = {lot.first.short_revision for lot in pods.lots if lot.first.revision}
     stated = {owner.status.get(key) for key in ("updateRevision", "currentRevision")}
     return stated <= names and needed <= short
 
@@ -109,15 +109,16 @@ def _taken_ids(
 ) -> dict[str, str]:
     """Of the ids this round may give to new pods, those whose names strangers have; and who."""
     going = State.PREPARING_DELETE.value
-    here = [p for p in pods.alike if p[0].active and p[0].state != going]
+    here = [lot for lot in pods.lots if lot.first.active and lot.first.state != going]
     missing = owner.replicas + resolve_amounts(owner).surge - sum(map(len, here))
     if missing <= 0:
         return {}
     prefix = f"{owner.name}-"
-    used = {p.name.removeprefix(prefix) for p in pods}
+    names = [name for lot in pods.lots for name in lot.by_name]
+    used = {name.removeprefix(prefix) for name in names}
     wanted = {*instance_ids(_seed(owner), missing + _SPARE, taken=used)}
     wanted |= {instance_id(claim) for claim in claims} - used - {""}
-    ours = {p.name for p in pods} | {claim["metadata"]["name"] for claim in claims}
+    ours = {*names, *(claim["metadata"]["name"] for claim in claims)}
     return taken_ids(view, owner, sorted(wanted), ours)
 
 

@@ -58,7 +58,7 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         amounts=resolve_amounts(owner),
         history=history,
         fleet=judge(
-            owned.pods,
+            owned.lots,
             update_revision=history.update.name,
             named=owner.scale.pods_to_delete,
             min_ready_s=owner.min_ready_s,
@@ -139,10 +139,10 @@ def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> frozenset[str]:
     """Instance ids a new pod must not get: of pods that are still there in any shape, and of
     claims that are going, and of pods of others."""
     going = {instance_id(c) for c in snapshot.claims} - {instance_id(c) for c in claims}
-    finished = [alike for alike in snapshot.pods.alike if not alike[0].active]
-    inactive = {p.instance_id for alike in finished for p in alike}
+    lots = snapshot.pods.lots
+    inactive = {pod.instance_id for lot in lots if not lot.first.active for pod in lot}
     prefix = f"{snapshot.owner.name}-"
-    names = {p.name.removeprefix(prefix) for p in snapshot.pods}
+    names = {name.removeprefix(prefix) for lot in lots for name in lot.by_name}
     return frozenset(going | inactive | names | snapshot.foreign_ids)
 
 
@@ -163,15 +163,15 @@ def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
                 steps=(Step(body=body),),
             )
         )
-    carried = {alike[0].short_revision for alike in snapshot.pods.alike}
+    carried = {lot.first.short_revision for lot in snapshot.pods.lots}
     actions += truncate(this.owner, this.history, lambda old: old.short in carried)
     return actions
 
 
 def _hold_inactive(pods: Pods, out: Findings) -> None:
-    for alike in pods.alike:
-        if alike[0].deleting is not None:
-            out.hold_all(alike, Hold.TERMINATING)
+    for lot in pods.lots:
+        if lot.first.deleting is not None:
+            out.hold_lot(lot, Hold.TERMINATING)
 
 
 def _conclude(this: Round, out: Findings) -> Plan:

@@ -11,7 +11,7 @@ from gitkruise.model import labels as wire
 from gitkruise.model.cloneset import Policy
 from gitkruise.model.plan import Event, Hold
 from gitkruise.model.pod import Container, PodFacts, State
-from gitkruise.model.pods import in_name_order
+from gitkruise.model.pods import Lot
 from gitkruise.model.revision import Revision
 from gitkruise.planner.batches import Batch, needs_unready, next_batch
 from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates, refusal
@@ -63,20 +63,25 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
     waiting = _candidates(movable, skip, out)
     blocked = _blocked(this)
     if blocked or numbers.update == 0:
-        out.hold_all(waiting, blocked or Hold.PARTITION)
+        for lot in waiting:
+            out.hold_lot(lot, blocked or Hold.PARTITION)
         return out
+    size = sum(map(len, waiting))
     target = this.history.update if forward else this.history.current
     quota = UpdateQuota(
         pods=abs(numbers.update),
         unavailable=numbers.update_unavailable,
-        asked=len(waiting) - this.amounts.partition if forward else 0,
+        asked=size - this.amounts.partition if forward else 0,
         down=fleet.count(lambda g: not g.available),
         target_down=fleet.count(lambda g: not g.available and g.first.on_revision(target.name)),
     )
-    if len(waiting) <= quota.pods and (stop := refusal(quota)):
-        out.hold_all(waiting, stop)  # in whatever order
+    if size <= quota.pods and (stop := refusal(quota)):
+        for lot in waiting:  # in whatever order
+            out.hold_lot(lot, stop)
         return out
-    chosen, held = choose_updates(this.in_turn(waiting), fleet.available, quota)
+    chosen, held = choose_updates(
+        this.in_turn([pod for lot in waiting for pod in lot]), fleet.available, quota
+    )
     for why, pods in held:
         out.hold_all(pods, why)
     known = _Known()
@@ -95,18 +100,20 @@ def _blocked(this: Round) -> Hold | None:
     return Hold.PAUSED if this.owner.update.paused else None
 
 
-def _candidates(groups: Sequence[Group], skip: set[str], out: Findings) -> list[PodFacts]:
+def _candidates(groups: Sequence[Group], skip: set[str], out: Findings) -> list[Lot]:
     """Pods on their way out, and pods in their grace period, are nobody's candidates."""
-    found: list[Sequence[PodFacts]] = []
+    found: list[Lot] = []
     for group in groups:
-        pods = [p for p in group.pods if p.name not in skip] if skip else group.pods
+        lot = group.lot.without(skip)
+        if lot is None:
+            continue
         if group.preparing:
-            out.hold_all(pods, Hold.HOOK, "being deleted")
+            out.hold_lot(lot, Hold.HOOK, "being deleted")
         elif group.first.state != State.UPDATED and group.first.in_grace:
-            out.hold_all(pods, Hold.GRACE)
+            out.hold_lot(lot, Hold.GRACE)
         else:
-            found.append(pods)
-    return in_name_order(found)
+            found.append(lot)
+    return found
 
 
 def _update(
@@ -253,5 +260,5 @@ def held_by_scaling(this: Round) -> Findings:
     out, why = Findings(), _blocked(this) or Hold.SCALE_FIRST
     for group in this.fleet.groups:
         if not group.updated:
-            out.hold_all(group.pods, why)
+            out.hold_lot(group.lot, why)
     return out
