@@ -24,8 +24,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
+class Create(msgspec.Struct, frozen=True, kw_only=True):
     """Create `obj` (apiVersion, kind, metadata and all). `claims` are created before it."""
 
     obj: Obj
@@ -43,8 +42,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True, kw_only=True):
     """Change one object in ordered steps; each carries uid and the latest resourceVersion.
 
     A conflict ends the action and wakes the key: we plan again rather than retry on a stale
@@ -60,8 +58,7 @@ class Patch:
     failed: Event | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, kw_only=True):
     """Delete one object; uid and resourceVersion ("": any) go along as preconditions."""
 
     key: ObjectKey

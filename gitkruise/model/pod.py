@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -296,16 +296,23 @@ def pod_facts_from_bytes(data: bytes) -> PodFacts:
     return _facts(_decoder.decode(data))
 
 
-def pod_facts(raw: Obj) -> PodFacts:
-    """Facts from a raw pod; the same as from its bytes."""
+def pod_facts(raw: Obj, earlier: tuple[Obj, PodFacts] | None = None) -> PodFacts:
+    """Facts from a raw pod; the same as from its bytes.
+
+    `earlier` is another version of this pod with its facts: where only metadata changed, as by
+    most of a controller's writes, nothing else is read again.
+    """
+    if earlier is not None:
+        before, facts = earlier
+        if all(raw.get(part) is before.get(part) for part in ("spec", "status")):
+            meta = msgspec.convert(raw["metadata"], _Meta)
+            return msgspec.structs.replace(facts, **_of_metadata(meta))
     return _facts(msgspec.convert(raw, _Pod))
 
 
 def _facts(pod: _Pod) -> PodFacts:
-    meta, spec, status = pod.metadata, pod.spec, pod.status or _Status()
-    labels, annotations = meta.labels or _EMPTY, meta.annotations or _EMPTY
-    owners, statuses = meta.owner_references or (), status.container_statuses or ()
-    conditions = status.conditions or ()
+    spec, status = pod.spec, pod.status or _Status()
+    conditions, statuses = status.conditions or (), status.container_statuses or ()
     ready = gate = None
     for condition in conditions:
         if condition.type == wire.POD_READY:
@@ -313,17 +320,7 @@ def _facts(pod: _Pod) -> PodFacts:
         elif condition.type == wire.INPLACE_READY:
             gate = condition
     return PodFacts(
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        labels=labels,
-        annotations=annotations,
-        finalizers=meta.finalizers or (),
-        owner_uids=tuple([o.uid for o in owners]),
-        controller_uid=_controller(owners),
-        created=meta.creation_timestamp,
-        deleting=meta.deletion_timestamp,
+        **_of_metadata(pod.metadata),
         node=spec.node_name or "",
         phase=status.phase or "",
         conditions=conditions,
@@ -337,12 +334,30 @@ def _facts(pod: _Pod) -> PodFacts:
         statuses=statuses,
         restarts=max([s.restart_count for s in statuses]) if statuses else 0,
         sidecar_restarts=_sidecar_restarts(spec, status) if spec.init_containers else 0,
-        revision=labels.get(wire.REVISION_HASH, ""),
-        state=labels.get(wire.LIFECYCLE_STATE, ""),
-        specified_delete=wire.SPECIFIED_DELETE in labels,
-        instance_id=labels.get(wire.INSTANCE_ID, ""),
-        deletion_cost=_deletion_cost(annotations.get(wire.DELETION_COST)),
     )
+
+
+def _of_metadata(meta: _Meta) -> dict[str, Any]:
+    labels, annotations = meta.labels or _EMPTY, meta.annotations or _EMPTY
+    owners = meta.owner_references or ()
+    return {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "uid": meta.uid,
+        "resource_version": meta.resource_version,
+        "labels": labels,
+        "annotations": annotations,
+        "finalizers": meta.finalizers or (),
+        "owner_uids": tuple([o.uid for o in owners]),
+        "controller_uid": _controller(owners),
+        "created": meta.creation_timestamp,
+        "deleting": meta.deletion_timestamp,
+        "revision": labels.get(wire.REVISION_HASH, ""),
+        "state": labels.get(wire.LIFECYCLE_STATE, ""),
+        "specified_delete": wire.SPECIFIED_DELETE in labels,
+        "instance_id": labels.get(wire.INSTANCE_ID, ""),
+        "deletion_cost": _deletion_cost(annotations.get(wire.DELETION_COST)),
+    }
 
 
 def _controller(owners: tuple[_Owner, ...]) -> str:

@@ -10,7 +10,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Final
 
-from gitkruise.model.pod import PodFacts, Strings
+from gitkruise.model.pod import PodFacts
 from gitkruise.wire.names import Obj
 
 _BY_NAME: Final = attrgetter("name")
@@ -37,10 +37,12 @@ class Lot:
     def names(self) -> frozenset[str]:
         return frozenset(self.by_name)
 
-    def left_out(self, selector: Obj, selects: Callable[[Strings], bool]) -> Sequence[PodFacts]:
-        """Those whose labels `selects` refuses; asked once of the same `selector` object."""
+    def left_out(
+        self, selector: Obj, refused: Callable[[Iterable[PodFacts]], Sequence[PodFacts]]
+    ) -> Sequence[PodFacts]:
+        """Those that `selector` leaves out, as `refused` finds; asked once of the same object."""
         if self._asked is None or self._asked[0] is not selector:
-            self._asked = selector, [pod for pod in self if not selects(pod.labels)]
+            self._asked = selector, refused(self)
         return self._asked[1]
 
     def without(self, names: Set[str]) -> Lot | None:

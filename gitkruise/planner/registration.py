@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gitkruise.model import labels as wire
-from gitkruise.model.plan import Create, Delete, Patch, Step
+from gitkruise.model.plan import Create, Delete, Event, Patch, Step
 from gitkruise.model.revision import REVISION, Revision, in_order, revision_object
 from gitkruise.wire.hashes import revision_hash, revision_name
 from gitkruise.wire.names import Obj, ObjectKey
@@ -108,7 +108,9 @@ def _revive(
     return _registered(revisions, raised, count, patch_revision(old, body, shelf))
 
 
-def patch_revision(revision: Revision, body: Obj, shelf: Shelf) -> Patch:
+def patch_revision(
+    revision: Revision, body: Obj, shelf: Shelf, *, done: Event | None = None
+) -> Patch:
     """A merge patch of a stored revision."""
     return Patch(
         key=ObjectKey(*REVISION, shelf.namespace, revision.name),
@@ -116,6 +118,7 @@ def patch_revision(revision: Revision, body: Obj, shelf: Shelf) -> Patch:
         uid=revision.uid,
         resource_version=revision.resource_version,
         steps=(Step(body=body),),
+        done=done,
     )
 
 

@@ -70,7 +70,7 @@ def _shelf(owner: CloneSetFacts) -> Shelf:
 
 def _candidate(owner: CloneSetFacts, count: int) -> Revision:
     data = _data(Itself(owner.template))
-    hash_text = revision_hash(data, count)
+    hash_text = _hash(data, count)
     template_labels = get(owner.template, "metadata", "labels", default={})
     claims = claims_hash(owner.claim_templates)
     return Revision(
@@ -88,6 +88,11 @@ def _candidate(owner: CloneSetFacts, count: int) -> Revision:
 def _data(template: Itself[Obj]) -> bytes:
     """Most rounds see the very template that the round before them saw."""
     return revision_data(template.value)
+
+
+@lru_cache(maxsize=256)
+def _hash(data: bytes, collision_count: int) -> str:
+    return revision_hash(data, collision_count)
 
 
 @lru_cache(maxsize=4096)

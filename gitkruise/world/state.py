@@ -111,6 +111,7 @@ class State:
         self._buckets: dict[tuple[str, str], dict[str, Named[Obj]]] = {}  # by (group, kind)
         self._owned: dict[str, dict[tuple[GroupKind, str], Named[ObjectKey]]] = {}
         self._facts: dict[str, dict[str, PodFacts]] = {}  # by namespace, as far as asked for
+        self._earlier: dict[ObjectKey, tuple[Obj, PodFacts]] = {}  # read, and changed since
         self._rolls: dict[tuple[str, str], Roll] = {}  # by owner's uid and namespace, likewise
 
     def get(self, key: ObjectKey) -> Obj | None:
@@ -193,7 +194,9 @@ class State:
         if None in found:
             objects = self._buckets[POD][namespace].items
             missing = [name for name, known in zip(names, found, strict=True) if known is None]
-            facts.update({name: pod_facts(objects[name]) for name in missing})
+            for name in missing:
+                earlier = self._earlier.pop(ObjectKey(*POD, namespace, name), None)
+                facts[name] = pod_facts(objects[name], earlier)
             return [facts[name] for name in names]
         return found  # type: ignore[return-value]  # none of them is None
 
@@ -219,7 +222,7 @@ class State:
     def load(self, items: Iterable[tuple[ObjectKey, Obj]], version: int) -> None:
         """Replace everything by `items` as of `version`; the journal starts empty there."""
         self._buckets, self._owned, self._facts, self.molds = {}, {}, {}, Molds()
-        self._rolls = {}
+        self._earlier, self._rolls = {}, {}
         for key, obj in items:
             self._place(key, None, obj)
         self.version = version
@@ -262,9 +265,13 @@ class State:
         if key.kind != "Pod":
             return
         if facts := self._facts.get(key.namespace):
-            facts.pop(key.name, None)
+            known = facts.pop(key.name, None)
+            if known is not None and before is not None:
+                self._earlier[key] = before, known
             if not facts:
                 del self._facts[key.namespace]
+        if after is None:
+            self._earlier.pop(key, None)
         for uid in {*_owner_uids(before), *_owner_uids(after)}:
             if roll := self._rolls.get((uid, key.namespace)):
                 roll.changed.add(key.name)

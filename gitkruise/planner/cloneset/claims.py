@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.plan import Action, Event, Patch, Step
@@ -39,7 +40,7 @@ def claim_pods(owner: CloneSetFacts, pods: Pods) -> Owned:
         ours = first.controller_uid == owner.uid
         if not first.active or not (ours or not first.controller_uid):
             continue
-        strangers = lot.left_out(owner.selector_raw, owner.selects)
+        strangers = lot.left_out(owner.selector_raw, partial(_refused, owner))
         matching = lot.without({pod.name for pod in strangers})
         if ours:
             released.append(strangers)
@@ -53,6 +54,15 @@ def claim_pods(owner: CloneSetFacts, pods: Pods) -> Owned:
         releases=tuple([_owner_patch(p, gone) for p in in_name_order(released)]),
         adoptions=tuple([_owner_patch(p, owner.owner_reference) for p in in_name_order(adopted)]),
     )
+
+
+def _refused(owner: CloneSetFacts, pods: Iterable[PodFacts]) -> list[PodFacts]:
+    """Those that the selector does not match; nearly all selectors ask for plain label pairs."""
+    pairs = owner.pairs.items()
+    if len(pairs) == 1:
+        ((key, value),) = pairs
+        return [p for p in pods if p.labels.get(key) != value]
+    return [p for p in pods if not owner.selects(p.labels)]
 
 
 def _owner_patch(pod: PodFacts, reference: Obj) -> Patch:

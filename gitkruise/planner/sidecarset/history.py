@@ -60,11 +60,9 @@ def _tagged(owner: SidecarSetFacts, found: Registered) -> Registered:
     body: dict[str, Any] = {"metadata": {"labels": {VERSION_LABEL: tag}}}
     if isinstance(found.action, Patch):
         body = {**found.action.steps[0].body, **body}
-    patch = patch_revision(latest, body, _shelf(owner))
-    if before:
-        text = f"revision {latest.name} was version {before} and is version {tag} from now on"
-        patch = replace(patch, done=Event("Warning", "CustomVersionMoved", text))
-    return replace(found, action=patch)
+    text = f"revision {latest.name} was version {before} and is version {tag} from now on"
+    moved = Event("Warning", "CustomVersionMoved", text) if before else None
+    return replace(found, action=patch_revision(latest, body, _shelf(owner), done=moved))
 
 
 def registration(found: Registered, *, homeless: bool) -> list[Action]:
@@ -72,8 +70,9 @@ def registration(found: Registered, *, homeless: bool) -> list[Action]:
     match found.action:
         case None:
             return []
-        case Create() as create if homeless:
-            return [Create(obj=NAMESPACE_OBJECT), replace(create, wave=1)]
+        case Create(obj=obj, done=done, failed=failed) if homeless:
+            later = Create(obj=obj, wave=1, done=done, failed=failed)
+            return [Create(obj=NAMESPACE_OBJECT), later]
         case action:
             return [action]
 
