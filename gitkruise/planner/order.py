@@ -149,7 +149,8 @@ def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
 
     Sorted by the last key first, which a stable sort allows: most pods agree in most keys.
     """
-    ordered = sorted(pods, key=attrgetter("namespace", "name"))
+    ordered = sorted(pods, key=attrgetter("name"))
+    ordered.sort(key=attrgetter("namespace"))
     ordered.sort(key=lambda pod: pod.created or _LATEST, reverse=True)
     if any(pod.restarts or pod.sidecar_restarts for pod in pods):
         ordered.sort(key=attrgetter("restarts", "sidecar_restarts"), reverse=True)

@@ -20,14 +20,8 @@ _MAPS = ("labels", "annotations")
 
 
 def metadata_patch(pod: PodFacts, metadata: Mapping[str, Any]) -> Patch:
-    """One strategic patch of a pod's metadata, made on the pod as we saw it."""
-    return Patch(
-        key=pod.key,
-        version="v1",
-        uid=pod.uid,
-        resource_version=pod.resource_version,
-        steps=(Step(body={"metadata": metadata}, content_type=STRATEGIC_PATCH),),
-    )
+    """One strategic patch of a pod's metadata."""
+    return patch_with(pod, (Step(body={"metadata": metadata}, content_type=STRATEGIC_PATCH),))
 
 
 @dataclass(slots=True)
@@ -80,7 +74,31 @@ def patch_of(
     done: Event | None = None,
     failed: Event | None = None,
 ) -> Patch:
-    """The patch that brings `change` about: status, resize, the pod itself, report."""
+    """The patch that brings `change` about."""
+    return patch_with(pod, steps_of(pod, change, now), done=done, failed=failed)
+
+
+def patch_with(
+    pod: PodFacts,
+    steps: tuple[Step, ...],
+    *,
+    done: Event | None = None,
+    failed: Event | None = None,
+) -> Patch:
+    """A patch of the pod as we saw it."""
+    return Patch(
+        key=pod.key,
+        version="v1",
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        steps=steps,
+        done=done,
+        failed=failed,
+    )
+
+
+def steps_of(pod: PodFacts, change: PodChange, now: datetime) -> tuple[Step, ...]:
+    """What brings `change` about: status, resize, the pod itself, report."""
     assert change, pod.name
     steps = []
     if change.conditions:
@@ -98,15 +116,7 @@ def patch_of(
         steps.append(Step(body=main, content_type=kind))
     if change.report:
         steps.append(_status_step(change.report))
-    return Patch(
-        key=pod.key,
-        version="v1",
-        uid=pod.uid,
-        resource_version=pod.resource_version,
-        steps=tuple(steps),
-        done=done,
-        failed=failed,
-    )
+    return tuple(steps)
 
 
 def _status_step(conditions: Sequence[Obj]) -> Step:

@@ -233,15 +233,13 @@ class Simulation:
             why = "" if isinstance(outcome, Applied) else _trouble(outcome)
             self._lines.append(Line(at=self.now, what=what, object=name, why=why, workload=who))
         known = self._holds.get(key, {})
-        fresh = [
-            (pod, _why(*reason))
-            for reason, pods in plan.holds.items()
-            if pods is not known.get(reason)
-            for pod in pods.difference(known.get(reason, ()))
-        ]
+        fresh: dict[str, str] = {}
+        for reason, pods in plan.holds.items():
+            if (before := known.get(reason)) is not pods:
+                fresh |= dict.fromkeys(pods.difference(before or ()), _why(*reason))
         self._lines += [
-            Line(at=self.now, what=HELD, object=pod, why=why, workload=who)
-            for pod, why in sorted(fresh)
+            Line(at=self.now, what=HELD, object=pod, why=fresh[pod], workload=who)
+            for pod in sorted(fresh)
         ]
         self._holds[key] = plan.holds
 

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from gitkruise.model import labels as wire
 from gitkruise.model.cloneset import Policy
-from gitkruise.model.plan import Event, Hold
+from gitkruise.model.plan import Event, Hold, Step
 from gitkruise.model.pod import Container, PodFacts, State
 from gitkruise.model.pods import Lot
 from gitkruise.model.revision import Revision
-from gitkruise.planner.batches import Batch, needs_unready, next_batch
+from gitkruise.planner.batches import needs_unready, next_batch
 from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates, refusal
 from gitkruise.planner.cloneset.count import Group
 from gitkruise.planner.cloneset.round import Round
@@ -22,24 +22,36 @@ from gitkruise.planner.findings import Findings
 from gitkruise.planner.inplace import Impossible, UpdateSpec, in_place_spec
 from gitkruise.planner.inplace_state import InPlaceState, grace_text, state_text
 from gitkruise.planner.lifecycle import enter, hooked
-from gitkruise.planner.pod_change import PodChange, patch_of
+from gitkruise.planner.pod_change import PodChange, patch_of, patch_with, steps_of
 from gitkruise.planner.readiness import in_place_condition
 
 _FRESH: Final = frozenset({State.NONE, State.PREPARING_NORMAL, State.NORMAL})
 _KNOWN: Final = frozenset(State)
+_LEFTOVERS: Final = (wire.INPLACE_STATE_LEGACY, wire.INPLACE_GRACE, wire.INPLACE_GRACE_LEGACY)
+_MARK: Final = (Step(body={"metadata": {"labels": {wire.SPECIFIED_DELETE: "true"}}}),)
 
 
-class _Begun(NamedTuple):
-    """How the update of a pod begins: its annotations, and what is written now, if anything."""
+class _Traits(NamedTuple):
+    """All that the beginning of an in-place update asks of a pod, its revision aside."""
 
     containers: tuple[Container, ...]
     image_ids: list[tuple[str, str]]
-    notes: dict[str, str]
-    batch: Batch | None = None
+    gates: tuple[str, ...]
+    conditions: list[tuple[str, str]]
+    readiness: str | None  # the message of KruisePodReady
+    leftovers: list[str]  # annotations of an earlier update
 
-    def suits(self, pod: PodFacts) -> bool:
-        """Whether it would begin so for `pod`, of the same revision, too."""
-        return self.containers == pod.containers and self.image_ids == _image_ids(pod)
+
+def _traits(pod: PodFacts) -> _Traits:
+    readiness = pod.condition(wire.KRUISE_READY)
+    return _Traits(
+        pod.containers,
+        [(status.name, status.image_id) for status in pod.statuses],
+        pod.gates,
+        [(condition.type, condition.status) for condition in pod.conditions],
+        readiness.message if readiness is not None else None,
+        [name for name in _LEFTOVERS if name in pod.annotations],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class _Known:
     """What a round has found out, by the revision pods come from: most of them are alike."""
 
     specs: dict[str, UpdateSpec | Impossible] = field(default_factory=dict)
-    begun: dict[str, _Begun] = field(default_factory=dict)
+    begun: dict[str, tuple[_Traits, tuple[Step, ...]]] = field(default_factory=dict)
 
 
 def plan_update(this: Round, skip: set[str]) -> Findings:
@@ -125,7 +137,7 @@ def _update(
 ) -> None:
     policy = this.owner.update.policy
     if policy is Policy.RECREATE:
-        _recreate(this, pod, out)
+        _recreate(pod, out)
         return
     if pod.revision not in known.specs:
         known.specs[pod.revision] = in_place_spec(
@@ -142,21 +154,19 @@ def _update(
         out.trouble.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
         out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
     else:
-        _recreate(this, pod, out)
+        _recreate(pod, out)
 
 
-def _recreate(this: Round, pod: PodFacts, out: Findings) -> None:
+def _recreate(pod: PodFacts, out: Findings) -> None:
     """Mark the pod; the next round's scaling deletes it within its budget."""
     if pod.specified_delete:
         out.hold(pod, Hold.DELETE_BUDGET)
         return
-    change = PodChange(metadata={"labels": {wire.SPECIFIED_DELETE: "true"}})
     out.act(
         pod,
-        patch_of(
+        patch_with(
             pod,
-            change,
-            this.now,
+            _MARK,
             done=Event(
                 "Normal", "SuccessfulUpdatePodReCreate", f"pod {pod.name} will be recreated"
             ),
@@ -194,48 +204,48 @@ def _update_in_place(
 
 
 def _write(this: Round, pod: PodFacts, target: Revision, known: _Known, out: Findings) -> None:
-    """The in-place patch: out of service first, then revision, state and (after grace) images."""
-    change, spec = PodChange(), known.specs[pod.revision]
+    """The in-place patch, which pods of the same traits share."""
+    spec, traits = known.specs[pod.revision], _traits(pod)
     assert isinstance(spec, UpdateSpec)
-    vertical = this.gates.in_place_workload_vertical_scaling
-    if needs_unready(pod, spec, vertical=vertical) and pod.in_place is not False:
-        change.conditions.append(in_place_condition(pod, ready=False, now=this.now))
-    change.enter(pod, enter(State.UPDATING, None, this.now), this.now)
-    shown = target.short if this.gates.clone_set_short_hash else target.name
-    change.merge({"labels": {wire.REVISION_HASH: shown, wire.TEMPLATE_HASH: target.short}})
-    change.merge({"annotations": _annotations(pod, known, change, this.now)})
+    last = known.begun.get(pod.revision)
+    if last is None or last[0] != traits:
+        change = _beginning(this, pod, target, spec)
+        last = known.begun[pod.revision] = traits, steps_of(pod, change, this.now)
     if spec.grace_s > 0:
         out.wake.append(this.now + timedelta(seconds=spec.grace_s))
     text = f"pod {pod.name} to revision {target.name}"
     out.act(
         pod,
-        patch_of(
+        patch_with(
             pod,
-            change,
-            this.now,
+            last[1],
             done=Event("Normal", "SuccessfulUpdatePodInPlace", f"updated {text} in place"),
             failed=Event("Warning", "FailedUpdatePodInPlace", f"could not update {text}: "),
         ),
     )
 
 
+def _beginning(this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec) -> PodChange:
+    """Out of service first, then revision, state and (after grace) the first batch.
+
+    What it asks of the pod stands in `_Traits`.
+    """
+    change = PodChange()
+    vertical = this.gates.in_place_workload_vertical_scaling
+    if needs_unready(pod, spec, vertical=vertical) and pod.in_place is not False:
+        change.conditions.append(in_place_condition(pod, ready=False, now=this.now))
+    change.enter(pod, enter(State.UPDATING, None, this.now), this.now)
+    shown = target.short if this.gates.clone_set_short_hash else target.name
+    change.merge({"labels": {wire.REVISION_HASH: shown, wire.TEMPLATE_HASH: target.short}})
+    change.merge({"annotations": _annotations(pod, spec, change, this.now)})
+    return change
+
+
 def _annotations(
-    pod: PodFacts, known: _Known, change: PodChange, now: datetime
+    pod: PodFacts, spec: UpdateSpec, change: PodChange, now: datetime
 ) -> dict[str, str | None]:
-    begun = known.begun.get(pod.revision)
-    if begun is None or not begun.suits(pod):
-        spec = known.specs[pod.revision]
-        assert isinstance(spec, UpdateSpec)
-        begun = known.begun[pod.revision] = _begin(pod, spec, now)
-    gone = [wire.INPLACE_STATE_LEGACY]
-    if begun.batch is not None:
-        change.apply(begun.batch)
-        gone += [wire.INPLACE_GRACE, wire.INPLACE_GRACE_LEGACY]
-    return {**dict.fromkeys(name for name in gone if name in pod.annotations), **begun.notes}
-
-
-def _begin(pod: PodFacts, spec: UpdateSpec, now: datetime) -> _Begun:
-    """Start `spec` on `pod`: with its first batch, unless a grace period comes before it."""
+    """Those that tell how far the update is; its first batch goes into `change`, unless a grace
+    period comes before it."""
     state = InPlaceState(
         revision=spec.revision,
         started=now,
@@ -243,16 +253,15 @@ def _begin(pod: PodFacts, spec: UpdateSpec, now: datetime) -> _Begun:
         update_images=bool(spec.images),
         update_resources=bool(spec.resources),
     )
+    gone = [wire.INPLACE_STATE_LEGACY]
     if spec.grace_s > 0:
         notes = {wire.INPLACE_STATE: state_text(state), wire.INPLACE_GRACE: grace_text(spec)}
-        return _Begun(pod.containers, _image_ids(pod), notes)
-    batch = next_batch(pod, spec, state, now)
-    notes = {wire.INPLACE_STATE: state_text(batch.state)}
-    return _Begun(pod.containers, _image_ids(pod), notes, batch)
-
-
-def _image_ids(pod: PodFacts) -> list[tuple[str, str]]:
-    return [(status.name, status.image_id) for status in pod.statuses]
+    else:
+        batch = next_batch(pod, spec, state, now)
+        change.apply(batch)
+        notes = {wire.INPLACE_STATE: state_text(batch.state)}
+        gone += [wire.INPLACE_GRACE, wire.INPLACE_GRACE_LEGACY]
+    return {**dict.fromkeys(name for name in gone if name in pod.annotations), **notes}
 
 
 def held_by_scaling(this: Round) -> Findings:
