@@ -27,6 +27,14 @@ class Lot:
     def __init__(self, by_name: Mapping[str, PodFacts]) -> None:
         self.by_name = by_name
         self._asked: tuple[Obj, Sequence[PodFacts]] | None = None
+        self._unasked: Sequence[PodFacts] = ()  # came since
+
+    def after(self, by_name: Mapping[str, PodFacts], came: Sequence[PodFacts]) -> Lot:
+        """What became of this lot when some pods left it and others `came`."""
+        made = Lot(by_name)
+        if self._asked is not None:
+            made._asked, made._unasked = self._asked, (*self._unasked, *came)
+        return made
 
     @cached_property
     def first(self) -> PodFacts:
@@ -43,6 +51,11 @@ class Lot:
         """Those that `selector` leaves out, as `refused` finds; asked once of the same object."""
         if self._asked is None or self._asked[0] is not selector:
             self._asked = selector, refused(self)
+        else:
+            found = (*self._asked[1], *refused(self._unasked))
+            still = [pod for pod in found if self.by_name.get(pod.name) is pod]
+            self._asked = selector, still
+        self._unasked = ()
         return self._asked[1]
 
     def without(self, names: Set[str]) -> Lot | None:

@@ -250,18 +250,20 @@ class State:
         if bucket is None:
             bucket = self._buckets.setdefault(key.group_kind, {})[key.namespace] = Named()
         bucket.put(key.name, after)
-        owners = _owner_uids(before)
-        self._forget(key, before, after)
-        if before is None or not _same_owners(before, after):
-            self._reindex(key, owners, _owner_uids(after))
+        owned_by = _owner_uids(before)
+        owners = owned_by if before and _same_owners(before, after) else _owner_uids(after)
+        self._forget(key, before, owners if owners is owned_by else (*owned_by, *owners))
+        self._reindex(key, owned_by, owners)
 
     def _remove(self, key: ObjectKey, before: Obj) -> None:
         self._buckets[key.group_kind][key.namespace].drop(key.name)
-        self._forget(key, before, None)
-        self._reindex(key, _owner_uids(before), ())
+        owners = _owner_uids(before)
+        self._forget(key, before, owners)
+        self._earlier.pop(key, None)
+        self._reindex(key, owners, ())
 
-    def _forget(self, key: ObjectKey, before: Obj | None, after: Obj | None) -> None:
-        """Facts of a pod are read anew when somebody asks."""
+    def _forget(self, key: ObjectKey, before: Obj | None, owners: Sequence[str]) -> None:
+        """Facts of a pod are read anew when somebody asks; `owners` are those of old and new."""
         if key.kind != "Pod":
             return
         if facts := self._facts.get(key.namespace):
@@ -270,9 +272,7 @@ class State:
                 self._earlier[key] = before, known
             if not facts:
                 del self._facts[key.namespace]
-        if after is None:
-            self._earlier.pop(key, None)
-        for uid in {*_owner_uids(before), *_owner_uids(after)}:
+        for uid in owners:
             if roll := self._rolls.get((uid, key.namespace)):
                 roll.changed.add(key.name)
 

@@ -1,0 +1,61 @@
+"""The pods of an owner by standing: kept up to date, they are those one would find afresh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitkruise.model.pod import PodFacts
+from gitkruise.model.pods import Pods, grouped
+from gitkruise.world.roll import Roll
+
+SELECTOR = {"matchLabels": {"app": "web"}}
+NAMES = ("a", "b", "c", "d", "e")
+facts = st.builds(
+    lambda revision, app: {"revision": revision, "labels": {"app": app}},
+    st.sampled_from(("one", "two")),
+    st.sampled_from(("web", "other")),
+)
+steps = st.lists(st.dictionaries(st.sampled_from(NAMES), st.none() | facts), max_size=6)
+
+
+def refused(pods: Iterable[PodFacts]) -> list[PodFacts]:
+    return [pod for pod in pods if pod.labels["app"] != "web"]
+
+
+def shown(pods: Pods) -> set[frozenset[tuple[str, int]]]:
+    """The lots, each by the names and identities of its pods."""
+    return {frozenset((pod.name, id(pod)) for pod in lot) for lot in pods.lots}
+
+
+@given(steps, st.booleans())
+def test_what_moves_is_found_where_it_belongs(
+    rounds: list[dict[str, dict[str, object] | None]], ask: bool
+) -> None:
+    there: dict[str, PodFacts] = {}
+    roll = Roll(())
+    for changes in rounds:
+        for name, fields in changes.items():
+            there.pop(name, None)
+            if fields is not None:
+                there[name] = PodFacts(name=name, **fields)  # type: ignore[arg-type]  # drawn
+            roll.changed.add(name)
+        pods = roll.look({name: there[name] for name in changes if name in there})
+        assert shown(pods) == shown(grouped(there.values()))
+        assert [pod.name for pod in pods] == sorted(there)
+        assert len(pods) == len(there)
+        for lot in pods.lots if ask else ():
+            left_out = lot.left_out(SELECTOR, refused)
+            assert sorted(p.name for p in left_out) == sorted(p.name for p in refused(lot))
+
+
+def test_who_does_not_move_stays_in_the_same_lot() -> None:
+    still, moved = PodFacts(name="a", revision="one"), PodFacts(name="b", revision="two")
+    roll = Roll((still, moved))
+    (before,) = (lot for lot in roll.look({}).lots if lot.first is still)
+    roll.changed.add("b")
+    after = roll.look({"b": PodFacts(name="b", revision="three")})
+    assert before in after.lots
+    assert len(after.lots) == 2
