@@ -32,6 +32,7 @@ class ResourceRef(NamedTuple):
 
 
 NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
+PODS: Final = ResourceRef("", "v1", "pods")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from gitkruise.admission.conversion import convert
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj, ObjectKey
 from gitkruise.wire.request import APPLY_PATCH, ApiRequest
+from gitkruise.world.identity import new_uid
 from gitkruise.world.refusals import bad_options, not_found
 from gitkruise.world.reviews import Reviews
 from gitkruise.world.state import State
@@ -59,6 +60,10 @@ class Call:
     def key(self, name: str = "") -> ObjectKey:
         namespace = self.request.namespace if self.kind.namespaced else ""
         return ObjectKey(self.kind.group, self.kind.kind, namespace, name or self.request.name)
+
+    def new_uid(self) -> str:
+        """The uid of the object that is created."""
+        return new_uid(self.state, dry_run=self.options.dry_run, ticket=self.ticket)
 
     def stored(self) -> Obj:
         """The object named by the request, in storage form. Raises NotFound."""

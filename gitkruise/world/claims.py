@@ -34,6 +34,8 @@ class ClaimBinder:
         return None
 
     def _fresh(self, world: World) -> list[Obj]:
+        if self._seen is not None and not world.state.changed(CLAIM, self._seen):
+            return []
         records = world.news_since(self._seen)
         if records is None:
             return world.objects(CLAIM)

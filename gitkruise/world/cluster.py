@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.admission.webhooks import MUTATING, VALIDATING
 from gitkruise.errors import WatchExpired
+from gitkruise.model.plan import Action
 from gitkruise.model.pod import PodFacts
 from gitkruise.model.pods import Pods
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef, WatchEvent
-from gitkruise.world.dispatch import handle, handle_at_once
+from gitkruise.world.dispatch import at_once, handle
+from gitkruise.world.lane import reported
 from gitkruise.world.reviews import Reviews
 from gitkruise.world.state import Admit, Record, State
 from gitkruise.world.watchlog import watch
@@ -84,12 +86,23 @@ class World:
         """Whether any admission webhook was registered since the start: asked at every write."""
         return self.state.knows(MUTATING) or self.state.knows(VALIDATING)
 
-    def handle_at_once(self, requests: Sequence[ApiRequest]) -> ApiReply | None:
-        """Answer writes of one object that follow each other as a single change of it.
+    def at_once(self, action: Action, now: datetime) -> Obj | None:
+        """Carry out an action as a single change of its object; the object as it leaves it.
 
-        Only a lean copy does, and only what is plain; None: they go one by one through `handle`.
+        Only a lean copy does, and only what is plain. None: nothing was done, and it goes request
+        by request through `handle`. Raises ApiError where that would.
         """
-        return handle_at_once(self.state, requests)
+        return at_once(self.state, action, now)
+
+    def report_at_once(self, key: ObjectKey, version: str, status: Obj) -> Obj | None:
+        """Give an object the status its controller made in that version; the object as stored.
+
+        Only a lean copy does, to a custom resource whose status is another. None: nothing was done.
+        """
+        old = self.get(key) if self.state.lean else None
+        if old is None or old.get("status") == status:
+            return None
+        return reported(self.state, key, version, old, status)
 
     def watch(
         self, request: ApiRequest, since: int, *, until: int | None = None
@@ -150,8 +163,8 @@ class World:
         """An independent copy that shares the (immutable) objects; its journal starts empty.
 
         A lean copy is for the embedded cluster's own parts and controllers playing ahead: it takes
-        their writes to pods for well formed and does not track who manages a pod's fields. All
-        else comes out as in a full copy.
+        their writes to pods, and the statuses of custom resources, for well formed and does not
+        track who manages these fields. All else comes out as in a full copy.
         """
         twin = World.__new__(World)
         twin.state = self.state.fork(lean=lean)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gitkruise.admission.request import DELETE, AdmissionRequest
 from gitkruise.errors import ApiError, BadRequest, NotFound
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
-from gitkruise.wire.paths import get, put
+from gitkruise.wire.paths import put
 from gitkruise.wire.request import ApiReply
 from gitkruise.wire.times import format_time, parse_time
 from gitkruise.world import advice, refusals
@@ -225,15 +225,16 @@ def _admit(call: Call, stored: Obj, *, dry_run: bool) -> None:
     call.state.admit(request)
 
 
-def marked_for_deletion(obj: Obj, options: DeleteOptions, now: datetime) -> Obj:
+def marked_for_deletion(obj: Obj, options: DeleteOptions, now: datetime) -> dict[str, Any]:
     """`obj` as a delete leaves it: finalizers of the policy, deletionTimestamp, grace.
 
     Source: rest.BeforeDelete and the registry's finalizer rules; pods: D.13. A second delete can
     only shorten a pod's grace.
     """
     meta = dict(obj["metadata"])
-    finalizers = _finalizers(obj, options.propagation)
-    if key_of(obj).group_kind == CRD and CLEANUP not in finalizers:
+    kind = key_of(obj).group_kind
+    finalizers = _finalizers(kind, meta.get("finalizers") or (), options.propagation)
+    if kind == CRD and CLEANUP not in finalizers:
         finalizers = [*finalizers, CLEANUP]
     meta.pop("finalizers", None)
     if finalizers:
@@ -247,7 +248,7 @@ def marked_for_deletion(obj: Obj, options: DeleteOptions, now: datetime) -> Obj:
             meta["deletionGracePeriodSeconds"] = grace
         if not running and meta.get("generation"):
             meta["generation"] += 1
-    out: Obj = {**obj, "metadata": meta}
+    out: dict[str, Any] = {**obj, "metadata": meta}
     if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1":
         out = put(out, ("status", "phase"), "Terminating")
     return out
@@ -262,13 +263,11 @@ def _deadline(meta: Mapping[str, Any], grace: int, now: datetime) -> str:
     return format_time(begun + timedelta(seconds=grace))
 
 
-def _finalizers(obj: Obj, policy: str) -> list[str]:
-    present = list(obj["metadata"].get("finalizers") or ())
-    kind = key_of(obj).group_kind
+def _finalizers(kind: GroupKind, present: Sequence[str], policy: str) -> list[str]:
     if not policy:
         held = ORPHAN in present or FOREGROUND in present
         if held or kind not in ORPHANING:
-            return present
+            return list(present)
         policy = "Orphan"
     wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy)
     kept = [name for name in present if name not in (ORPHAN, FOREGROUND) or name == wanted]
@@ -279,12 +278,15 @@ def _grace_s(obj: Obj, options: DeleteOptions) -> int:
     """Seconds a pod may take to stop; 0 for everything else, and for pods nobody runs."""
     if obj["kind"] != "Pod" or obj["apiVersion"] != "v1":
         return 0
-    if not get(obj, "spec", "nodeName") or get(obj, "status", "phase") in ("Succeeded", "Failed"):
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0
     if options.grace_s is not None:
         return options.grace_s
-    own = get(obj, "spec", "terminationGracePeriodSeconds", default=DEFAULT_GRACE_S)
-    return max(int(own), 1) if int(own) < 0 else int(own)
+    own = spec.get("terminationGracePeriodSeconds")
+    if own is None:
+        return DEFAULT_GRACE_S
+    return 1 if int(own) < 0 else int(own)
 
 
 def _delete_instances(call: Call, definition: Obj) -> Obj | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from gitkruise.errors import ApiError, BadRequest
+from gitkruise.model.plan import Action, Create, Delete, Patch
 from gitkruise.wire.kinds import Kind
-from gitkruise.wire.names import GroupKind
+from gitkruise.wire.names import GroupKind, Obj
 from gitkruise.wire.paths import get
 from gitkruise.wire.request import ApiReply, ApiRequest
 from gitkruise.world import refusals
@@ -17,8 +18,8 @@ from gitkruise.world.advice import OUTDATED
 from gitkruise.world.call import Call, Options, read_options
 from gitkruise.world.deletion import delete, delete_collection
 from gitkruise.world.isolation import POD, WRITABLE
-from gitkruise.world.lane import lean_reply
-from gitkruise.world.lean_moves import lean_move
+from gitkruise.world.lane import patched
+from gitkruise.world.lean_moves import created, deleted
 from gitkruise.world.pods import bind, evict
 from gitkruise.world.queries import get_object, list_objects
 from gitkruise.world.reviews import Reviews
@@ -64,10 +65,6 @@ def handle(
     kind = state.catalog.by_ref(request.resource)
     if kind is None:
         raise refusals.no_such_resource()
-    if state.lean:
-        reply = lean_reply(state, kind, request) or lean_move(state, kind, request, now)
-        if reply is not None:
-            return reply
     verb = _verb_of(kind, request)
     outdated = OUTDATED.get(kind.group_kind, ())
     warnings = list(outdated)
@@ -90,10 +87,17 @@ def handle(
         raise
 
 
-def handle_at_once(state: State, requests: Sequence[ApiRequest]) -> ApiReply | None:
-    """See World.handle_at_once."""
-    kind = state.catalog.by_ref(requests[0].resource) if state.lean else None
-    return lean_reply(state, kind, *requests) if kind is not None else None
+def at_once(state: State, action: Action, now: datetime) -> Obj | None:
+    """See World.at_once."""
+    if not state.lean:
+        return None
+    match action:
+        case Patch():
+            return patched(state, action)
+        case Create():
+            return created(state, action, now)
+        case Delete():
+            return deleted(state, action, now)
 
 
 def _verb_of(kind: Kind, request: ApiRequest) -> Verb:

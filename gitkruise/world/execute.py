@@ -25,7 +25,6 @@ from gitkruise.model.plan import (
     Refused,
     Skipped,
     Stale,
-    Step,
     told,
 )
 from gitkruise.model.workload import Workload
@@ -86,7 +85,8 @@ class _Execution:
 
     def act(self, action: Action) -> Outcome:
         try:
-            replies = self._send(action)
+            made = self.world.at_once(action, self.now) if self.undisturbed else None
+            replies = self._send(action) if made is None else (made,)
         except (Conflict, NotFound, AlreadyExists) as error:
             return Stale(action=action, error=error)
         except ApiError as error:
@@ -113,10 +113,10 @@ class _Execution:
 
     def _patch(self, action: Patch) -> list[Obj]:
         resource = resource_of(self.world.catalog, action.key, action.version)
-
-        def request(step: Step, version: str) -> ApiRequest:
+        version, replies = action.resource_version, []
+        for step in action.steps:
             pinned = {"uid": action.uid, "resourceVersion": version}
-            return ApiRequest(
+            request = ApiRequest(
                 verb="patch",
                 resource=resource,
                 namespace=action.key.namespace,
@@ -125,14 +125,7 @@ class _Execution:
                 body={**step.body, "metadata": {**(step.body.get("metadata") or {}), **pinned}},
                 content_type=step.content_type,
             )
-
-        version, replies = action.resource_version, []
-        if self.undisturbed and len(action.steps) > 1:
-            steps = [request(step, version) for step in action.steps]
-            if (reply := self.world.handle_at_once(steps)) is not None:
-                return [reply.body]
-        for step in action.steps:
-            stored = self._ask(request(step, version))
+            stored = self._ask(request)
             version = stored["metadata"]["resourceVersion"]
             replies.append(stored)
         return replies
@@ -158,6 +151,8 @@ class _Execution:
         self, workload: Workload[Any], key: ObjectKey, status: Mapping[str, Any]
     ) -> Outcome | None:
         """Replace the subject's status through its subresource; None when that went well."""
+        if self.undisturbed and self.world.report_at_once(key, workload.version, status):
+            return None
         request = self._on(key, workload.version, "get")
         try:
             subject = self.world.handle(request, self.now).body

@@ -61,7 +61,8 @@ class GarbageCollector:
         if records is None:
             everything = world.state.everything()
             return [key_of(obj) for obj in everything if _concerned(obj)]
-        return [key for record in records for key in _touched(world, record)]
+        news = (record for record in records if not _is_plain(record))
+        return [key for record in news for key in _touched(world, record)]
 
     def _settle(self, world: World, key: ObjectKey, now: datetime) -> None:
         obj = world.get(key)
@@ -87,6 +88,16 @@ def _policy(obj: Obj) -> str:
     """The collector's finalizer on an object, or ""."""
     finalizers = obj["metadata"].get("finalizers") or ()
     return next((name for name in (ORPHAN, FOREGROUND) if name in finalizers), "")
+
+
+def _is_plain(record: Record) -> bool:
+    """Whether a change has to do neither with owners nor with what holds an object, as most."""
+    before, after = record.before, record.after
+    if before is None or after is None:
+        return False
+    meta = after["metadata"]
+    kept = meta.get("ownerReferences") is before["metadata"].get("ownerReferences")
+    return kept and not meta.get("finalizers")
 
 
 def _touched(world: World, record: Record) -> Iterable[ObjectKey]:

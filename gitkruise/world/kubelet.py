@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError, NotFound
 from gitkruise.model.plan import Event
 from gitkruise.model.view import View
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
-from gitkruise.wire.request import ApiRequest
 from gitkruise.world import events as event_log
 from gitkruise.world.bells import Bells
 from gitkruise.world.containers import (
@@ -37,7 +36,7 @@ from gitkruise.world.pod_actions import pod_actions
 from gitkruise.world.pod_run import PodRun
 from gitkruise.world.profiles import GENERAL, Profile
 from gitkruise.world.stages import WARNING, Life, Turn, begin, kill, ring
-from gitkruise.world.writes import PODS, pod_status_request
+from gitkruise.world.writes import remove, write_status
 
 if TYPE_CHECKING:
     from gitkruise.world.cluster import World
@@ -289,23 +288,10 @@ class Kubelet:
             event_log.record(world, pod, event, turn.now, component="kubelet", host=host)
 
     def _write(self, world: World, pod: Obj, status: Obj, now: datetime) -> Obj:
-        return world.handle(pod_status_request(pod, status), now, user=USER).body
+        return write_status(world, pod, status, now, user=USER)
 
     def _remove(self, world: World, run: PodRun, now: datetime) -> None:
-        body: Any = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "gracePeriodSeconds": 0,
-            "preconditions": {"uid": run.who.uid},
-        }
-        request = ApiRequest(
-            verb="delete",
-            resource=PODS,
-            namespace=run.key.namespace,
-            name=run.key.name,
-            body=body,
-        )
-        world.handle(request, now, user=USER)
+        remove(world, run.key, run.who.uid, now, user=USER)
         left = world.get(run.key)
         if left:  # finalizers keep it; removing the last one removes the pod
             run.written = left["metadata"]["resourceVersion"]

@@ -1,133 +1,157 @@
-"""The shortest way of a write in a lean cluster: news about a pod exactly as it stands.
+"""The shortest way of a write in a lean cluster: news about an object exactly as it stands.
 
-What the kubelet and the controllers write there, thousands of times: a status, a patch of status,
-labels, annotations or images, each with the version it was made from. Steps of one change are
-stored as one. Whatever else a request asks for, or would be refused for, goes the usual way
-through `verbs`.
+What the kubelet and the controllers write there, thousands of times: a status, and patches of a
+pod's status, labels, annotations or images, each with the version it was made from. No request is
+made of it, and the steps of one change are stored as one. Whatever else is asked for, or would be
+refused for, goes the usual way through `verbs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gitkruise.admission.pods import only_images
+from gitkruise.model.plan import Patch, Step
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.nodes import Node
 from gitkruise.wire.patches import merge_patch
-from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH, ApiReply, ApiRequest
+from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH
 from gitkruise.wire.strategic import strategic_patch
 from gitkruise.world import metadata
 from gitkruise.world.isolation import POD
 from gitkruise.world.state import State
 
-_PINS: Final = frozenset({"uid", "resourceVersion"})
-_WORDS: Final = frozenset({*_PINS, "labels", "annotations"})
-_FLAVOURS: Final = frozenset({MERGE_PATCH, STRATEGIC_PATCH})
+_FLAVOURS: Final[Mapping[str, Callable[..., Any]]] = {
+    MERGE_PATCH: merge_patch,
+    STRATEGIC_PATCH: strategic_patch,
+}
+_CONTAINERS: Final = frozenset({"containers"})
+_MAPS: Final = frozenset({"labels", "annotations"})
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
-def lean_reply(state: State, kind: Kind, *requests: ApiRequest) -> ApiReply | None:
-    """The answer to such writes of one pod, stored; None when they are none.
-
-    Each of several is made from the version that the first one is.
-    """
-    first = requests[0]
-    if (first.verb, first.subresource) not in _MAKERS or (kind.group, kind.kind) != POD:
-        return None
-    key = ObjectKey(*POD, first.namespace, first.name)
-    made = state.get(key)
-    for request in requests:
-        make = _MAKERS.get((request.verb, request.subresource))
-        if make is None or request.params or made is None:
-            return None
-        made = make(state, kind, made, request)
-    if made is None:
-        return None
-    return ApiReply(status=200, body=stored(state, kind, key, made))
-
-
-def stored(state: State, kind: Kind, key: ObjectKey, pod: Obj) -> Obj:
-    """The pod as the next version of it, committed."""
-    meta = {**pod["metadata"], "resourceVersion": str(state.version + 1)}
-    return state.commit(kind, key, {**pod, "metadata": meta})
-
-
-def _reported(state: State, kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
-    """The pod with the status of a body that is the pod as it stands in everything else."""
-    del state, kind
-    body = request.body
-    if body.__class__ is not dict or body.keys() != old.keys() or "status" not in body:
-        return None
-    if not all(body[name] is old[name] for name in old if name != "status"):
-        return None
-    return body if body["status"] and body["status"] != old["status"] else None
-
-
-def _patched_status(state: State, kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
-    body, before = request.body, old.get("status")
-    if not before or not _pinned(old, body, "status", _PINS) or "status" not in body:
-        return None
-    status = _laid(state, kind, request, old, "status")
-    return {**old, "status": status} if status and status != before else None
-
-
-def _patched(state: State, kind: Kind, old: Obj, request: ApiRequest) -> Obj | None:
-    body = request.body
-    if request.content_type not in _FLAVOURS or not _pinned(old, body, "spec", _WORDS):
-        return None
-    meta, spec = _labelled(old["metadata"], body["metadata"]), old["spec"]
-    if meta is None or metadata.check_update(old["metadata"], meta):
-        return None
-    if "spec" in body:
-        spec = _laid(state, kind, request, old, "spec")
-        if not spec or spec == old["spec"] or not only_images(old["spec"], spec):
-            return None
-        meta["generation"] = int(meta.get("generation") or 0) + 1
-    return {**old, "metadata": meta, "spec": spec}
-
-
-def _laid(state: State, kind: Kind, request: ApiRequest, old: Obj, part: str) -> Obj | None:
-    """A part of the pod with the request's patch laid over it; None for a flavour not known here.
+def patched(state: State, action: Patch) -> Obj | None:
+    """The pod as such a patch leaves it, stored; None when it is none.
 
     Raises BadRequest for what is no patch.
     """
-    node, patch = kind.schema.child(part), request.body[part]
-    if node is None or any(name[:1] == "$" for name in patch):
+    key = action.key
+    kind = state.catalog.by_kind(key.group, action.version, key.kind)
+    pod = state.get(key) if kind and key[:2] == POD else None
+    if kind is None or pod is None or not action.steps:
         return None
-    touched = {name: old[part][name] for name in patch if name in old[part]}
-    flavour = request.content_type
-    if flavour == STRATEGIC_PATCH:
-        made = state.alike.made((part, flavour), strategic_patch, touched, patch, node)
-    elif flavour == MERGE_PATCH:
-        made = state.alike.made((part, flavour), merge_patch, touched, patch)
-    else:
+    meta = pod["metadata"]
+    if action.uid != meta["uid"] or action.resource_version != meta["resourceVersion"]:
         return None
-    out = {**old[part], **made}
-    for name in patch.keys() - made.keys():
-        out.pop(name, None)
-    return out
+    made = dict(pod)  # ours until it is stored
+    for turn, step in enumerate(action.steps):
+        lay = _LAYERS.get(step.subresource)
+        if lay is None or not lay(_Layer(state, kind, turn), made, step):
+            return None
+    return stored(state, kind, key, made)
 
 
-def _pinned(old: Obj, body: Any, part: str, words: frozenset[str]) -> bool:
-    """Whether a patch names the version as it stands, and touches only `part` and `words`."""
+def reported(state: State, key: ObjectKey, version: str, old: Obj, status: Obj) -> Obj | None:
+    """A pod or custom resource with another status, stored; None unless it is as it stands.
+
+    `version` is the one that the status is written in.
+    """
+    kind = state.catalog.by_kind(key.group, version, key.kind)
+    if kind is None or kind.version != kind.storage_version or not status:
+        return None
+    if state.get(key) is not old or not (kind.crd or key[:2] == POD):
+        return None
+    return stored(state, kind, key, {**old, "status": status})
+
+
+def stored(state: State, kind: Kind, key: ObjectKey, made: dict[str, Any]) -> Obj:
+    """A dict of the caller's as the next version of the pod, committed."""
+    made["metadata"] = {**made["metadata"], "resourceVersion": str(state.version + 1)}
+    return state.commit(kind, key, made)
+
+
+class _Layer(NamedTuple):
+    """Where the step of a patch is laid over a pod, and which step it is."""
+
+    state: State
+    kind: Kind
+    turn: int
+
+
+def _patch_status(at: _Layer, made: dict[str, Any], step: Step) -> bool:
+    before = made.get("status")
+    if not before or "status" not in step.body or not _keeps_to(step.body, "status", frozenset()):
+        return False
+    return _lay(at, made, "status", step)
+
+
+def _patch_pod(at: _Layer, made: dict[str, Any], step: Step) -> bool:
+    body, known = step.body, made["metadata"]
+    if step.content_type not in _FLAVOURS or not _keeps_to(body, "spec", _MAPS):
+        return False
+    meta = _labelled(known, body.get("metadata") or _NOTHING)
+    if meta is None or metadata.check_update(known, meta):
+        return False
+    made["metadata"] = meta
+    if "spec" not in body:
+        return True
+    meta["generation"] = int(meta.get("generation") or 0) + 1
+    return body["spec"].keys() == _CONTAINERS and _lay(at, made, "spec", step)
+
+
+def _lay(at: _Layer, made: dict[str, Any], part: str, step: Step) -> bool:
+    """Lay a patch over a part of the pod; whether it is one known here, and changes something.
+
+    Raises BadRequest for what is no patch.
+    """
+    node, patch, old = at.kind.schema.child(part), step.body[part], made[part]
+    touched = {name: old[name] for name in patch if name in old}
+    asked = (part, at.turn)
+    news = at.state.alike.made(asked, _news, part, step.content_type, touched, patch, node)
+    if not news:
+        return False
+    made[part] = out = {**old, **news}
+    if len(news) < len(patch):
+        for name in patch.keys() - news.keys():
+            out.pop(name, None)
+    return bool(out)
+
+
+def _news(
+    part: str, flavour: str, old: Obj, patch: Mapping[str, Any], node: Node | None
+) -> Obj | None:
+    """What a patch makes of those fields it names; None where that is nothing new or not plain."""
+    lay = _FLAVOURS.get(flavour)
+    if node is None or lay is None or any(name[:1] == "$" for name in patch):
+        return None
+    news: Obj = lay(old, patch, node) if lay is strategic_patch else lay(old, patch)
+    if news == old or (part == "spec" and not only_images(old, news)):
+        return None
+    return news
+
+
+def _keeps_to(body: Any, part: str, words: frozenset[str]) -> bool:
+    """Whether a patch touches only `part`, and of the metadata only `words`."""
     if body.__class__ is not dict or not body.keys() <= {"metadata", part}:
         return False
-    meta, known = body.get("metadata"), old["metadata"]
-    if meta.__class__ is not dict or not _PINS <= meta.keys() <= words:
+    meta = body.get("metadata", _NOTHING)
+    if meta.__class__ is not dict or not meta.keys() <= words:
         return False
-    if body.get(part, {}).__class__ is not dict:
-        return False
-    return bool(meta["uid"] == known["uid"] and meta["resourceVersion"] == known["resourceVersion"])
+    return body.get(part, _NOTHING).__class__ is dict
 
 
 def _labelled(old: Obj, patch: Obj) -> dict[str, Any] | None:
     """Metadata with labels and annotations merged; None when none differ or one is no text."""
     made, changed = dict(old), False
-    for name in patch.keys() - _PINS:
-        words, known = patch[name], old.get(name) or {}
-        if words.__class__ is not dict or not all(_is_word(*pair) for pair in words.items()):
+    for name, words in patch.items():
+        known = old.get(name) or _NOTHING
+        if words.__class__ is not dict or not _are_words(words):
             return None
-        merged = {key: text for key, text in {**known, **words}.items() if text is not None}
+        merged = {**known, **words}
+        if None in words.values():
+            merged = {key: text for key, text in merged.items() if text is not None}
         if not merged:
             return None
         changed = changed or merged != known
@@ -135,13 +159,14 @@ def _labelled(old: Obj, patch: Obj) -> dict[str, Any] | None:
     return made if changed else None
 
 
-def _is_word(key: str, text: Any) -> bool:
-    return (text is None or text.__class__ is str) and key[:1] != "$"
+def _are_words(words: Mapping[str, Any]) -> bool:
+    for key, text in words.items():
+        if key[:1] == "$" or (text.__class__ is not str and text is not None):
+            return False
+    return True
 
 
-_Maker = Callable[[State, Kind, Obj, ApiRequest], Obj | None]
-_MAKERS: Final[Mapping[tuple[str, str], _Maker]] = {
-    ("update", "status"): _reported,
-    ("patch", "status"): _patched_status,
-    ("patch", ""): _patched,
+_LAYERS: Final[Mapping[str, Callable[[_Layer, dict[str, Any], Step], bool]]] = {
+    "status": _patch_status,
+    "": _patch_pod,
 }

@@ -8,34 +8,37 @@ fields. Locks, what a subresource may touch, and the rules of metadata hold as e
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from gitkruise.admission.pods import only_images
 from gitkruise.admission.request import UPDATE
+from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import Obj
 from gitkruise.world import metadata, refusals
 from gitkruise.world.admitting import admitted
 from gitkruise.world.call import Call
 from gitkruise.world.isolation import POD, on_update
+from gitkruise.world.state import State
 
 
 def is_lean(call: Call) -> bool:
     return call.state.lean and call.kind.group_kind == POD
 
 
-def lean_new(call: Call, obj: Obj) -> Obj | None:
+def lean_new(state: State, kind: Kind, sent: Obj, uid: str, now: datetime) -> dict[str, Any] | None:
     """A new pod made as its sibling before it; None when its controller has sent no such spec yet.
 
     The same spec from the same controller is admitted alike (see Mold). Raises InvalidObject when
     the metadata break a rule.
     """
-    mold = call.state.molds.find(obj, call.state)
+    mold = state.molds.find(sent, state)
     if mold is None:
         return None
-    meta = _without_empty(metadata.born(call, obj["metadata"]))
-    if problems := metadata.check_new(call.kind, meta):
-        raise refusals.invalid(call.kind, meta["name"], problems)
-    return {**mold.made, "metadata": mold.metadata(meta, call.now)}
+    meta = _without_empty(metadata.born(kind, sent["metadata"], uid, now))
+    if problems := metadata.check_new(kind, meta, mold.made["metadata"]):
+        raise refusals.invalid(kind, meta["name"], problems)
+    return {**mold.made, "metadata": mold.metadata(meta, now)}
 
 
 def _without_empty(meta: Mapping[str, Any]) -> dict[str, Any]:

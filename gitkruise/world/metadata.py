@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final
 
 from gitkruise.errors import BadRequest, Problem, invalid_object
@@ -12,11 +14,11 @@ from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import format_time
-from gitkruise.world.call import Call
-from gitkruise.world.identity import check_name, label_value, new_uid, qualified_name, wrong
+from gitkruise.world.identity import check_name, label_value, qualified_name, wrong
 from gitkruise.world.refusals import undecodable
 
 ANNOTATIONS_MAX_BYTES: Final = 256 * 1024
+_UTF8_MAX_BYTES: Final = 4  # of one character
 SCHEME: Final = "pkg/runtime/scheme.go:110"  # where a kube-apiserver says it looked
 OWNERS_MAX: Final = 1000
 FINALIZERS_MAX: Final = 1000
@@ -75,17 +77,16 @@ SYSTEM: Final = (
 _IMMUTABLE: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-def born(call: Call, meta: Mapping[str, Any]) -> dict[str, Any]:
+def born(kind: Kind, meta: Mapping[str, Any], uid: str, now: datetime) -> dict[str, Any]:
     """The metadata of a new object: what a client may not set is set or dropped."""
-    kind = call.kind
     out = {key: value for key, value in meta.items() if key not in SYSTEM and value is not None}
     out["name"] = meta["name"]
     if meta.get("generateName"):
         out["generateName"] = meta["generateName"]
     if kind.namespaced:
         out["namespace"] = meta["namespace"]
-    out["uid"] = new_uid(call.state, dry_run=call.options.dry_run, ticket=call.ticket)
-    out["creationTimestamp"] = format_time(call.now)
+    out["uid"] = uid
+    out["creationTimestamp"] = format_time(now)
     if counts_generation(kind):
         out["generation"] = 1
     return out
@@ -130,15 +131,18 @@ def next_generation(kind: Kind, old: Obj, new: Obj) -> int:
     return generation + grown
 
 
-def check_new(kind: Kind, meta: Mapping[str, Any]) -> list[Problem]:
-    """Problems of a new object's metadata."""
+def check_new(
+    kind: Kind, meta: Mapping[str, Any], known: Mapping[str, Any] = MappingProxyType({})
+) -> list[Problem]:
+    """Problems of a new object's metadata; what a sound sibling has, too, is not looked at."""
     name = meta["name"]
     why = check_name(kind, name)
     problems = [wrong(("metadata", "name"), _shown(name), why)] if why else []
     prefix = meta.get("generateName")
-    if prefix and (why := check_name(kind, prefix, prefix=True)):
+    told = known.get("generateName") == prefix
+    if prefix and not told and (why := check_name(kind, prefix, prefix=True)):
         problems.insert(0, wrong(("metadata", "generateName"), _shown(prefix), why))
-    return problems + list(_check_parts({}, meta))
+    return problems + list(_check_parts(known, meta))
 
 
 def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
@@ -182,7 +186,10 @@ def _annotations(annotations: Mapping[str, Any]) -> Iterator[Problem]:
     for key, value in annotations.items():
         if why := qualified_name(key.lower()):
             yield wrong(path, _shown(key), why)
-        size += len(key.encode()) + len(value.encode())
+        size += len(key) + len(value)
+    if size * _UTF8_MAX_BYTES <= ANNOTATIONS_MAX_BYTES:
+        return
+    size = sum(len(text.encode()) for pair in annotations.items() for text in pair)
     if size > ANNOTATIONS_MAX_BYTES:
         why = f"Too long: may not be more than {ANNOTATIONS_MAX_BYTES} bytes"
         yield Problem(path, "FieldValueTooLong", why)

@@ -7,38 +7,29 @@ and its namespace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gitkruise.model.labels import INSTANCE_ID, LAUNCH_BARRIER, SIDECARSET
 from gitkruise.model.launch_priority import ANNOTATION
 from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
-from gitkruise.model.view import View
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of
+from gitkruise.wire.names import GroupKind, Obj, controller_of
 from gitkruise.wire.patches import same
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import format_time
 
+if TYPE_CHECKING:
+    from gitkruise.world.state import State
+
 _STAMPED: Final = (HASH, HASH_WITHOUT_IMAGE)
-_CLASSES: Final = GroupKind("scheduling.k8s.io", "PriorityClass")
+# What admission of a pod rests on; namespaces only where SidecarSets may select some.
+_GROUND: Final = (
+    SIDECARSET,
+    GroupKind("scheduling.k8s.io", "PriorityClass"),
+    GroupKind("", "Namespace"),
+)
 _MOLDS_MAX: Final = 1_000
-
-
-class Ground(NamedTuple):
-    """What admission rests on but the pod: SidecarSets, their pod's namespace, priority classes.
-
-    Without a set no namespace matters, and it is None.
-    """
-
-    sets: Sequence[Obj]
-    namespace: Obj | None
-    classes: Sequence[Obj]
-
-    def still(self, now: Ground) -> bool:
-        """Whether nothing was written since."""
-        unlike = self.namespace is not now.namespace
-        return not (unlike or differ(self.sets, now.sets) or differ(self.classes, now.classes))
 
 
 def differ(old: Sequence[Obj], new: Sequence[Obj]) -> bool:
@@ -47,20 +38,26 @@ def differ(old: Sequence[Obj], new: Sequence[Obj]) -> bool:
 
 
 class Mold(NamedTuple):
-    """A pod as sent and as admitted, and what that rested on."""
+    """A pod as sent and as admitted, at what version of the cluster, and whether it has sets."""
 
     sent: Obj
     made: Obj
-    ground: Ground
+    version: int
     now: datetime
+    injected: bool  # there are SidecarSets
 
-    def fits(self, sent: Obj, ground: Ground) -> bool:
+    def fits(self, sent: Obj, state: State) -> bool:
         """Whether a pod that is sent now would be admitted as the mold was."""
-        if not same(body_of(self.sent), body_of(sent)) or not self.ground.still(ground):
+        if not self._still(state) or not _same_body(self.sent, sent):
             return False
         if _wishes_order(self.sent) != _wishes_order(sent):
             return False
-        return not ground.sets or _marks(self.sent) == _marks(sent)
+        return not self.injected or _marks(self.sent) == _marks(sent)
+
+    def _still(self, state: State) -> bool:
+        """Whether nothing changed since that admission rests on; no set asks for a namespace."""
+        rests_on = _GROUND if self.injected else _GROUND[:2]
+        return not any(state.changed(kind, self.version) for kind in rests_on)
 
     def owned_alike(self, meta: Obj) -> bool:
         """Whether a sibling with these metadata has the very fields that the mold has."""
@@ -69,7 +66,7 @@ class Mold(NamedTuple):
 
     def metadata(self, meta: Obj, now: datetime) -> Obj:
         """`meta` of the new pod, with the annotations injection gave the mold."""
-        if not self.ground.sets:
+        if not self.injected:
             return meta
         notes = dict(self.made["metadata"].get("annotations") or {})
         before, after = format_time(self.now), format_time(now)
@@ -77,13 +74,6 @@ class Mold(NamedTuple):
             if key in notes:
                 notes[key] = notes[key].replace(before, after)
         return {**meta, "annotations": notes} if notes else meta
-
-
-def ground_of(view: View, namespace: str) -> Ground:
-    """What admission of a pod into a namespace rests on now."""
-    sets = view.objects(SIDECARSET, "")
-    space = view.get(ObjectKey("", "Namespace", "", namespace)) if sets else None
-    return Ground(sets, space, view.objects(_CLASSES, ""))
 
 
 class Molds:
@@ -97,23 +87,20 @@ class Molds:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def find(self, sent: Obj, view: View) -> Mold | None:
+    def find(self, sent: Obj, state: State) -> Mold | None:
         """The mold a new pod fits."""
         found = self._kept.get(_whose(sent))
-        if found is None or not found.fits(sent, ground_of(view, sent["metadata"]["namespace"])):
-            return None
-        return found
+        return found if found is not None and found.fits(sent, state) else None
 
-    def keep(self, sent: Obj, made: Obj, view: View, now: datetime) -> None:
+    def keep(self, sent: Obj, made: Obj, state: State, now: datetime) -> None:
         """Remember a pod that was admitted; the oldest mold goes where there are too many."""
-        whose, ground = _whose(sent), ground_of(view, sent["metadata"]["namespace"])
+        whose = _whose(sent)
         self._kept.pop(whose, None)
-        mold = mold_of(sent, made, ground, now)
-        if mold is None:
+        if not leaves_mold(sent, made, sets := state.objects(SIDECARSET)):
             return
         if len(self._kept) >= _MOLDS_MAX:
             del self._kept[next(iter(self._kept))]
-        self._kept[whose] = mold
+        self._kept[whose] = Mold(sent, made, state.version, now, bool(sets))
 
 
 def _whose(sent: Obj) -> str:
@@ -121,17 +108,15 @@ def _whose(sent: Obj) -> str:
     return str(owner["uid"]) if owner else "/" + str(sent["metadata"]["namespace"])
 
 
-def mold_of(sent: Obj, made: Obj, ground: Ground, now: datetime) -> Mold | None:
-    """The mold a pod leaves; None where its siblings may be admitted otherwise.
+def leaves_mold(sent: Obj, made: Obj, sets: Iterable[Obj]) -> bool:
+    """Whether siblings of a pod are admitted as it was, where there are these SidecarSets.
 
-    That is where a barrier carries its name, where lots or old revisions decide, where a set looks
+    Not where a barrier carries its name, where lots or old revisions decide, where a set looks
     at what tells siblings apart, and where the pod brought marks of its own.
     """
     notes = get(sent, "metadata", "annotations", default={})
     own = _names_its_pod(made) or any(key in notes for key in _STAMPED)
-    if own or any(_particular(raw) for raw in ground.sets):
-        return None
-    return Mold(sent, made, ground, now)
+    return not own and not any(_particular(raw) for raw in sets)
 
 
 def _names_its_pod(made: Obj) -> bool:
@@ -166,6 +151,13 @@ def body_of(obj: Obj) -> Obj:
     return {name: value for name, value in obj.items() if name != "metadata"}
 
 
+def _same_body(one: Obj, other: Obj) -> bool:
+    """Whether two objects are alike in all but their metadata."""
+    if one.keys() != other.keys():
+        return False
+    return all(same(one[name], other[name]) for name in one if name != "metadata")
+
+
 def _marks(sent: Obj) -> tuple[Obj, Obj]:
     """Labels and annotations, but for what names this one pod."""
     meta = sent["metadata"]
@@ -174,7 +166,7 @@ def _marks(sent: Obj) -> tuple[Obj, Obj]:
 
 
 def _wishes_order(sent: Obj) -> Any:
-    return get(sent, "metadata", "annotations", ANNOTATION)
+    return (sent["metadata"].get("annotations") or {}).get(ANNOTATION)
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -26,8 +28,9 @@ class Wants:
     ports: set[tuple[str, int]]
 
 
-def wants_of(pod: Obj) -> Wants:
-    return Wants(requests(pod), host_ports(pod))
+def wants_of(containers: Sequence[Obj], inits: Sequence[Obj]) -> Wants:
+    """What a pod takes that has such containers, and such init containers."""
+    return Wants(_requests(containers, inits), _host_ports(containers))
 
 
 @dataclass(slots=True)
@@ -40,42 +43,44 @@ class NodeLoad:
     taken: dict[str, Fraction] = field(default_factory=dict)
     pods: int = 0
     ports: set[tuple[str, int]] = field(default_factory=set)
-    _share: float | None = None
+    _share: float = 0.0
     _judged: tuple[Obj | None, str] = (None, "")  # the spec last looked at, and what was said
 
-    def take(self, pod: Obj, *, sign: int = 1) -> None:
-        """Add (sign 1) or give back (sign -1) what `pod` wants."""
-        for name, amount in requests(pod).items():
+    def take(self, wants: Wants, *, sign: int = 1) -> None:
+        """Add (sign 1) or give back (sign -1) what a pod wants."""
+        for name, amount in wants.amounts.items():
             self.taken[name] = self.taken.get(name, Fraction(0)) + sign * amount
-            self._share = None
         self.pods += sign
-        wanted = host_ports(pod)
-        self.ports = self.ports | wanted if sign > 0 else self.ports - wanted
+        if wants.ports:
+            self.ports = self.ports | wants.ports if sign > 0 else self.ports - wants.ports
+        if wants.amounts:
+            self._share = self._greatest_share()
 
     @property
     def share(self) -> tuple[float, int]:
         """How loaded: the greatest share of any resource, then the number of pods."""
-        if self._share is None:  # every node is asked for every pod, and few have changed
-            shares = [
-                self.taken.get(name, Fraction(0)) / room
-                for name, room in self.room.items()
-                if room and name in {"cpu", "memory"}
-            ]
-            self._share = float(max(shares, default=0))
         return self._share, self.pods
 
-    def refusal(self, pod: Obj, wants: Wants) -> str:
-        """Why `pod`, which `wants` so much, does not fit here, in the scheduler's words, or ""."""
-        if self._judged[0] is not pod["spec"]:  # pods of one owner often share theirs
-            self._judged = pod["spec"], self._unwanted(pod)
+    def _greatest_share(self) -> float:
+        shares = [
+            self.taken.get(name, Fraction(0)) / room
+            for name, room in self.room.items()
+            if room and name in {"cpu", "memory"}
+        ]
+        return float(max(shares, default=0))
+
+    def refusal(self, spec: Obj, wants: Wants) -> str:
+        """Why a pod, which `wants` so much, does not fit here, in the scheduler's words, or ""."""
+        if self._judged[0] is not spec:  # pods of one owner often share theirs
+            self._judged = spec, self._unwanted(spec)
         return self._judged[1] or self._full(wants)
 
-    def _unwanted(self, pod: Obj) -> str:
-        if (self.node.get("spec") or {}).get("unschedulable") and not _tolerates_cordon(pod):
+    def _unwanted(self, spec: Obj) -> str:
+        if (self.node.get("spec") or {}).get("unschedulable") and not _tolerates_cordon(spec):
             return "node(s) were unschedulable"
-        if taint := untolerated(self.node, pod):
+        if taint := untolerated(self.node, spec):
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
-        if not selected(self.node, pod):
+        if not selected(self.node, spec):
             return "node(s) didn't match Pod's node affinity/selector"
         return ""
 
@@ -90,6 +95,43 @@ class NodeLoad:
         return ""
 
 
+class Nodes:
+    """The loads of nodes by name, and which one comes first: the least loaded, then by name."""
+
+    def __init__(self) -> None:
+        self.loads: dict[str, NodeLoad] = {}
+        self._order: list[tuple[tuple[float, int], str]] = []
+
+    def put(self, name: str, load: NodeLoad) -> None:
+        self.drop(name)
+        self.loads[name] = load
+        insort(self._order, (load.share, name))
+
+    def drop(self, name: str) -> None:
+        if (known := self.loads.pop(name, None)) is not None:
+            self._unrank(known, name)
+
+    def take(self, name: str, wants: Wants, *, sign: int = 1) -> None:
+        """Let a pod come to a node (sign 1) or leave it (sign -1); of an unknown node nothing."""
+        if (load := self.loads.get(name)) is not None:
+            self._unrank(load, name)
+            load.take(wants, sign=sign)
+            insort(self._order, (load.share, name))
+
+    def fitting(self, spec: Obj, wants: Wants) -> tuple[str, Counter[str]]:
+        """The first node that takes such a pod, or ""; and what those before it said."""
+        refusals: Counter[str] = Counter()
+        for _, name in self._order:
+            why = self.loads[name].refusal(spec, wants)
+            if not why:
+                return name, refusals
+            refusals[why] += 1
+        return "", refusals
+
+    def _unrank(self, load: NodeLoad, name: str) -> None:
+        del self._order[bisect_left(self._order, (load.share, name))]
+
+
 def node_load(node: Obj) -> NodeLoad:
     status = node.get("status") or {}
     room = status.get("allocatable") or status.get("capacity") or {}
@@ -97,14 +139,13 @@ def node_load(node: Obj) -> NodeLoad:
     return NodeLoad(node=node, room=amounts, most=ceil(amounts.get("pods", PODS_MAX)))
 
 
-def requests(pod: Obj) -> Mapping[str, Fraction]:
+def _requests(containers: Sequence[Obj], inits: Sequence[Obj]) -> Mapping[str, Fraction]:
     """What a pod reserves: containers and sidecars together, or its greediest init container."""
-    spec = pod["spec"]
     total: dict[str, Fraction] = {}
-    for container in spec.get("containers") or ():
+    for container in containers:
         _add(total, container)
     peak: dict[str, Fraction] = {}
-    for init in spec.get("initContainers") or ():
+    for init in inits:
         if init.get("restartPolicy") == "Always":
             _add(total, init)
         else:
@@ -132,30 +173,30 @@ def _amount(text: str | int | float) -> Fraction:
     return parse_quantity(text).value
 
 
-def host_ports(pod: Obj) -> set[tuple[str, int]]:
+def _host_ports(containers: Sequence[Obj]) -> set[tuple[str, int]]:
     return {
         (port.get("protocol") or "TCP", port["hostPort"])
-        for container in pod["spec"].get("containers") or ()
+        for container in containers
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
 
 
-def untolerated(node: Obj, pod: Obj) -> Obj | None:
-    """The first NoSchedule or NoExecute taint of the node that the pod does not tolerate."""
+def untolerated(node: Obj, spec: Obj) -> Obj | None:
+    """The first NoSchedule or NoExecute taint of the node that such a pod does not tolerate."""
     for taint in (node.get("spec") or {}).get("taints") or ():
-        if taint.get("effect") in {"NoSchedule", "NoExecute"} and not _tolerated(taint, pod):
+        if taint.get("effect") in {"NoSchedule", "NoExecute"} and not _tolerated(taint, spec):
             found: Obj = taint
             return found
     return None
 
 
-def _tolerates_cordon(pod: Obj) -> bool:
-    return _tolerated({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, pod)
+def _tolerates_cordon(spec: Obj) -> bool:
+    return _tolerated({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, spec)
 
 
-def _tolerated(taint: Obj, pod: Obj) -> bool:
-    for wanted in pod["spec"].get("tolerations") or ():
+def _tolerated(taint: Obj, spec: Obj) -> bool:
+    for wanted in spec.get("tolerations") or ():
         effect, key = wanted.get("effect"), wanted.get("key")
         if effect and effect != taint.get("effect"):
             continue
@@ -167,13 +208,13 @@ def _tolerated(taint: Obj, pod: Obj) -> bool:
     return False
 
 
-def selected(node: Obj, pod: Obj) -> bool:
+def selected(node: Obj, spec: Obj) -> bool:
     """nodeSelector and required node affinity, as the scheduler reads them."""
     labels = node["metadata"].get("labels") or {}
-    wanted = pod["spec"].get("nodeSelector") or {}
+    wanted = spec.get("nodeSelector") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if not required:
         return True

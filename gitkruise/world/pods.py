@@ -31,7 +31,7 @@ from gitkruise.world.reviewed import judge_part, reviewed_part
 BUDGET: Final = GroupKind("policy", "PodDisruptionBudget")
 RETRY_AFTER_S: Final = 10
 _VERSIONS: Final = {"Binding": "v1", "Eviction": "policy/v1"}
-BOUND: Final = {
+_BOUND: Final = {
     "kind": "Status",
     "apiVersion": "v1",
     "metadata": {},
@@ -60,42 +60,50 @@ def bind(call: Call) -> ApiReply:
     if why:
         raise refusals.conflict(call.kind, call.name, why, subresource="binding")
     if not call.options.dry_run:
-        made = bound(pod, body, target["name"], call.now)
+        made = _bound(pod, body, target["name"], call.now)
         store(call.state, call.state.stored_kind(call.kind), made)
-    return ApiReply(status=201, body=BOUND)
+    return ApiReply(status=201, body=_BOUND)
 
 
 def unbindable(pod: Obj) -> str:
     """Why the pod cannot be bound to a node now, or ""."""
-    name, node = pod["metadata"]["name"], get(pod, "spec", "nodeName")
+    name, spec = pod["metadata"]["name"], pod.get("spec") or {}
     if pod["metadata"].get("deletionTimestamp"):
         return f"pod {name} is being deleted, cannot be assigned to a host"
-    if node:
+    if node := spec.get("nodeName"):
         return f'pod {name} is already assigned to node "{node}"'
-    if get(pod, "spec", "schedulingGates"):
+    if spec.get("schedulingGates"):
         return f"pod {name} has non-empty .spec.schedulingGates"
     return ""
 
 
-def bound(pod: Obj, binding: Mapping[str, Any], node: str, now: datetime) -> Obj:
+def _bound(pod: Obj, binding: Mapping[str, Any], node: str, now: datetime) -> Obj:
     """The pod on that node, with the labels and annotations its binding brings along."""
+    status = scheduled(pod.get("status") or {}, now)
+    out: Obj = {**pod, "spec": placed(pod["spec"], node), "status": status}
+    for part in ("labels", "annotations"):
+        added = get(binding, "metadata", part)
+        if added:
+            known = get(out, "metadata", part, default={})
+            out = put(out, ("metadata", part), {**known, **added})
+    return out
+
+
+def placed(spec: Obj, node: str) -> Obj:
+    """The spec of a pod on that node."""
+    return {**spec, "nodeName": node}
+
+
+def scheduled(status: Obj, now: datetime) -> Obj:
+    """The status of a pod that has a node since `now`."""
+    others = [c for c in status.get("conditions") or () if c["type"] != "PodScheduled"]
     condition = {
         "type": "PodScheduled",
         "status": "True",
         "lastProbeTime": None,
         "lastTransitionTime": format_time(now),
     }
-    others = [
-        c for c in get(pod, "status", "conditions", default=()) if c["type"] != "PodScheduled"
-    ]
-    out = put(pod, ("spec", "nodeName"), node)
-    out = put(out, ("status", "conditions"), [*others, condition])
-    for part in ("labels", "annotations"):
-        added = get(binding, "metadata", part)
-        if added:
-            known = get(out, "metadata", part, default={})
-            out = put(out, ("metadata", part), {**known, **added})
-    return out  # type: ignore[no-any-return]  # put() keeps the shape of what it is given
+    return {**status, "conditions": [*others, condition]}
 
 
 def _body(call: Call, kind: str) -> Mapping[str, Any]:
@@ -123,7 +131,7 @@ def evict(call: Call) -> ApiReply:
         _spend_budget(call, pod, dry_run=read_dry_run("DeleteOptions", options))
     request = replace(call.request, verb="delete", subresource="", body=options)
     delete(replace(call, request=request, reviews=None))  # the eviction was reviewed, and is it
-    return ApiReply(status=201, body=BOUND)
+    return ApiReply(status=201, body=_BOUND)
 
 
 def _spend_budget(call: Call, pod: Obj, *, dry_run: bool) -> None:

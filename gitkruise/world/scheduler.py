@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError
 from gitkruise.model.plan import Event
@@ -16,14 +16,15 @@ from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.request import ApiRequest
 from gitkruise.wire.times import format_time
 from gitkruise.world import events as event_log
-from gitkruise.world.node_load import NodeLoad, node_load, wants_of
-from gitkruise.world.writes import NODES, PODS, pod_status_request
+from gitkruise.world.node_load import Nodes, Wants, node_load, wants_of
+from gitkruise.world.writes import NODES, bind, write_status
 
 if TYPE_CHECKING:
     from gitkruise.world.cluster import World
 
 POD, NODE = GroupKind("", "Pod"), GroupKind("", "Node")
 NAME: Final = "default-scheduler"
+USER: Final = "system:kube-scheduler"
 CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "200Gi", "pods": "500"}
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
@@ -121,8 +122,8 @@ class Scheduler:
     def __init__(self, *, events: bool = True) -> None:
         self.events = events
         self._seen: int | None = None
-        self._loads: dict[str, NodeLoad] = {}
-        self._placed: dict[str, Obj] = {}  # uid → pod as it was counted
+        self._nodes = Nodes()
+        self._placed: dict[str, tuple[str, Wants]] = {}  # uid → its node, and what it takes there
         self._waiting: dict[str, ObjectKey] = {}  # uid → key
         self._stuck: dict[str, str] = {}  # uid → the refusal last reported
 
@@ -151,42 +152,43 @@ class Scheduler:
             elif kind == POD:
                 pod = record.after or record.before
                 assert pod is not None
-                news = self._count_pod(pod, gone=record.after is None) or news
+                news = self._count_pod(world, pod, gone=record.after is None) or news
         return news
 
     def _start_over(self, world: World) -> None:
-        self._loads, self._placed, self._waiting = {}, {}, {}
+        self._nodes, self._placed, self._waiting = Nodes(), {}, {}
         for node in world.objects(NODE):
             self._count_node(node["metadata"]["name"], node)
         for pod in world.objects(POD):
-            self._count_pod(pod, gone=False)
+            self._count_pod(world, pod, gone=False)
 
     def _count_node(self, name: str, node: Obj | None) -> None:
         if node is None:
-            self._loads.pop(name, None)
+            self._nodes.drop(name)
             return
         fresh = node_load(node)
-        for pod in self._placed.values():
-            if pod["spec"]["nodeName"] == name:
-                fresh.take(pod)
-        self._loads[name] = fresh
+        for where, wants in self._placed.values():
+            if where == name:
+                fresh.take(wants)
+        self._nodes.put(name, fresh)
 
-    def _count_pod(self, pod: Obj, *, gone: bool) -> bool:
+    def _count_pod(self, world: World, pod: Obj, *, gone: bool) -> bool:
         """Keep the books of one pod; whether it waits for a node or gave one back."""
         uid, spec = pod["metadata"]["uid"], pod["spec"]
         ended = gone or (pod.get("status") or {}).get("phase") in _ENDED
+        if not ended and uid in self._placed:
+            return False
         node = spec.get("nodeName")
         if node or ended or pod["metadata"].get("deletionTimestamp"):
             self._waiting.pop(uid, None)
             self._stuck.pop(uid, None)
-        if node and not ended and uid not in self._placed:
-            self._placed[uid] = pod
-            if node in self._loads:
-                self._loads[node].take(pod)
+        if node and not ended:
+            wants = _wants(world, spec)
+            self._placed[uid] = node, wants
+            self._nodes.take(node, wants)
         if ended and uid in self._placed:
-            old = self._placed.pop(uid)
-            if old["spec"]["nodeName"] in self._loads:
-                self._loads[old["spec"]["nodeName"]].take(old, sign=-1)
+            where, wants = self._placed.pop(uid)
+            self._nodes.take(where, wants, sign=-1)
             return True
         if node or ended or pod["metadata"].get("deletionTimestamp"):
             return False
@@ -201,34 +203,14 @@ class Scheduler:
         if pod is None or pod["metadata"]["uid"] != uid:
             self._waiting.pop(uid, None)
             return
-        refusals: Counter[str] = Counter()
-        wants = wants_of(pod)
-        for _, chosen in sorted([(load.share, name) for name, load in self._loads.items()]):
-            why = self._loads[chosen].refusal(pod, wants)
-            if not why:
-                break
-            refusals[why] += 1
-        else:
-            self._report(world, pod, _sentence(len(self._loads), refusals), now)
+        chosen, refusals = self._nodes.fitting(pod["spec"], _wants(world, pod["spec"]))
+        if not chosen:
+            self._report(world, pod, _sentence(len(self._nodes.loads), refusals), now)
             return
-        body: Any = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": chosen},
-        }
-        request = ApiRequest(
-            verb="create",
-            resource=PODS,
-            namespace=key.namespace,
-            name=key.name,
-            subresource="binding",
-            body=body,
-        )
-        world.handle(request, now, user="system:kube-scheduler")
+        bind(world, key, pod, chosen, now, user=USER)
         bound = world.get(key)
         assert bound is not None
-        self._count_pod(bound, gone=False)
+        self._count_pod(world, bound, gone=False)
         if self.events:
             message = f"Successfully assigned {key.namespace}/{key.name} to {chosen}"
             event = Event("Normal", "Scheduled", message)
@@ -253,12 +235,19 @@ class Scheduler:
         conditions = [*(c for c in old if c["type"] != "PodScheduled"), condition]
         status = {**(pod.get("status") or {}), "conditions": conditions}
         try:
-            world.handle(pod_status_request(pod, status), now, user="system:kube-scheduler")
+            write_status(world, pod, status, now, user=USER)
             if self.events:
                 event = Event("Warning", "FailedScheduling", message)
                 event_log.record(world, pod, event, now, component=NAME)
         except ApiError:  # somebody refuses the note; the pod stays in line all the same
             self._stuck.pop(uid, None)
+
+
+def _wants(world: World, spec: Obj) -> Wants:
+    """What a pod with such a spec takes of its node."""
+    containers, inits = spec.get("containers") or (), spec.get("initContainers") or ()
+    wants: Wants = world.state.alike.made("wants", wants_of, containers, inits)
+    return wants
 
 
 def _sentence(nodes: int, refusals: Counter[str]) -> str:

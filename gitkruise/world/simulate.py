@@ -156,32 +156,37 @@ class Simulation:
         """
         records = self.world.records_since(self._seen)
         self._seen = self.world.version
-        changed: dict[ObjectKey, Record] = {}
-        owners: dict[ObjectKey, None] = {}
+        owners: set[tuple[str, str, str, str]] = set()
         for record in records:
-            kind = record.key[:2]
-            if kind in self._workloads and not (record.key == acted and _only_counts(record)):
-                first = changed.get(record.key)
-                changed[record.key] = _together(first, record) if first else record
+            key = record.key
+            kind = key[:2]
+            if kind in self._workloads and self._wanted(record, acted):
+                self._dirty[key] = None
             if kind == _PODS:
-                self._lines += _pod_lines(record, self.now)
-                if acted is not None and acted.group_kind == SIDECARSET:
-                    self._lines += _sidecar_lines(record, self.now, acted)
-                self._dirty.update(dict.fromkeys(self._named(record)))
-            owners.update(dict.fromkeys(_owners(record)))
-        self._dirty.update(
-            dict.fromkeys(k for k, record in changed.items() if self._wanted(record))
-        )
-        for owner in owners:
+                self._note_pod(record, acted)
+            _add_owners(owners, record)
+        for owner in map(_owner, owners):
             if owner[:2] in self._workloads:
                 wide = owner[:2] in self._cluster_wide
                 self._dirty[owner._replace(namespace="") if wide else owner] = None
 
-    def _wanted(self, record: Record) -> bool:
+    def _wanted(self, record: Record, acted: ObjectKey | None) -> bool:
         """Whether somebody may look after what changed: its spec is another, or somebody does."""
         before, after = record.before, record.after
-        kept = before and (after is None or before.get("spec") is after.get("spec"))
-        return not (kept and record.key in self._idle)
+        if record.key in self._idle and before is not None:
+            return after is not None and before.get("spec") is not after.get("spec")
+        return record.key != acted or not _only_counts(record)
+
+    def _note_pod(self, record: Record, acted: ObjectKey | None) -> None:
+        """Lines for what happened to a pod; whom its annotations name, or did, looks at it."""
+        self._lines += _pod_lines(record, self.now)
+        if acted is not None and acted[:2] == SIDECARSET:
+            self._lines += _sidecar_lines(record, self.now, acted)
+        before, after = _notes(record.before), _notes(record.after)
+        for notes in (after,) if before is after else (before, after):
+            for named_by in self._naming if notes else ():
+                for key in named_by(notes):
+                    self._dirty[key] = None
 
     def _concerns(self, key: ObjectKey) -> bool:
         """Whether the workload of this kind has ever anything to decide about `key`."""
@@ -191,13 +196,6 @@ class Simulation:
             return True
         self._idle.add(key)
         return False
-
-    def _named(self, record: Record) -> Iterable[ObjectKey]:
-        """Those that a pod names in its annotations, or did before the change."""
-        before, after = _notes(record.before), _notes(record.after)
-        for notes in (before,) if before is after else (before, after):
-            for named_by in self._naming if notes else ():
-                yield from named_by(notes)
 
     def _round(self, key: ObjectKey) -> None:
         """Observe, decide and act once for one object."""
@@ -307,17 +305,19 @@ def _trouble(outcome: Outcome) -> str:
 
 def _pod_lines(record: Record, now: datetime) -> list[Line]:
     """Pods that are gone, moved to another revision in place, or whose Ready condition moved."""
-    before, after = record.before or {}, record.after
+    before, after = record.before, record.after
     found: list[tuple[str, str]] = []
     if after is None:
-        found = [*([("unready", "")] if _is_ready(before) else []), ("gone", "")]
+        found = [*([("unready", "")] if before and _is_ready(before) else []), ("gone", "")]
+    elif before is None:
+        found = [("ready", "")] if _is_ready(after) else []
     else:
         if before.get("status") is not after.get("status"):
             is_now = _is_ready(after)
             if _is_ready(before) != is_now:
                 found.append(("ready" if is_now else "unready", ""))
-        old, new = (o["metadata"].get("labels") if o else None for o in (before, after))
-        if before and old is not new and _revision(before) != _revision(after):
+        old, new = before["metadata"].get("labels"), after["metadata"].get("labels")
+        if old is not new and _revision(before) != _revision(after):
             found.append((IN_PLACE, _revision(after)))
     if not found:
         return []
@@ -325,23 +325,16 @@ def _pod_lines(record: Record, now: datetime) -> list[Line]:
     return [Line(at=now, what=what, object=name, why=why, workload=owner) for what, why in found]
 
 
-def _together(first: Record, last: Record) -> Record:
-    """Two changes of one object as one."""
-    return last._replace(before=first.before)
-
-
 def _notes(obj: Obj | None) -> Obj:
     return (obj["metadata"].get("annotations") if obj else None) or {}
 
 
-def _owners(record: Record) -> Iterable[ObjectKey]:
+def _add_owners(owners: set[tuple[str, str, str, str]], record: Record) -> None:
+    """Add (namespace, apiVersion, kind, name) of those who own what changed, or did before."""
     before, after = _references(record.before), _references(record.after)
-    listed = before if before is after else (*before, *after)
-    if len(listed) == 1:
-        only = listed[0]
-        return (_owner((only["apiVersion"], only["kind"], only["name"]), record.key.namespace),)
-    refs = {(ref["apiVersion"], ref["kind"], ref["name"]) for ref in listed}
-    return [_owner(reference, record.key.namespace) for reference in sorted(refs)]
+    for refs in (after,) if before is after else (before, after):
+        for ref in refs:
+            owners.add((record.key.namespace, ref["apiVersion"], ref["kind"], ref["name"]))
 
 
 def _sidecar_lines(record: Record, now: datetime, acted: ObjectKey) -> list[Line]:
@@ -360,10 +353,8 @@ def _images(pod: Obj | None) -> dict[str, str]:
     return {container["name"]: container["image"] for container in containers}
 
 
-@lru_cache(maxsize=1024)
-def _owner(reference: tuple[str, str, str], namespace: str) -> ObjectKey:
-    """Key of (apiVersion, kind, name): the same few owners are asked for at every change."""
-    api_version, kind, name = reference
+def _owner(reference: tuple[str, str, str, str]) -> ObjectKey:
+    namespace, api_version, kind, name = reference
     return ObjectKey(split_api_version(api_version)[0], kind, namespace, name)
 
 

@@ -108,6 +108,8 @@ class State:
         self.alike = Alike()
         self.version = 0
         self.journal = Journal()
+        self._oldest = 0  # nothing is known of what changed up to this version
+        self._latest: dict[tuple[str, str], int] = {}  # the last change's version by (group, kind)
         self._buckets: dict[tuple[str, str], dict[str, Named[Obj]]] = {}  # by (group, kind)
         self._owned: dict[str, dict[tuple[GroupKind, str], Named[ObjectKey]]] = {}
         self._facts: dict[str, dict[str, PodFacts]] = {}  # by namespace, as far as asked for
@@ -122,6 +124,10 @@ class State:
     def knows(self, group_kind: GroupKind) -> bool:
         """Whether there ever was an object of that kind here."""
         return group_kind in self._buckets
+
+    def changed(self, group_kind: GroupKind, since: int) -> bool:
+        """Whether an object of that kind was written after version `since`, or may have been."""
+        return self._latest.get(group_kind, self._oldest) > since
 
     def objects(self, group_kind: GroupKind, namespace: str = "") -> list[Obj]:
         """Objects in the order of their storage path; namespace "" means every namespace."""
@@ -206,17 +212,16 @@ class State:
         `after` must already carry that version (`str(version + 1)`); a deletion answers the
         object's last state.
         """
-        before = self.get(key)
-        self.version += 1
+        self.version = version = self.version + 1
+        self._latest[key[:2]] = version
         if after is None:
-            assert before is not None
-            self._remove(key, before)
-            self.journal.add(Record(self.version, "DELETED", key, kind, before, None))
+            before = self._remove(key)
+            self.journal.add(Record(version, "DELETED", key, kind, before, None))
             return before
-        assert after["metadata"]["resourceVersion"] == str(self.version)
-        self._place(key, before, after)
-        type_ = "ADDED" if before is None else "MODIFIED"
-        self.journal.add(Record(self.version, type_, key, kind, before, after))
+        assert after["metadata"]["resourceVersion"] == str(version)
+        previous = self._place(key, after)
+        type_ = "ADDED" if previous is None else "MODIFIED"
+        self.journal.add(Record(version, type_, key, kind, previous, after))
         return after
 
     def load(self, items: Iterable[tuple[ObjectKey, Obj]], version: int) -> None:
@@ -224,8 +229,9 @@ class State:
         self._buckets, self._owned, self._facts, self.molds = {}, {}, {}, Molds()
         self._earlier, self._rolls = {}, {}
         for key, obj in items:
-            self._place(key, None, obj)
-        self.version = version
+            self._place(key, obj)
+        self.version = self._oldest = version
+        self._latest = {}
         self.journal = Journal(base=version, limit=self.journal.limit)
 
     def fork(self, *, lean: bool = False) -> State:
@@ -241,26 +247,34 @@ class State:
         }
         twin._facts = {place: dict(facts) for place, facts in self._facts.items()}
         twin.version, twin.lean = self.version, lean
+        twin._oldest, twin._latest = self._oldest, dict(self._latest)
         twin.journal = Journal(base=self.version, limit=self.journal.limit)
         return twin
 
-    def _place(self, key: ObjectKey, before: Obj | None, after: Obj) -> None:
+    def _place(self, key: ObjectKey, after: Obj) -> Obj | None:
+        """Put an object where it belongs; what was there."""
         spaces = self._buckets.get(key[:2])
         bucket = spaces.get(key.namespace) if spaces else None
         if bucket is None:
             bucket = self._buckets.setdefault(key.group_kind, {})[key.namespace] = Named()
+        before = bucket.items.get(key.name)
         bucket.put(key.name, after)
         owned_by = _owner_uids(before)
         owners = owned_by if before and _same_owners(before, after) else _owner_uids(after)
         self._forget(key, before, owners if owners is owned_by else (*owned_by, *owners))
         self._reindex(key, owned_by, owners)
+        return before
 
-    def _remove(self, key: ObjectKey, before: Obj) -> None:
-        self._buckets[key.group_kind][key.namespace].drop(key.name)
+    def _remove(self, key: ObjectKey) -> Obj:
+        """Take an object away; what it was."""
+        bucket = self._buckets[key[:2]][key.namespace]
+        before = bucket.items[key.name]
+        bucket.drop(key.name)
         owners = _owner_uids(before)
         self._forget(key, before, owners)
         self._earlier.pop(key, None)
         self._reindex(key, owners, ())
+        return before
 
     def _forget(self, key: ObjectKey, before: Obj | None, owners: Sequence[str]) -> None:
         """Facts of a pod are read anew when somebody asks; `owners` are those of old and new."""

@@ -1,17 +1,20 @@
-"""Requests the model cluster's own parts send, and how a key is turned into its resource."""
+"""What the model cluster's own parts write, and how a key is turned into its resource."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import NotFound
 from gitkruise.wire.names import Obj, ObjectKey, join_api_version, split_api_version
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.wire.request import PODS, ApiRequest, ResourceRef
+from gitkruise.world.lane import reported
+from gitkruise.world.lean_moves import bound, removed
 
 if TYPE_CHECKING:
     from gitkruise.wire.catalog import Catalog
+    from gitkruise.world.cluster import World
 
-PODS: Final = ResourceRef("", "v1", "pods")
 NODES: Final = ResourceRef("", "v1", "nodes")
 
 
@@ -24,16 +27,62 @@ def resource_of(catalog: Catalog, key: ObjectKey, version: str) -> ResourceRef:
     return kind.ref
 
 
-def pod_status_request(pod: Obj, status: Obj) -> ApiRequest:
-    """Replace the status of `pod`, in the version that was seen."""
-    return ApiRequest(
+def write_status(world: World, pod: Obj, status: Obj, now: datetime, *, user: str) -> Obj:
+    """Give `pod`, in the version that was seen, another status; the pod as stored.
+
+    Raises ApiError.
+    """
+    meta = pod["metadata"]
+    if world.state.lean:
+        key = ObjectKey("", "Pod", meta["namespace"], meta["name"])
+        if (made := reported(world.state, key, "v1", pod, status)) is not None:
+            return made
+    request = ApiRequest(
         verb="update",
         resource=PODS,
-        namespace=pod["metadata"]["namespace"],
-        name=pod["metadata"]["name"],
+        namespace=meta["namespace"],
+        name=meta["name"],
         subresource="status",
         body={**pod, "status": status},
     )
+    return world.handle(request, now, user=user).body
+
+
+def bind(world: World, key: ObjectKey, pod: Obj, node: str, now: datetime, *, user: str) -> None:
+    """Give `pod` a node. Raises ApiError."""
+    if world.state.lean and bound(world.state, key, pod, node, now) is not None:
+        return
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod["metadata"]["uid"]},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    request = ApiRequest(
+        verb="create",
+        resource=PODS,
+        namespace=key.namespace,
+        name=key.name,
+        subresource="binding",
+        body=body,
+    )
+    world.handle(request, now, user=user)
+
+
+def remove(world: World, key: ObjectKey, uid: str, now: datetime, *, user: str) -> None:
+    """Delete a pod that has stopped, without grace. Raises ApiError."""
+    if world.state.lean and removed(world.state, key, uid) is not None:
+        return
+    body = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": 0,
+        "preconditions": {"uid": uid},
+    }
+    request = ApiRequest(
+        verb="delete", resource=PODS, namespace=key.namespace, name=key.name, body=body
+    )
+    world.handle(request, now, user=user)
 
 
 def create_request(catalog: Catalog, obj: Obj) -> ApiRequest:

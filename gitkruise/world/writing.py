@@ -47,7 +47,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
     if molded and (made := _as_siblings(call, sent)) is not None:
         return made
     obj = cleaned(call, obj, {})
-    meta, asked = metadata.born(call, obj["metadata"]), obj
+    asked, meta = obj, metadata.born(kind, obj["metadata"], call.new_uid(), call.now)
     obj = with_part_defaults(kind, on_create(kind, {**obj, "metadata": meta}), {})
     sound = typed(call, obj, {}) is obj
     if kind.crd and listed is None:
@@ -75,7 +75,7 @@ def new_object(call: Call, obj: Obj, listed: Listed | None = None) -> Obj:
 def _as_siblings(call: Call, sent: Obj) -> Obj | None:
     """A new pod as its siblings were admitted; None when there was none of that spec (see Mold)."""
     if call.state.lean:
-        return lean_new(call, sent)
+        return lean_new(call.state, call.kind, sent, call.new_uid(), call.now)
     if "managedFields" in sent["metadata"]:
         return None
     mold = call.state.molds.find(sent, call.state)
@@ -86,7 +86,7 @@ def _from_mold(call: Call, sent: Obj, mold: Mold) -> Obj:
     """The pod `sent`, of which only the metadata are looked at."""
     kind, rest = call.kind, body_of(sent)
     asked = cleaned(call, sent, rest)
-    born = metadata.born(call, asked["metadata"])
+    born = metadata.born(kind, asked["metadata"], call.new_uid(), call.now)
     obj = with_part_defaults(kind, {**asked, "metadata": born}, rest)
     typed(call, obj, rest)
     if problems := metadata.check_new(kind, born):

@@ -7,9 +7,9 @@ from itertools import count
 from typing import Any, Final
 
 from gitkruise.model.pod import POD
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest
+from gitkruise.wire.request import MERGE_PATCH, PODS, ApiRequest
 from gitkruise.world.cluster import World
-from gitkruise.world.writes import PODS
+from gitkruise.world.writes import write_status
 from tests.bench.timing import Row, cpu
 from tests.worlds import SPACE, START, Lab, cloneset, create, pod
 
@@ -35,13 +35,12 @@ def _works(world: World) -> dict[str, Callable[[], None]]:
         number = next(turn)
         for p in world.objects(POD, SPACE):
             ready = [{**c, "lastProbeTime": f"2026-11-21T10:{number:02d}:00Z"} for c in _listed(p)]
-            body = {**p, "status": {**p["status"], "conditions": ready}}
-            world.handle(_request("update", p["metadata"]["name"], "status", body), START)
+            write_status(world, p, {**p["status"], "conditions": ready}, START, user="kubelet")
 
     def label() -> None:
         body = {"metadata": {"labels": {"turn": str(next(turn))}}}
         for name in names:
-            world.handle(_request("patch", name, "", body), START)
+            world.handle(_patch(name, body), START)
 
     def creation() -> None:
         number = next(turn)
@@ -61,13 +60,12 @@ def _listed(p: Any) -> list[dict[str, Any]]:
     return list(p["status"]["conditions"])
 
 
-def _request(verb: str, name: str, subresource: str, body: Any) -> ApiRequest:
+def _patch(name: str, body: Any) -> ApiRequest:
     return ApiRequest(
-        verb=verb,
+        verb="patch",
         resource=PODS,
         namespace=SPACE,
         name=name,
-        subresource=subresource,
         body=body,
-        content_type=MERGE_PATCH if verb == "patch" else "",
+        content_type=MERGE_PATCH,
     )

@@ -14,10 +14,11 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.errors import Conflict, InvalidObject
+from gitkruise.model.plan import Patch, Step
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import render_text
 from gitkruise.planner.workloads import EMBEDDED
-from gitkruise.wire.names import Obj
+from gitkruise.wire.names import Obj, key_of
 from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH, ApiRequest, ResourceRef
 from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
@@ -27,13 +28,14 @@ from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.profiles import FAST
 from gitkruise.world.scheduler import Scheduler
 from gitkruise.world.simulate import Part, Simulation
-from tests.worlds import PODS, SPACE, Lab, cloneset, container, pod, template
+from tests.worlds import PODS, SPACE, START, Lab, cloneset, container, pod, template
 
 CLONESETS: Final = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 CONTAINER_ID: Final = re.compile(r"containerd://[0-9a-f]{64}")
 ADDRESS: Final = re.compile(r"10\.244\.\d+\.\d+")
 GATES: Final = Gates(in_place_workload_vertical_scaling=True)
+REPORTED: Final = {"Pod", "CloneSet", "SidecarSet"}
 SIDECAR: Final = container("log", "log:v1", restartPolicy="Always")
 INIT: Final = container("init", "init:v1")
 PROBED: Final = {
@@ -133,7 +135,7 @@ def played(lab: Lab, body: Mapping[str, Any], *, lean: bool) -> tuple[str, World
 
 
 def contents(world: World) -> list[Obj]:
-    """All objects, but for versions, who manages a pod, and what is made of a pod's uid."""
+    """All objects, but for versions, who reported a status, and what is made of a pod's uid."""
     objects = [obj for obj in world.state.everything() if obj["kind"] != "Event"]
     names = {o["metadata"]["uid"]: f"{o['kind']} {o['metadata']['name']}" for o in objects}
 
@@ -145,7 +147,7 @@ def contents(world: World) -> list[Obj]:
 
 
 def promised(obj: Obj) -> Obj:
-    gone = {"resourceVersion"} | ({"managedFields"} if obj["kind"] == "Pod" else set())
+    gone = {"resourceVersion"} | ({"managedFields"} if obj["kind"] in REPORTED else set())
     meta = {name: value for name, value in obj["metadata"].items() if name not in gone}
     return {**obj, "metadata": meta}
 
@@ -195,29 +197,25 @@ def test_steps_of_one_change_are_one_change_of_a_lean_cluster() -> None:
     lab.run(600)
     full, lean = lab.world.fork(), lab.world.fork(lean=True)
     (raw,) = full.objects(PODS, SPACE)
-    pins = {name: raw["metadata"][name] for name in ("uid", "resourceVersion")}
+    meta = raw["metadata"]
     shut = [{"type": "InPlaceUpdateReady", "status": "False", "lastTransitionTime": "x"}]
 
-    def step(subresource: str, **body: Any) -> ApiRequest:
-        return ApiRequest(
-            verb="patch",
-            resource=ResourceRef("", "v1", "pods"),
-            namespace=SPACE,
-            name=raw["metadata"]["name"],
-            subresource=subresource,
-            body={**body, "metadata": {**body.get("metadata", {}), **pins}},
-            content_type=STRATEGIC_PATCH,
-        )
+    def change(*steps: Step) -> Patch:
+        uid, version = meta["uid"], meta["resourceVersion"]
+        return Patch(key=key_of(raw), version="v1", uid=uid, resource_version=version, steps=steps)
+
+    def step(subresource: str, **body: Any) -> Step:
+        return Step(body=body, content_type=STRATEGIC_PATCH, subresource=subresource)
 
     steps = [step("status", status={"conditions": shut}), step("", metadata={"labels": {"a": "b"}})]
-    assert full.handle_at_once(steps) is None
-    assert lean.handle_at_once([*steps, step("resize", spec={})]) is None
+    assert full.at_once(change(*steps), START) is None
+    assert lean.at_once(change(*steps, step("resize", spec={})), START) is None
     assert lean.version == full.version
-    reply = lean.handle_at_once(steps)
-    assert reply is not None
-    assert (lean.version, lean.objects(PODS, SPACE)) == (full.version + 1, [reply.body])
-    assert reply.body["metadata"]["labels"]["a"] == "b"
-    assert {**shut[0]} in reply.body["status"]["conditions"]
+    made = lean.at_once(change(*steps), START)
+    assert made is not None
+    assert (lean.version, lean.objects(PODS, SPACE)) == (full.version + 1, [made])
+    assert made["metadata"]["labels"]["a"] == "b"
+    assert {**shut[0]} in made["status"]["conditions"]
 
 
 @pytest.mark.parametrize("lean", [False, True])

@@ -9,10 +9,10 @@ import pytest
 
 from gitkruise.model.sidecarset_marks import injected_sets, mark_of
 from gitkruise.wire.names import Obj
-from gitkruise.world.molds import Ground, mold_of
+from gitkruise.world.molds import leaves_mold
 from tests.world.test_lean import GATES, contents, image, played
 from tests.world.test_sidecar_injection import sidecarset
-from tests.worlds import PODS, SPACE, START, Lab, cloneset, container, create, pod
+from tests.worlds import PODS, SPACE, Lab, cloneset, container, create, pod
 
 HOT: Final = container(
     "mesh", "mesh:1", upgradeStrategy={"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e:1"}
@@ -93,5 +93,4 @@ BARRIER: Final = {"name": "KRUISE_CONTAINER_BARRIER"}
 def test_what_leaves_a_mold(env: Any, notes: Any, spec: dict[str, Any], *, kept: bool) -> None:
     sent = {"metadata": {"annotations": notes}, "spec": {}}
     made = {"metadata": {}, "spec": {"containers": [container(env=env)]}}
-    found = mold_of(sent, made, Ground((sidecarset(**spec),), None, ()), START)
-    assert (found is not None) is kept
+    assert leaves_mold(sent, made, [sidecarset(**spec)]) is kept
