@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from gitkruise.model.labels import INSTANCE_ID, LAUNCH_BARRIER, SIDECARSET
 from gitkruise.model.launch_priority import ANNOTATION
@@ -18,9 +18,6 @@ from gitkruise.wire.names import GroupKind, Obj, controller_of
 from gitkruise.wire.patches import same
 from gitkruise.wire.paths import get
 from gitkruise.wire.times import format_time
-
-if TYPE_CHECKING:
-    from gitkruise.world.state import State
 
 _STAMPED: Final = (HASH, HASH_WITHOUT_IMAGE)
 # What admission of a pod rests on; namespaces only where SidecarSets may select some.
@@ -37,6 +34,20 @@ def differ(old: Sequence[Obj], new: Sequence[Obj]) -> bool:
     return len(old) != len(new) or any(a is not b for a, b in zip(old, new, strict=True))
 
 
+class Admitting(Protocol):
+    """What tells whether admission still rests on the same: a cluster's State."""
+
+    version: int
+
+    def changed(self, group_kind: GroupKind, since: int) -> bool:
+        """Whether an object of that kind may have been written after version `since`."""
+        ...
+
+    def objects(self, group_kind: GroupKind, namespace: str = "") -> Sequence[Obj]:
+        """All objects of that kind."""
+        ...
+
+
 class Mold(NamedTuple):
     """A pod as sent and as admitted, at what version of the cluster, and whether it has sets."""
 
@@ -46,7 +57,7 @@ class Mold(NamedTuple):
     now: datetime
     injected: bool  # there are SidecarSets
 
-    def fits(self, sent: Obj, state: State) -> bool:
+    def fits(self, sent: Obj, state: Admitting) -> bool:
         """Whether a pod that is sent now would be admitted as the mold was."""
         if not self._still(state) or not _same_body(self.sent, sent):
             return False
@@ -54,7 +65,7 @@ class Mold(NamedTuple):
             return False
         return not self.injected or _marks(self.sent) == _marks(sent)
 
-    def _still(self, state: State) -> bool:
+    def _still(self, state: Admitting) -> bool:
         """Whether nothing changed since that admission rests on; no set asks for a namespace."""
         rests_on = _GROUND if self.injected else _GROUND[:2]
         return not any(state.changed(kind, self.version) for kind in rests_on)
@@ -87,12 +98,12 @@ class Molds:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def find(self, sent: Obj, state: State) -> Mold | None:
+    def find(self, sent: Obj, state: Admitting) -> Mold | None:
         """The mold a new pod fits."""
         found = self._kept.get(_whose(sent))
         return found if found is not None and found.fits(sent, state) else None
 
-    def keep(self, sent: Obj, made: Obj, state: State, now: datetime) -> None:
+    def keep(self, sent: Obj, made: Obj, state: Admitting, now: datetime) -> None:
         """Remember a pod that was admitted; the oldest mold goes where there are too many."""
         whose = _whose(sent)
         self._kept.pop(whose, None)
