@@ -34,9 +34,9 @@ def same(left: Any, right: Any) -> bool:
             if a != b or (a.__class__ is bool) is not (b.__class__ is bool):
                 return False
         elif isinstance(a, MAPS) and isinstance(b, MAPS):
-            if len(a) != len(b) or any(key not in b for key in a):
+            if a.keys() != b.keys():
                 return False
-            stack += [(value, b[key]) for key, value in a.items()]
+            stack += [(value, b[key]) for key, value in a.items() if value is not b[key]]
         elif isinstance(a, LISTS) and isinstance(b, LISTS):
             if len(a) != len(b):
                 return False

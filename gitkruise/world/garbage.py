@@ -129,7 +129,7 @@ def _owner(world: World, obj: Obj, ref: Mapping[str, Any]) -> Obj | None:
     """The owner a reference names, if it exists with that uid where owners may be."""
     group, _ = split_api_version(ref["apiVersion"])
     namespace = obj["metadata"].get("namespace") or ""
-    for place in dict.fromkeys((namespace, "")):
+    for place in (namespace, "") if namespace else ("",):
         found = world.get(ObjectKey(group, ref["kind"], place, ref["name"]))
         if found is not None and found["metadata"]["uid"] == ref["uid"]:
             return found

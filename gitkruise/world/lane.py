@@ -91,8 +91,8 @@ def _patch_pod(at: _Layer, made: dict[str, Any], step: Step) -> bool:
     body, known = step.body, made["metadata"]
     if step.content_type not in _FLAVOURS or not _keeps_to(body, "spec", _MAPS):
         return False
-    meta = _labelled(known, body.get("metadata") or _NOTHING)
-    if meta is None or metadata.check_update(known, meta):
+    meta = _labelled(at, known, body.get("metadata") or _NOTHING)
+    if meta is None:
         return False
     made["metadata"] = meta
     if "spec" not in body:
@@ -142,28 +142,26 @@ def _keeps_to(body: Any, part: str, words: frozenset[str]) -> bool:
     return body.get(part, _NOTHING).__class__ is dict
 
 
-def _labelled(old: Obj, patch: Obj) -> dict[str, Any] | None:
-    """Metadata with labels and annotations merged; None when none differ or one is no text."""
+def _labelled(at: _Layer, old: Obj, patch: Obj) -> dict[str, Any] | None:
+    """Metadata with labels and annotations merged; None when none differ or one is not sound."""
     made, changed = dict(old), False
     for name, words in patch.items():
         known = old.get(name) or _NOTHING
-        if words.__class__ is not dict or not _are_words(words):
+        if not at.state.alike.made((name, at.turn), _are_words, name, words):
             return None
         merged = {**known, **words}
         if None in words.values():
             merged = {key: text for key, text in merged.items() if text is not None}
-        if not merged:
+        if not merged or not metadata.has_room(merged):
             return None
         changed = changed or merged != known
         made[name] = merged
     return made if changed else None
 
 
-def _are_words(words: Mapping[str, Any]) -> bool:
-    for key, text in words.items():
-        if key[:1] == "$" or (text.__class__ is not str and text is not None):
-            return False
-    return True
+def _are_words(part: str, words: Any) -> bool:
+    plain = words.__class__ is dict and not any(key[:1] == "$" for key in words)
+    return plain and metadata.are_sound(part, words)
 
 
 _LAYERS: Final[Mapping[str, Callable[[_Layer, dict[str, Any], Step], bool]]] = {

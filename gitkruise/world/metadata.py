@@ -161,6 +161,18 @@ def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem
     return problems
 
 
+def are_sound(part: str, words: Mapping[str, Any]) -> bool:
+    """Whether these are `labels` or `annotations` without a problem; null takes one away."""
+    texts = {key: text for key, text in words.items() if text is not None}
+    return all(isinstance(t, str) for t in texts.values()) and not any(_CHECKS[part](texts))
+
+
+def has_room(annotations: Mapping[str, Any]) -> bool:
+    """Whether annotations are surely not too large together."""
+    size = sum(map(len, annotations)) + sum(map(len, annotations.values()))
+    return size * _UTF8_MAX_BYTES <= ANNOTATIONS_MAX_BYTES
+
+
 def _check_parts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
     for part, check in _CHECKS.items():
         value = new.get(part)
@@ -182,12 +194,11 @@ def _labels(labels: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _annotations(annotations: Mapping[str, Any]) -> Iterator[Problem]:
-    path, size = ("metadata", "annotations"), 0
-    for key, value in annotations.items():
+    path = ("metadata", "annotations")
+    for key in annotations:
         if why := qualified_name(key.lower()):
             yield wrong(path, _shown(key), why)
-        size += len(key) + len(value)
-    if size * _UTF8_MAX_BYTES <= ANNOTATIONS_MAX_BYTES:
+    if has_room(annotations):
         return
     size = sum(len(text.encode()) for pair in annotations.items() for text in pair)
     if size > ANNOTATIONS_MAX_BYTES:

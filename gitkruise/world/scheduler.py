@@ -145,14 +145,14 @@ class Scheduler:
             return True
         news = False
         for record in records:
-            kind = record.key[:2]
+            kind, after = record.key[:2], record.after
             if kind == NODE:
-                self._count_node(record.key.name, record.after)
+                self._count_node(record.key.name, after)
                 news = True
             elif kind == POD:
-                pod = record.after or record.before
+                pod = after or record.before
                 assert pod is not None
-                news = self._count_pod(world, pod, gone=record.after is None) or news
+                news = self._count_pod(world, pod, gone=after is None) or news
         return news
 
     def _start_over(self, world: World) -> None:
@@ -178,8 +178,8 @@ class Scheduler:
         ended = gone or (pod.get("status") or {}).get("phase") in _ENDED
         if not ended and uid in self._placed:
             return False
-        node = spec.get("nodeName")
-        if node or ended or pod["metadata"].get("deletionTimestamp"):
+        node, leaves = spec.get("nodeName"), pod["metadata"].get("deletionTimestamp")
+        if node or ended or leaves:
             self._waiting.pop(uid, None)
             self._stuck.pop(uid, None)
         if node and not ended:
@@ -190,7 +190,7 @@ class Scheduler:
             where, wants = self._placed.pop(uid)
             self._nodes.take(where, wants, sign=-1)
             return True
-        if node or ended or pod["metadata"].get("deletionTimestamp"):
+        if node or ended or leaves:
             return False
         if (spec.get("schedulerName") or NAME) == NAME and not spec.get("schedulingGates"):
             known = uid in self._waiting

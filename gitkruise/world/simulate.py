@@ -331,10 +331,12 @@ def _notes(obj: Obj | None) -> Obj:
 
 def _add_owners(owners: set[tuple[str, str, str, str]], record: Record) -> None:
     """Add (namespace, apiVersion, kind, name) of those who own what changed, or did before."""
-    before, after = _references(record.before), _references(record.after)
-    for refs in (after,) if before is after else (before, after):
-        for ref in refs:
-            owners.add((record.key.namespace, ref["apiVersion"], ref["kind"], ref["name"]))
+    space, last = record.key.namespace, None
+    for obj in (record.before, record.after):
+        refs = obj["metadata"].get("ownerReferences") if obj else None
+        if refs and refs is not last:
+            owners.update([(space, ref["apiVersion"], ref["kind"], ref["name"]) for ref in refs])
+        last = refs
 
 
 def _sidecar_lines(record: Record, now: datetime, acted: ObjectKey) -> list[Line]:
@@ -356,10 +358,6 @@ def _images(pod: Obj | None) -> dict[str, str]:
 def _owner(reference: tuple[str, str, str, str]) -> ObjectKey:
     namespace, api_version, kind, name = reference
     return ObjectKey(split_api_version(api_version)[0], kind, namespace, name)
-
-
-def _references(obj: Obj | None) -> Sequence[Obj]:
-    return (obj["metadata"].get("ownerReferences") if obj else None) or ()
 
 
 def _owner_text(record: Record) -> str:

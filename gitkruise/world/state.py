@@ -54,9 +54,10 @@ class Named(Generic[T]):
         return self.names
 
     def put(self, name: str, item: T) -> None:
-        if name not in self.items:
+        items = self.items
+        if name not in items:
             self.names = None
-        self.items[name] = item
+        items[name] = item
 
     def drop(self, name: str) -> None:
         del self.items[name]
@@ -253,16 +254,19 @@ class State:
 
     def _place(self, key: ObjectKey, after: Obj) -> Obj | None:
         """Put an object where it belongs; what was there."""
+        _, kind, namespace, name = key
         spaces = self._buckets.get(key[:2])
-        bucket = spaces.get(key.namespace) if spaces else None
+        bucket = spaces.get(namespace) if spaces else None
         if bucket is None:
-            bucket = self._buckets.setdefault(key.group_kind, {})[key.namespace] = Named()
-        before = bucket.items.get(key.name)
-        bucket.put(key.name, after)
+            bucket = self._buckets.setdefault(key.group_kind, {})[namespace] = Named()
+        before = bucket.items.get(name)
+        bucket.put(name, after)
         owned_by = _owner_uids(before)
         owners = owned_by if before and _same_owners(before, after) else _owner_uids(after)
-        self._forget(key, before, owners if owners is owned_by else (*owned_by, *owners))
-        self._reindex(key, owned_by, owners)
+        if kind == "Pod":
+            self._forget(key, before, owners if owners is owned_by else (*owned_by, *owners))
+        if owners is not owned_by:
+            self._reindex(key, owned_by, owners)
         return before
 
     def _remove(self, key: ObjectKey) -> Obj:
@@ -271,24 +275,24 @@ class State:
         before = bucket.items[key.name]
         bucket.drop(key.name)
         owners = _owner_uids(before)
-        self._forget(key, before, owners)
-        self._earlier.pop(key, None)
+        if key.kind == "Pod":
+            self._forget(key, before, owners)
+            self._earlier.pop(key, None)
         self._reindex(key, owners, ())
         return before
 
     def _forget(self, key: ObjectKey, before: Obj | None, owners: Sequence[str]) -> None:
         """Facts of a pod are read anew when somebody asks; `owners` are those of old and new."""
-        if key.kind != "Pod":
-            return
-        if facts := self._facts.get(key.namespace):
-            known = facts.pop(key.name, None)
+        namespace, name = key.namespace, key.name
+        if facts := self._facts.get(namespace):
+            known = facts.pop(name, None)
             if known is not None and before is not None:
                 self._earlier[key] = before, known
             if not facts:
-                del self._facts[key.namespace]
+                del self._facts[namespace]
         for uid in owners:
-            if roll := self._rolls.get((uid, key.namespace)):
-                roll.changed.add(key.name)
+            if roll := self._rolls.get((uid, namespace)):
+                roll.changed.add(name)
 
     def _reindex(self, key: ObjectKey, before: Sequence[str], after: Sequence[str]) -> None:
         if before == after:
