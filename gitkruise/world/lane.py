@@ -9,7 +9,7 @@ refused for, goes the usual way through `verbs`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gitkruise.admission.pods import only_images
 from gitkruise.model.plan import Patch, Step
@@ -48,7 +48,7 @@ def patched(state: State, action: Patch) -> Obj | None:
     made = dict(pod)  # ours until it is stored
     for turn, step in enumerate(action.steps):
         lay = _LAYERS.get(step.subresource)
-        if lay is None or not lay(_Layer(state, kind, turn), made, step):
+        if lay is None or not lay(state, kind, made, step, turn):
             return None
     return stored(state, kind, key, made)
 
@@ -72,44 +72,36 @@ def stored(state: State, kind: Kind, key: ObjectKey, made: dict[str, Any]) -> Ob
     return state.commit(kind, key, made)
 
 
-class _Layer(NamedTuple):
-    """Where the step of a patch is laid over a pod, and which step it is."""
-
-    state: State
-    kind: Kind
-    turn: int
-
-
-def _patch_status(at: _Layer, made: dict[str, Any], step: Step) -> bool:
+def _patch_status(state: State, kind: Kind, made: dict[str, Any], step: Step, turn: int) -> bool:
     before = made.get("status")
     if not before or "status" not in step.body or not _keeps_to(step.body, "status", frozenset()):
         return False
-    return _lay(at, made, "status", step)
+    return _lay(state, kind, made, "status", step, turn)
 
 
-def _patch_pod(at: _Layer, made: dict[str, Any], step: Step) -> bool:
+def _patch_pod(state: State, kind: Kind, made: dict[str, Any], step: Step, turn: int) -> bool:
     body, known = step.body, made["metadata"]
     if step.content_type not in _FLAVOURS or not _keeps_to(body, "spec", _MAPS):
         return False
-    meta = _labelled(at, known, body.get("metadata") or _NOTHING)
+    meta = _labelled(state, known, body.get("metadata") or _NOTHING, turn)
     if meta is None:
         return False
     made["metadata"] = meta
     if "spec" not in body:
         return True
     meta["generation"] = int(meta.get("generation") or 0) + 1
-    return body["spec"].keys() == _CONTAINERS and _lay(at, made, "spec", step)
+    return body["spec"].keys() == _CONTAINERS and _lay(state, kind, made, "spec", step, turn)
 
 
-def _lay(at: _Layer, made: dict[str, Any], part: str, step: Step) -> bool:
+def _lay(state: State, kind: Kind, made: dict[str, Any], part: str, step: Step, turn: int) -> bool:
     """Lay a patch over a part of the pod; whether it is one known here, and changes something.
 
     Raises BadRequest for what is no patch.
     """
-    node, patch, old = at.kind.schema.child(part), step.body[part], made[part]
+    node, patch, old = kind.schema.child(part), step.body[part], made[part]
     touched = {name: old[name] for name in patch if name in old}
-    asked = (part, at.turn)
-    news = at.state.alike.made(asked, _news, part, step.content_type, touched, patch, node)
+    asked = (part, turn)
+    news = state.alike.made(asked, _news, part, step.content_type, touched, patch, node)
     if not news:
         return False
     made[part] = out = {**old, **news}
@@ -142,17 +134,17 @@ def _keeps_to(body: Any, part: str, words: frozenset[str]) -> bool:
     return body.get(part, _NOTHING).__class__ is dict
 
 
-def _labelled(at: _Layer, old: Obj, patch: Obj) -> dict[str, Any] | None:
+def _labelled(state: State, old: Obj, patch: Obj, turn: int) -> dict[str, Any] | None:
     """Metadata with labels and annotations merged; None when none differ or one is not sound."""
     made, changed = dict(old), False
     for name, words in patch.items():
         known = old.get(name) or _NOTHING
-        if not at.state.alike.made((name, at.turn), _are_words, name, words):
+        if not state.alike.made((name, turn), _are_words, name, words):
             return None
         merged = {**known, **words}
         if None in words.values():
             merged = {key: text for key, text in merged.items() if text is not None}
-        if not merged or not metadata.has_room(merged):
+        if not merged or (name == "annotations" and not metadata.has_room(merged)):
             return None
         changed = changed or merged != known
         made[name] = merged
@@ -164,7 +156,7 @@ def _are_words(part: str, words: Any) -> bool:
     return plain and metadata.are_sound(part, words)
 
 
-_LAYERS: Final[Mapping[str, Callable[[_Layer, dict[str, Any], Step], bool]]] = {
+_LAYERS: Final[Mapping[str, Callable[[State, Kind, dict[str, Any], Step, int], bool]]] = {
     "status": _patch_status,
     "": _patch_pod,
 }

@@ -74,14 +74,15 @@ def deleted(state: State, action: Delete, now: datetime) -> Obj | None:
     return pod if marked == pod else stored(state, kind, key, marked)
 
 
-def removed(state: State, key: ObjectKey, uid: str) -> Obj | None:
-    """The last state of a pod whose containers have stopped, which is gone now; None if held."""
+def removed(state: State, key: ObjectKey, uid: str) -> bool:
+    """Take out a pod whose containers have stopped; False when something holds it, or it is gone."""
     kind, pod = state.catalog.by_ref(PODS), state.get(key)
     if kind is None or pod is None or pod["metadata"]["uid"] != uid:
-        return None
+        return False
     if pod["metadata"].get("finalizers"):
-        return None
-    return _taken_out(state, kind, key)
+        return False
+    state.commit(kind, key, None)
+    return True
 
 
 def _taken_out(state: State, kind: Kind, key: ObjectKey) -> Obj:

@@ -71,7 +71,7 @@ def bind(world: World, key: ObjectKey, pod: Obj, node: str, now: datetime, *, us
 
 def remove(world: World, key: ObjectKey, uid: str, now: datetime, *, user: str) -> None:
     """Delete a pod that has stopped, without grace. Raises ApiError."""
-    if world.state.lean and removed(world.state, key, uid) is not None:
+    if world.state.lean and removed(world.state, key, uid):
         return
     body = {
         "apiVersion": "v1",
