@@ -75,7 +75,7 @@ def deleted(state: State, action: Delete, now: datetime) -> Obj | None:
 
 
 def removed(state: State, key: ObjectKey, uid: str) -> bool:
-    """Take out a pod whose containers have stopped; False when something holds it, or it is gone."""
+    """Take out a pod that has stopped; False when something holds it, or it is gone."""
     kind, pod = state.catalog.by_ref(PODS), state.get(key)
     if kind is None or pod is None or pod["metadata"]["uid"] != uid:
         return False

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 
 from gitkruise.errors import Conflict, InvalidObject
-from gitkruise.model.plan import Patch, Step
+from gitkruise.model.plan import Action, Create, Delete, Patch, Step
 from gitkruise.model.settings import Gates
 from gitkruise.model.trace import render_text
 from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.names import Obj, key_of
-from gitkruise.wire.request import MERGE_PATCH, STRATEGIC_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.paths import put
+from gitkruise.wire.request import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.times import format_time
 from gitkruise.world.claims import ClaimBinder
 from gitkruise.world.cluster import World
 from gitkruise.world.containers import container_id
@@ -28,7 +30,8 @@ from gitkruise.world.kubelet import Kubelet
 from gitkruise.world.profiles import FAST
 from gitkruise.world.scheduler import Scheduler
 from gitkruise.world.simulate import Part, Simulation
-from tests.worlds import PODS, SPACE, START, Lab, cloneset, container, pod, template
+from gitkruise.world.writes import bind, remove
+from tests.worlds import PODS, SPACE, START, Lab, cloneset, container, create, pod, template
 
 CLONESETS: Final = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")
 UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -191,31 +194,105 @@ def test_a_lean_cluster_leaves_out_who_manages_a_pod() -> None:
     assert not all(p["metadata"].get("managedFields") for p in lean.objects(PODS, SPACE))
 
 
+def changing(raw: Obj, *steps: Step, **pins: str) -> Patch:
+    uid, version = raw["metadata"]["uid"], raw["metadata"]["resourceVersion"]
+    told = {"uid": uid, "resource_version": version, **pins}
+    return Patch(key=key_of(raw), version="v1", steps=steps, **told)
+
+
+def going(raw: Obj, **asked: Any) -> Delete:
+    told = {"uid": raw["metadata"]["uid"], "resource_version": "", **asked}
+    return Delete(key=key_of(raw), version="v1", **told)
+
+
+def coming(raw: Obj, **asked: Any) -> Create:
+    meta = {k: raw["metadata"][k] for k in ("namespace", "labels", "ownerReferences")}
+    sent = {"apiVersion": "v1", "kind": "Pod", "metadata": {**meta, "name": "web-x"}}
+    return Create(obj={**sent, "spec": raw["spec"]}, **asked)
+
+
+def labelled(**labels: Any) -> Step:
+    return Step(body={"metadata": {"labels": labels}})
+
+
+def with_containers(*containers: Obj) -> Step:
+    body = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": list(containers)}}
+    return Step(body=body, content_type=STRATEGIC_PATCH)
+
+
 def test_steps_of_one_change_are_one_change_of_a_lean_cluster() -> None:
     lab = Lab(gates=GATES)
     lab.apply(cloneset(replicas=1))
     lab.run(600)
     full, lean = lab.world.fork(), lab.world.fork(lean=True)
     (raw,) = full.objects(PODS, SPACE)
-    meta = raw["metadata"]
     shut = [{"type": "InPlaceUpdateReady", "status": "False", "lastTransitionTime": "x"}]
-
-    def change(*steps: Step) -> Patch:
-        uid, version = meta["uid"], meta["resourceVersion"]
-        return Patch(key=key_of(raw), version="v1", uid=uid, resource_version=version, steps=steps)
 
     def step(subresource: str, **body: Any) -> Step:
         return Step(body=body, content_type=STRATEGIC_PATCH, subresource=subresource)
 
     steps = [step("status", status={"conditions": shut}), step("", metadata={"labels": {"a": "b"}})]
-    assert full.at_once(change(*steps), START) is None
-    assert lean.at_once(change(*steps, step("resize", spec={})), START) is None
+    assert full.at_once(changing(raw, *steps), START) is None
+    assert lean.at_once(changing(raw, *steps, step("resize", spec={})), START) is None
     assert lean.version == full.version
-    made = lean.at_once(change(*steps), START)
+    made = lean.at_once(changing(raw, *steps), START)
     assert made is not None
     assert (lean.version, lean.objects(PODS, SPACE)) == (full.version + 1, [made])
     assert made["metadata"]["labels"]["a"] == "b"
     assert {**shut[0]} in made["status"]["conditions"]
+
+
+UNUSUAL: Final[Mapping[str, Callable[[Obj], Action]]] = {
+    "another pod": lambda raw: changing(raw, labelled(a="b"), uid="another"),
+    "a version that is past": lambda raw: changing(raw, labelled(a="b"), resource_version="1"),
+    "no steps": changing,
+    "nothing new": lambda raw: changing(raw, labelled(app="web")),
+    "no text": lambda raw: changing(raw, labelled(a=1)),
+    "a bad label": lambda raw: changing(raw, labelled(a="b c")),
+    "another flavour": lambda raw: changing(raw, Step(body={}, content_type=JSON_PATCH)),
+    "a finalizer": lambda raw: changing(raw, Step(body={"metadata": {"finalizers": ["a.b/c"]}})),
+    "more than an image": lambda raw: changing(raw, with_containers(container(args=["-v"]))),
+    "no image": lambda raw: changing(raw, with_containers(container(image=""))),
+    "a part nobody patches": lambda raw: changing(raw, Step(body={}, subresource="resize")),
+    "a deletion of another": lambda raw: going(raw, uid="another"),
+    "a deletion of a past version": lambda raw: going(raw, resource_version="1"),
+    "a policy": lambda raw: going(raw, propagation="Foreground"),
+    "a deletion of more": lambda raw: going(raw, then=(going(raw),)),
+    "a pod that has no sibling": coming,
+    "a pod with claims": lambda raw: coming(raw, claims=(raw,)),
+}
+
+
+@pytest.mark.parametrize("row", UNUSUAL)
+def test_what_is_unusual_is_not_done_at_once(row: str) -> None:
+    lab = Lab(gates=GATES)
+    lab.apply(cloneset(replicas=1))
+    lab.run(600)
+    lean = lab.world.fork(lean=True)
+    (raw,) = lean.objects(PODS, SPACE)
+    assert lean.at_once(UNUSUAL[row](raw), START) is None
+    assert lean.version == lab.world.version
+
+
+def test_a_pod_comes_and_goes_at_once() -> None:
+    lab = Lab(gates=GATES)
+    lab.apply(cloneset(replicas=1))
+    lab.run(600)
+    lean = lab.world.fork(lean=True)
+    (raw,) = lean.objects(PODS, SPACE)
+    lean.handle(create(lean, coming(raw).obj), START)
+    assert lean.at_once(coming(raw), START) is None, "the name is taken"
+    twin = put(coming(raw).obj, ("metadata", "name"), "web-y")
+    born = lean.at_once(Create(obj=twin), START)
+    assert born is not None
+    assert born["metadata"]["creationTimestamp"] == format_time(START)
+    assert born["metadata"]["uid"] != raw["metadata"]["uid"]
+    left = lean.at_once(going(raw, resource_version=raw["metadata"]["resourceVersion"]), START)
+    assert left is not None
+    assert left["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert lean.at_once(going(left), START) is left, "it goes already"
+    remove(lean, key_of(raw), raw["metadata"]["uid"], START, user="system:node")
+    assert lean.get(key_of(raw)) is None
 
 
 @pytest.mark.parametrize("lean", [False, True])
@@ -276,15 +353,10 @@ def test_a_pod_is_bound_once(lean: bool) -> None:
     lab = Lab(gates=GATES)
     lab.apply(pod())
     lab.world = lab.world.fork(lean=lean)
-    binding = ApiRequest(
-        verb="create",
-        resource=ResourceRef("", "v1", "pods"),
-        namespace=SPACE,
-        name="p",
-        subresource="binding",
-        body={"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "node-1"}},
-    )
-    assert lab.world.handle(binding, lab.now).status == 201
-    assert lab.get(pod())["spec"]["nodeName"] == "node-1"
+    key = key_of(lab.get(pod()))
+    bind(lab.world, key, lab.get(pod()), "node-1", lab.now, user="scheduler")
+    placed = lab.get(pod())
+    assert placed["spec"]["nodeName"] == "node-1"
+    assert "PodScheduled" in [c["type"] for c in placed["status"]["conditions"]]
     with pytest.raises(Conflict):
-        lab.world.handle(binding, lab.now)
+        bind(lab.world, key, placed, "node-2", lab.now, user="scheduler")
