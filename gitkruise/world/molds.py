@@ -67,8 +67,10 @@ class Mold(NamedTuple):
 
     def _still(self, state: Admitting) -> bool:
         """Whether nothing changed since that admission rests on; no set asks for a namespace."""
-        rests_on = _GROUND if self.injected else _GROUND[:2]
-        return not any(state.changed(kind, self.version) for kind in rests_on)
+        for kind in _GROUND if self.injected else _GROUND[:2]:
+            if state.changed(kind, self.version):
+                return False
+        return True
 
     def owned_alike(self, meta: Obj) -> bool:
         """Whether a sibling with these metadata has the very fields that the mold has."""
@@ -166,7 +168,10 @@ def _same_body(one: Obj, other: Obj) -> bool:
     """Whether two objects are alike in all but their metadata."""
     if one.keys() != other.keys():
         return False
-    return all(same(one[name], other[name]) for name in one if name != "metadata")
+    for name, part in one.items():
+        if name != "metadata" and part is not other[name] and not same(part, other[name]):
+            return False
+    return True
 
 
 def _marks(sent: Obj) -> tuple[Obj, Obj]:
