@@ -11,6 +11,7 @@ from gitkruise.admission.conversion import convert
 from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.errors import ApiError
 from gitkruise.model.pod import PodFacts, pod_facts
+from gitkruise.model.pods import Pods, grouped
 from gitkruise.model.settings import Gates
 from gitkruise.wire.kinds import Kind
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
@@ -43,8 +44,8 @@ class Shelf:
             if any(ref["uid"] == uid for ref in obj["metadata"].get("ownerReferences", ()))
         ]
 
-    def pods_of(self, uid: str, namespace: str) -> Sequence[PodFacts]:
-        return [pod_facts(obj) for obj in self.owned(uid, GroupKind("", "Pod"), namespace)]
+    def pods_of(self, uid: str, namespace: str) -> Pods:
+        return grouped(pod_facts(obj) for obj in self.owned(uid, GroupKind("", "Pod"), namespace))
 
     def pod(self, key: ObjectKey) -> PodFacts | None:
         obj = self.get(key)
