@@ -81,6 +81,15 @@ def test_bytes_and_objects_give_the_same_facts(raw: dict[str, Any]) -> None:
     assert pod_facts_from_bytes(json.dumps(raw).encode()) == pod_facts(raw)
 
 
+@given(raws, raws)
+def test_what_two_versions_share_need_not_be_read_again(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    known = before, pod_facts(before)
+    for now in (after, {**before, "metadata": after["metadata"]}, {**after, "spec": {}}):
+        assert pod_facts(now, known) == pod_facts(now)
+
+
 def test_frozen_objects_are_read_too() -> None:
     frozen = MappingProxyType({**FULL, "metadata": MappingProxyType(FULL["metadata"])})
     assert pod_facts(frozen) == pod_facts(FULL)
