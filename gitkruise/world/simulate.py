@@ -136,6 +136,7 @@ class Simulation:
             if self.world.version != version or any(d is not None and d <= self.now for d in due):
                 continue
             if not self._dirty:
+                self.world.forget_the_past()
                 return min(filter(None, [*due, *self._wakes.values()]), default=None)
             for key in sorted(self._dirty):
                 self._dirty.pop(key, None)
