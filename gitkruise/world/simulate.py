@@ -9,7 +9,6 @@ same Trace.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -69,14 +68,6 @@ class Part(Protocol):
 
 class NeverQuietError(AssertionError):
     """Controllers and parts keep answering each other at one instant: a hot loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """One object a controller looks after."""
-
-    workload: Workload[Any]
-    key: ObjectKey
 
 
 class Simulation:
