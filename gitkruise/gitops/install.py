@@ -95,11 +95,23 @@ def manifests(wishes: Wishes) -> tuple[Obj, ...]:
     return tuple(_with_image(_moved(obj, wishes.namespace), wishes.image) for obj in objects)
 
 
+class _Readable(yaml.CSafeDumper):
+    """Writes a text of several lines as a block. libyaml's, because CRDs are long."""
+
+
+def _as_block(dumper: _Readable, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None)
+
+
+_Readable.add_representer(str, _as_block)
+
+
 def manifest_text(objects: Iterable[Obj]) -> str:
     """Multi-document YAML."""
     plain = [dict(obj) for obj in objects]
-    dumper = yaml.CSafeDumper  # libyaml's; CRDs are long
-    text: str = yaml.dump_all(plain, None, dumper, sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.dump_all(
+        plain, None, _Readable, sort_keys=False, allow_unicode=True, width=100
+    )
     return text
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from gitkruise.errors import SourceFailed
 from gitkruise.gitops.bootstrap import Place, files, following, reachable
-from gitkruise.gitops.install import Wishes, manifests
+from gitkruise.gitops.install import Wishes, manifest_text, manifests
 from gitkruise.wire.paths import get
 from tests.cli.calls import Caller
 from tests.git.repos import Origin, make_origin, run_git
@@ -44,6 +44,14 @@ def test_openkruises_definitions_are_brought_and_never_changed() -> None:
         "sidecarsets.apps.kruise.io",
     }
     assert words["units.gitkruise.io"] is None
+
+
+def test_a_text_of_several_lines_is_written_as_a_block() -> None:
+    objects = manifests(Wishes())
+    text = manifest_text(objects)
+    assert "  gitkruise.yaml: |\n    apiVersion: gitkruise.io/v1alpha1\n    kind: GitSource" in text
+    assert "\\n" not in text
+    assert [*yaml.load_all(text, yaml.CSafeLoader)] == [dict(obj) for obj in objects]
 
 
 def test_objects_are_followed_and_no_file_of_the_cluster() -> None:
