@@ -84,11 +84,15 @@ kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
 FORGE_ASSETS := tests/forge/bin
 
 .PHONY: forge-assets
-forge-assets: $(FORGE_ASSETS)/gitea ## Build the Gitea that `make forge` runs (needs Go, 5 minutes)
+forge-assets: $(FORGE_ASSETS)/gitea $(FORGE_ASSETS)/static ## Build the Gitea that `make forge` runs (needs Go, 5 minutes)
 
 $(FORGE_ASSETS)/gitea: tests/forge/go.mod tests/forge/go.sum
 	cd tests/forge && go build -tags "sqlite sqlite_unlock_notify" -o bin/gitea code.gitea.io/gitea
-	ln -sfn "$$(cd tests/forge && go list -m -f '{{.Dir}}' code.gitea.io/gitea)" $(FORGE_ASSETS)/static
+
+$(FORGE_ASSETS)/static: # Gitea's templates, where the module lies
+	mkdir -p $(@D)
+	cd tests/forge && go mod download code.gitea.io/gitea
+	ln -sfn "$$(cd tests/forge && go list -m -f '{{.Dir}}' code.gitea.io/gitea)" $@
 
 .PHONY: forge
 forge: $(VENV)/dev ## Run the tests that want a real forge
