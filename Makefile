@@ -81,6 +81,14 @@ $(CLIENT_ASSETS)/greetings: $(wildcard tests/clients/operator/*.go) tests/client
 kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m kube
 
+SOPS_ASSETS := tests/git/sealing/bin
+
+.PHONY: sops-assets
+sops-assets: $(SOPS_ASSETS)/sops ## Build the sops that the tests of encrypted files run (needs Go, 4 minutes)
+
+$(SOPS_ASSETS)/sops: tests/git/sealing/go.mod tests/git/sealing/go.sum
+	cd tests/git/sealing && go build -o bin/sops github.com/getsops/sops/v3/cmd/sops
+
 FORGE_ASSETS := tests/forge/bin
 
 .PHONY: forge-assets

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gitkruise.git.process import SEARCH_PATH
+from tests.conftest import need
 
 # Made for these tests; they open nothing else.
 KEY: Final = "AGE-SECRET-KEY-1TA30L0KVWYAV82JUQ47GLQQ33SXCY49KTQTV8WD5PD9WPU5UJ7JSVTGJUN"
@@ -17,6 +18,7 @@ OTHER: Final = "AGE-SECRET-KEY-12RXRQC0W3DQPJQU83CTME8S7PCZARR3PSYWXVXHQ9CNSCJFF
 ENCRYPTED: Final = (Path(__file__).parent / "data" / "encrypted.yaml").read_text()
 PLAIN: Final = ("hunter2-${KEPT}", "5432", "aHVudGVyMi1iaW5hcnk=")  # in the file's order
 CANARY: Final = "hunter2"
+_BUILT: Final = Path(__file__).parent / "sealing" / "bin"
 
 # Speaks as sops 3 does on the paths we rely on: arguments, environment, exit status, errors.
 _PROGRAM: Final = """#!{python} -I
@@ -35,8 +37,14 @@ sys.stdout.write(text)
 
 
 def real() -> str:
-    """Where sops is; "" when it is not."""
-    return shutil.which("sops", path=SEARCH_PATH) or shutil.which("sops") or ""
+    """Where sops is, built or installed; "" when it is not."""
+    return shutil.which("sops", path=f"{_BUILT}:{SEARCH_PATH}") or shutil.which("sops") or ""
+
+
+def real_folder() -> str:
+    """The folder it is in. Skips the test where there is none."""
+    need("sops", present=bool(real()), how="make sops-assets")
+    return str(Path(real()).parent)
 
 
 def stand_in(folder: Path) -> str:

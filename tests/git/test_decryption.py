@@ -13,9 +13,8 @@ from gitkruise.git.documents import parse_file
 from gitkruise.git.manifests import Manifests, read_desired
 from gitkruise.git.repo import Repository
 from gitkruise.git.sops import PrivateKeys, Sops, is_encrypted, sealed
-from tests.conftest import need
 from tests.git.repos import Origin
-from tests.git.sops import CANARY, ENCRYPTED, KEY, OTHER, PLAIN, program, real, stand_in
+from tests.git.sops import CANARY, ENCRYPTED, KEY, OTHER, PLAIN, program, real_folder, stand_in
 
 pytestmark = pytest.mark.slow
 
@@ -27,8 +26,7 @@ def search(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where the program is: the real one, and one that speaks like it."""
     if request.param == "stand-in":
         return stand_in(tmp_path / "bin")
-    need("sops", present=bool(real()), how="go install github.com/getsops/sops/v3/cmd/sops@v3.10.2")
-    return str(Path(real()).parent)
+    return real_folder()
 
 
 def opened(

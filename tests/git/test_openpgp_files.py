@@ -19,7 +19,7 @@ from gitkruise.git.sops import PrivateKeys, Sops
 from tests.conftest import need
 from tests.git.repos import Origin
 from tests.git.signing import Gpg
-from tests.git.sops import CANARY, program, real
+from tests.git.sops import CANARY, program, real, real_folder
 
 pytestmark = pytest.mark.slow
 
@@ -54,8 +54,7 @@ def gpg(tmp_path: Path) -> Iterator[Gpg]:
 def search(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "stand-in":
         return program(tmp_path / "bin", _PROGRAM.format(python=sys.executable))
-    need("sops", present=bool(real()), how="go install github.com/getsops/sops/v3/cmd/sops@v3.10.2")
-    return str(Path(real()).parent)
+    return real_folder()
 
 
 def encrypted(gpg: Gpg, search: str, who: str, folder: Path) -> str:
