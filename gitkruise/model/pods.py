@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Final
 
 from gitkruise.model.pod import PodFacts
-from gitkruise.wire.names import Obj
 
 _BY_NAME: Final = attrgetter("name")
 
@@ -21,20 +20,11 @@ class Lot:
 
     What `PodFacts.standing` tells of `first` holds for all of them: of a thousand pods a round
     has a handful of lots to look at. A lot in which nothing moves is the same one in the next
-    round, so that what was found out about its pods is kept.
+    round.
     """
 
     def __init__(self, by_name: Mapping[str, PodFacts]) -> None:
         self.by_name = by_name
-        self._asked: tuple[Obj, Sequence[PodFacts]] | None = None
-        self._unasked: Sequence[PodFacts] = ()  # came since
-
-    def after(self, by_name: Mapping[str, PodFacts], came: Sequence[PodFacts]) -> Lot:
-        """What became of this lot when some pods left it and others `came`."""
-        made = Lot(by_name)
-        if self._asked is not None:
-            made._asked, made._unasked = self._asked, (*self._unasked, *came)
-        return made
 
     @cached_property
     def first(self) -> PodFacts:
@@ -44,19 +34,6 @@ class Lot:
     @cached_property
     def names(self) -> frozenset[str]:
         return frozenset(self.by_name)
-
-    def left_out(
-        self, selector: Obj, refused: Callable[[Iterable[PodFacts]], Sequence[PodFacts]]
-    ) -> Sequence[PodFacts]:
-        """Those that `selector` leaves out, as `refused` finds; asked once of the same object."""
-        if self._asked is None or self._asked[0] is not selector:
-            self._asked = selector, refused(self)
-        else:
-            found = (*self._asked[1], *refused(self._unasked))
-            still = [pod for pod in found if self.by_name.get(pod.name) is pod]
-            self._asked = selector, still
-        self._unasked = ()
-        return self._asked[1]
 
     def without(self, names: Set[str]) -> Lot | None:
         """The same but for pods of these names; None when nobody is left."""

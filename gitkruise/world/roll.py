@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from gitkruise.model.pod import PodFacts
@@ -26,7 +25,6 @@ class Roll:
     def look(self, there: Mapping[str, PodFacts]) -> Pods:
         """All pods, given those of the changed ones that are still `there`."""
         moved: dict[str, dict[str, PodFacts]] = {}
-        came: dict[str, list[PodFacts]] = defaultdict(list)
         for name in sorted(self.changed):
             before, after = self._standings.pop(name, None), there.get(name)
             if before is not None:
@@ -34,12 +32,11 @@ class Roll:
             if after is not None:
                 self._standings[name] = after.standing
                 self._open(after.standing, moved)[name] = after
-                came[after.standing].append(after)
         self.changed.clear()
         for standing, pods in moved.items():
-            lot = self._lots.pop(standing, None)
+            self._lots.pop(standing, None)
             if pods:
-                self._lots[standing] = lot.after(pods, came[standing]) if lot else Lot(pods)
+                self._lots[standing] = Lot(pods)
         return Pods(tuple(self._lots.values()))
 
     def _open(self, standing: str, moved: dict[str, dict[str, PodFacts]]) -> dict[str, PodFacts]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from gitkruise.model.cloneset import CloneSetFacts
 from gitkruise.model.plan import Action, Event, Patch, Step
@@ -33,17 +32,17 @@ def claim_pods(owner: CloneSetFacts, pods: Pods) -> Owned:
     being deleted. Source: CloneSet's claim of pods.
     """
     kept: list[Lot] = []
-    released: list[Sequence[PodFacts]] = []
+    released: list[PodFacts] = []
     adopted: list[Lot] = []
     for lot in pods.lots:
         first = lot.first
         ours = first.controller_uid == owner.uid
         if not first.active or not (ours or not first.controller_uid):
             continue
-        strangers = lot.left_out(owner.selector_raw, partial(_refused, owner))
-        matching = lot.without({pod.name for pod in strangers})
+        strangers = _strangers(owner, lot)
+        matching = lot.without(strangers)
         if ours:
-            released.append(strangers)
+            released += [lot.by_name[name] for name in strangers]
         if matching is not None:
             (kept if ours else adopted).append(matching)
     if owner.deleting is not None:
@@ -51,18 +50,16 @@ def claim_pods(owner: CloneSetFacts, pods: Pods) -> Owned:
     gone = {"$patch": "delete", "uid": owner.uid}
     return Owned(
         lots=tuple(kept),
-        releases=tuple([_owner_patch(p, gone) for p in in_name_order(released)]),
+        releases=tuple([_owner_patch(p, gone) for p in in_name_order([released])]),
         adoptions=tuple([_owner_patch(p, owner.owner_reference) for p in in_name_order(adopted)]),
     )
 
 
-def _refused(owner: CloneSetFacts, pods: Iterable[PodFacts]) -> list[PodFacts]:
-    """Those that the selector does not match; nearly all selectors ask for plain label pairs."""
-    pairs = owner.pairs.items()
-    if len(pairs) == 1:
-        ((key, value),) = pairs
-        return [p for p in pods if p.labels.get(key) != value]
-    return [p for p in pods if not owner.selects(p.labels)]
+def _strangers(owner: CloneSetFacts, lot: Lot) -> set[str]:
+    """Names of pods that the selector does not match; nearly all ask for plain label pairs."""
+    if pairs := owner.pairs:
+        return {p.name for key, value in pairs.items() for p in lot if p.labels.get(key) != value}
+    return {p.name for p in lot if not owner.selects(p.labels)}
 
 
 def _owner_patch(pod: PodFacts, reference: Obj) -> Patch:
