@@ -59,10 +59,7 @@ _TERMS: Final = ServerTerms(
     limits={
         "keepalive_timeout": 15.0,
         "lingering_time": 2.0,
-        "max_line_size": 8_192,
-        "max_field_size": 8_192,
         "auto_decompress": False,
-        "access_log": None,
     },
 )
 

@@ -42,9 +42,7 @@ _TERMS: Final = ServerTerms(
     limits={
         "keepalive_timeout": 75.0,  # longer than most scrape intervals
         "lingering_time": 1.0,
-        "max_line_size": 8_192,
         "max_field_size": 16_384,  # tokens of service accounts
-        "access_log": None,
     },
 )
 

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -16,6 +16,11 @@ from aiohttp.web_protocol import RequestHandler
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.kube.listening import Listen
 
+_LIMITS: Final[Mapping[str, Any]] = {
+    "max_line_size": 8_192,
+    "max_field_size": 8_192,
+    "access_log": None,
+}
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -23,8 +28,8 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class ServerTerms:
     """What is served, for messages: `does` ("serve metrics"), and the flag that names the address.
 
-    `code` is that of an address that cannot be had, `limits` go to aiohttp's web.Server, and
-    requests under way get `leaving_s` to end.
+    `code` is that of an address that cannot be had, `limits` go to aiohttp's web.Server beside
+    those of every server of ours, and requests under way get `leaving_s` to end.
     """
 
     does: str
@@ -53,7 +58,7 @@ async def serving(
     """Serve while the body runs, over TLS with a context; gives the port. Raises UsageProblem."""
     quiet = logging.getLogger(terms.log)  # of broken requests
     quiet.setLevel(logging.CRITICAL)
-    server = _Server(handler, logger=quiet, **terms.limits)
+    server = _Server(handler, logger=quiet, **{**_LIMITS, **terms.limits})
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=terms.leaving_s)
     await runner.setup()
     try:

@@ -36,10 +36,7 @@ TERMS: Final = ServerTerms(
     limits={
         "keepalive_timeout": 90.0,  # API servers keep their connections
         "lingering_time": 1.0,
-        "max_line_size": 8_192,
-        "max_field_size": 8_192,
         "auto_decompress": False,
-        "access_log": None,
     },
     leaving_s=TIMEOUT_S,
 )
