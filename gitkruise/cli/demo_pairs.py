@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.model.pod import PodFacts, pod_facts
 from gitkruise.planner.sync.summary import tag_of
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.wire.request import PODS, ApiRequest
 
 if TYPE_CHECKING:
     from gitkruise.kube.clock import Clock
@@ -35,7 +35,7 @@ class Pair:
     async def _pods(self) -> list[PodFacts]:
         request = ApiRequest(
             verb="list",
-            resource=ResourceRef("", "v1", "pods"),
+            resource=PODS,
             namespace=NAMESPACE,
             params={"labelSelector": LABEL},
         )

@@ -24,12 +24,11 @@ from gitkruise.model.sidecarset_marks import injected_sets
 from gitkruise.model.view import View
 from gitkruise.wire.names import Obj, ObjectKey, controller_of
 from gitkruise.wire.paths import get
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.wire.request import PODS, ApiRequest
 from gitkruise.wire.times import parse_time
 
 log: Final = logging.getLogger(__name__)
 
-PODS: Final = ResourceRef("", "v1", "pods")
 COMPONENT: Final = "sidecarset-controller"
 EVERY_S: Final = 60.0
 SETTLED: Final = timedelta(seconds=30)  # a younger pod may be about to start

@@ -14,10 +14,9 @@ from gitkruise.errors import ApiError, InternalError, TooLarge, Unavailable, api
 from gitkruise.kube.codec import EVENT_TYPES, decode, decode_event
 from gitkruise.kube.rawobject import RawObject
 from gitkruise.wire.names import Obj, join_api_version
-from gitkruise.wire.request import ApiRequest, ResourceRef, WatchEvent
+from gitkruise.wire.request import PODS, ApiRequest, WatchEvent
 
 EVENT_BYTES_MAX: Final = 16 * 2**20
-_PODS: Final = ResourceRef("", "v1", "pods")
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _ESCAPED: Final = re.compile(r"\\(.)")
 
@@ -72,7 +71,7 @@ async def lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 def body(data: bytes, request: ApiRequest) -> Obj:
     """The decoded answer; pods, alone or in lists, stay bytes. Raises ValueError."""
-    if request.resource != _PODS or request.subresource not in {"", "status"}:
+    if request.resource != PODS or request.subresource not in {"", "status"}:
         value = decode(data) if data else {}
         if not isinstance(value, dict):
             raise ValueError("the answer is no object")
@@ -91,7 +90,7 @@ def body(data: bytes, request: ApiRequest) -> Obj:
 def event(line: bytes, request: ApiRequest) -> WatchEvent:
     """One watch event. Raises Unavailable on bytes that are none: the stream is out of step."""
     try:
-        if request.resource == _PODS:
+        if request.resource == PODS:
             envelope = _EVENT.decode(line)
             if envelope.type in EVENT_TYPES - {"ERROR", "BOOKMARK"}:
                 return WatchEvent(type=envelope.type, object=_lazy(bytes(envelope.object), request))

@@ -7,11 +7,11 @@ from datetime import datetime
 from gitkruise.errors import AlreadyExists
 from gitkruise.kube.data import recorded_crds
 from gitkruise.wire.names import GroupKind, Obj, key_of
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.wire.request import PODS, ApiRequest
 from gitkruise.world.cluster import World
 from gitkruise.world.scheduler import add_nodes
 
-POD, PODS = GroupKind("", "Pod"), ResourceRef("", "v1", "pods")
+POD = GroupKind("", "Pod")
 
 
 def bootstrap(world: World, now: datetime, *, nodes: int) -> None:

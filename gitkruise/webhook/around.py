@@ -21,9 +21,9 @@ from gitkruise.model.view import View
 from gitkruise.webhook.review import Review
 from gitkruise.wire.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.paths import get
-from gitkruise.wire.request import NAMESPACES, ApiRequest, ResourceRef
+from gitkruise.wire.request import NAMESPACES, PODS, ApiRequest, ResourceRef
 
-_LIVE: Final = {"Pod": ResourceRef("", "v1", "pods"), "Namespace": NAMESPACES}
+_LIVE: Final = {"Pod": PODS, "Namespace": NAMESPACES}
 _LISTED: Final = {
     POD: _LIVE["Pod"],
     GroupKind("", "PersistentVolumeClaim"): ResourceRef("", "v1", "persistentvolumeclaims"),

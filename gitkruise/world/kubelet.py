@@ -277,7 +277,7 @@ class Kubelet:
         runtime = run.life.runtime
         status = pod_status(known, runtime, run.who, turn.now, host_ip=host_ip, alike=alike)
         if status != pod.get("status") and not (more and only_seen(pod, status)):
-            pod = self._write(world, pod, status, turn.now)
+            pod = write_status(world, pod, status, turn.now, user=USER)
             run.written = pod["metadata"]["resourceVersion"]
             run.told, run.untold, run.down = runtime, None, None
         return pod
@@ -286,9 +286,6 @@ class Kubelet:
         for event in turn.events or ():
             host = pod["spec"]["nodeName"]
             event_log.record(world, pod, event, turn.now, component="kubelet", host=host)
-
-    def _write(self, world: World, pod: Obj, status: Obj, now: datetime) -> Obj:
-        return write_status(world, pod, status, now, user=USER)
 
     def _remove(self, world: World, run: PodRun, now: datetime) -> None:
         remove(world, run.key, run.who.uid, now, user=USER)

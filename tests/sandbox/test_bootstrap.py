@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gitkruise.kube.data import load_catalog
-from gitkruise.sandbox.bootstrap import POD, PODS, bootstrap
-from gitkruise.wire.request import ApiRequest
+from gitkruise.sandbox.bootstrap import POD, bootstrap
+from gitkruise.wire.request import PODS, ApiRequest
 from gitkruise.world.cluster import World
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
