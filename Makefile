@@ -24,13 +24,16 @@ $(VENV)/dev: requirements-dev.txt $(VENV)/runtime
 	$(INSTALL) --require-hashes --only-binary :all: -r requirements-dev.txt
 	@touch $@
 
+.PHONY: install
+install: $(VENV)/runtime ## Install the command into .venv/bin
+
 .PHONY: demo
 demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 	$(BIN)/gitkruise demo $(ARGS)
 
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not forge and not slow" --ignore tests/laws
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not forge and not slow" --ignore tests/laws --ignore tests/fuzz
 
 .PHONY: slow
 slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units, budgets
@@ -39,6 +42,10 @@ slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units,
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time
 	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto tests/laws
+
+.PHONY: fuzz
+fuzz: $(VENV)/dev ## Feed hostile input to every reader; PROFILE=night draws new input each time
+	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto tests/fuzz
 
 .PHONY: e2e
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes; and others' clients
@@ -132,7 +139,7 @@ docs: $(VENV)/dev ## Generate reference pages and the demo's transcript again
 
 .PHONY: bench
 bench: $(VENV)/dev ## Measure what the project promises
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m bench
 
 PIN := $(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	--generate-hashes --strip-extras --allow-unsafe

@@ -11,21 +11,21 @@ from typing import Any, Final
 import click
 
 from gitkruise.cli.root import ALIASES, COMMANDS, cli
-from gitkruise.model.config import DURATIONS, LATER, SPECS
+from gitkruise.model.gitops.config import DURATIONS, LATER, SPECS
 
 DOCS: Final = Path(__file__).parent
 SCHEMAS: Final = DOCS.parent / "schemas" / "json"
 MADE: Final = "<!-- made by docs/generate.py: make docs -->"
 
 EXIT_CODES: Final = (
-    ("0", "done; the answer is yes, none, or as asked (a held rollout is 0)"),
-    ("1", "a question answered no: `plan --exit-code`, `validate`, `status --fail-on`, …"),
-    ("2", "usage"),
-    ("3", "manifests are invalid, nothing was done"),
-    ("4", "git: unreachable, refused, history rewritten"),
-    ("5", "the cluster: unreachable, forbidden, a kind is missing"),
+    ("0", "success; the check passed, or the rollout reached the requested state (Held included)"),
+    ("1", "a check failed: `plan --exit-code`, `validate`, `status --fail-on`, …"),
+    ("2", "wrong usage"),
+    ("3", "invalid manifests; nothing was changed"),
+    ("4", "git: unreachable, rejected, history rewritten"),
+    ("5", "the cluster: unreachable, access denied, a kind is missing"),
     ("6", "timed out"),
-    ("70", "an error gitkruise did not expect (GK9000); a report is kept"),
+    ("70", "an unexpected error (GK9000); a report is kept"),
     ("130", "interrupted"),
 )  # fmt: skip
 
@@ -40,8 +40,8 @@ def cli_page() -> str:
 
 
 _PREFACE: Final = (
-    "Data goes to standard output, narration to standard error; every command that reads takes\n"
-    "`-o json`. `kubectl gitkruise …` is the same program."
+    "Results go to standard output, progress and errors to standard error; every command that\n"
+    "reads takes `-o json`. `kubectl gitkruise …` is the same program."
 )
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  a script, not a package
-"""Records what `gitkruise demo` prints, and puts it into README.md."""
+"""Records the output of `gitkruise demo` in docs/demo.md, and an excerpt of it in README.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 README: Final = ROOT / "README.md"
+PAGE: Final = ROOT / "docs" / "demo.md"
 BEGIN, END = "<!-- demo -->\n```text\n", "```\n<!-- /demo -->"
+CHAPTERS: Final = (2, 4, 5)  # of the excerpt: a canary, a bad image, the rollback
 
 _SHAPES: Final = (
     (re.compile(r"/\S*gitkruise-demo-\w+"), "FOLDER"),
@@ -25,15 +27,15 @@ _SHAPES: Final = (
 
 
 def play(speed: str) -> str:
-    """What the whole demo prints off a terminal."""
+    """The output of the whole demo without a terminal."""
     words = [sys.executable, "-m", "gitkruise", "demo", "--exit", "--speed", speed]
     done = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603  our own words
     return done.stdout
 
 
-def told(text: str) -> Iterator[str]:
-    """The transcript as the README shows it: of lines about pods on their way only the first and
-    the last, of the status branch where units came to rest, each rest once."""
+def shortened(text: str) -> Iterator[str]:
+    """The transcript as the page shows it: the first and the last of consecutive lines about pods
+    in progress, and each state of rest on the status branch once."""
     lines = text.rstrip().splitlines()
     rested: set[str] = set()
     for number, line in enumerate(lines):
@@ -48,12 +50,24 @@ def told(text: str) -> Iterator[str]:
         yield line.rstrip()
 
 
+def excerpt(text: str) -> str:
+    """The chapters of a transcript that README.md shows."""
+    parts = text.split("\n\n")
+    kept = [
+        part
+        for number in CHAPTERS
+        for part in parts
+        if re.match(rf" \d\d:\d\d  commit {number} ", part)
+    ]
+    return "\n\n".join(part.strip("\n") for part in kept) + "\n"
+
+
 def _moving(line: str) -> bool:
     return "◐ Rolling" in line or bool(re.search(r": (rolling|waiting)\b", line))
 
 
 def shape(text: str) -> list[str]:
-    """What does not differ from run to run: no ids, times, ports, names, nor pods on their way."""
+    """The lines that do not vary between runs: no ids, times, ports, names, pods in progress."""
     lines = []
     for line in text.rstrip().splitlines():
         if _moving(line) or re.match(r"  shop/\w+: | {9}\w", line):
@@ -68,16 +82,21 @@ def _normal(line: str) -> str:
     return line
 
 
-def recorded() -> str:
-    """The transcript in README.md."""
-    return README.read_text().partition(BEGIN)[2].partition(END)[0]
+def recorded(page: Path = PAGE) -> str:
+    """The transcript in a page."""
+    return page.read_text().partition(BEGIN)[2].partition(END)[0]
+
+
+def _write(page: Path, text: str) -> None:
+    before, _, rest = page.read_text().partition(BEGIN)
+    assert rest, f"{page.name} has no {BEGIN!r}"
+    page.write_text(before + BEGIN + text + END + rest.partition(END)[2])
 
 
 def main() -> None:
-    text = "\n".join(told(play("1"))) + "\n"
-    before, _, rest = README.read_text().partition(BEGIN)
-    assert rest, f"README.md has no {BEGIN!r}"
-    README.write_text(before + BEGIN + text + END + rest.partition(END)[2])
+    text = "\n".join(shortened(play("1"))) + "\n"
+    _write(PAGE, text)
+    _write(README, excerpt(text))
 
 
 if __name__ == "__main__":

@@ -4,89 +4,120 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from gitkruise.controller.controllers import Controllers
-from gitkruise.controller.controllers import Options as ControllerOptions
+from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import (
+    CRASHED,
     ApiError,
     ClusterFailed,
     Finding,
+    GitkruiseError,
     NotFound,
     Reported,
-    SourceFailed,
     UsageProblem,
 )
-from gitkruise.git.manifests import ParseCache
-from gitkruise.git.parsed_store import ParsedStore
-from gitkruise.gitops.annotate import Annotator
-from gitkruise.gitops.custom.declared import Reading, Rules
-from gitkruise.gitops.custom.keeper import Keeper
-from gitkruise.gitops.custom.steward import Steward
-from gitkruise.gitops.custom.watching import CustomResources
-from gitkruise.gitops.engine import AUTO, KRUISE, OWN, choose_engine
-from gitkruise.gitops.farewell import Departed, Farewell
-from gitkruise.gitops.fleet import Fleet, Home
-from gitkruise.gitops.gate import Standings
-from gitkruise.gitops.live import LiveView
-from gitkruise.gitops.polling import Polling
-from gitkruise.gitops.reporter import Reporter
-from gitkruise.gitops.resume import departed
-from gitkruise.gitops.source import SourceFollower
-from gitkruise.gitops.sync import Surroundings, UnitSync
-from gitkruise.gitops.telling.assembly import Telling
-from gitkruise.gitops.writeback import Outbox
-from gitkruise.kube.clock import Clock
-from gitkruise.kube.data import load_catalog
-from gitkruise.kube.lease import LEASES, Lease, LeaseName
-from gitkruise.kube.listening import Listen
-from gitkruise.kube.transport import Transport
-from gitkruise.model.config import Config
-from gitkruise.model.record import UnitRecord
-from gitkruise.model.settings import Gates
-from gitkruise.model.workload import Workload
+from gitkruise.git.manifests.reader import ParseCache
+from gitkruise.git.parsing.parse_cache_db import ParsedStore
+from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.cluster.engine import AUTO, KRUISE, OWN, choose_engine
+from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
+from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
+from gitkruise.gitops.config.dependencies import UnitStates
+from gitkruise.gitops.containment import Containment
+from gitkruise.gitops.notify.factory import Notifications
+from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
+from gitkruise.gitops.resources.controller import ResourceController
+from gitkruise.gitops.resources.declared import ResourceReader, ResourceRules
+from gitkruise.gitops.resources.informers import CustomResources
+from gitkruise.gitops.resources.status_writer import StatusWriter
+from gitkruise.gitops.runtime.removals import UNITS, Removals
+from gitkruise.gitops.runtime.removed_units import farewell_of
+from gitkruise.gitops.runtime.supervisor import ProcessDeps, Supervisor
+from gitkruise.gitops.source.follower import SourceFollower
+from gitkruise.gitops.source.poller import Polling
+from gitkruise.gitops.status.publisher import Outbox
+from gitkruise.gitops.status.rollout_annotation import Annotator
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.gitops.workers.pool import InProcess, WorkerPool
+from gitkruise.kube.cache.leader_election import (
+    DURATION_S,
+    LEASES,
+    Lease,
+    LeaseName,
+    unique_identity,
+)
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.crash_reports import FOLDER, CrashReports
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.kube.system.state_lock import state_locked
+from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
-from gitkruise.wire.catalog import Catalog
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
-from gitkruise.wire.times import format_micro_time
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.times import format_micro_time
 
 log = logging.getLogger(__name__)
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "gitkruise-workloads"
+MEND_S: Final = 30.0  # before something that crashed at its start is started again
+SYNC_LEASE: Final = "gitkruise-sync"  # of the process that applies
 _SECRETS = ResourceRef("", "v1", "secrets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What one controller process does. `cluster` names the status branch; `listeners` hear
-    every new record; `identity` tells replicas apart."""
+    """Options of one controller process. `cluster` names the status branch.
+
+    `listeners` hear every new record; `identity` names the machine, and every process adds a part
+    of its own. Processes with the same `lease` replace each other: one of them applies at a time,
+    and the others take over `lease_s` after it was heard of last.
+    """
 
     config: Config
     cluster: str
     state_dir: Path
     identity: str
+    lease: str = SYNC_LEASE
+    lease_s: float = DURATION_S
     gates: Gates = field(default_factory=Gates)
     listeners: tuple[Callable[[UnitRecord], None], ...] = ()
     listen: Listen = field(default_factory=Listen)  # for web hooks, where a Receiver wants them
-    webhook: WebhookOptions | None = None  # admission, served beside everything else
-    custom: Rules | None = None  # also what objects of the cluster declare, by these rules
+    webhook: WebhookOptions | None = None  # admission, served next to everything else
+    custom: ResourceRules | None = None  # also what objects of the cluster declare, by these rules
     acts: bool = True  # whether promotions go on; without, it is one pass a person asked for
     metrics: Listen | None = None  # for Prometheus, and probes
+    processes: int = 0  # that read what repositories hold; 0: threads of this one do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningController:
     """A controller that is up: what drives each unit and writes each branch."""
 
     live: LiveView
-    fleet: Fleet
+    fleet: Supervisor
     engine: str
-    standings: Standings
+    standings: UnitStates
     custom: bool  # whether objects of the cluster are followed as well
     metrics: str = ""  # where they are served
 
@@ -114,152 +145,254 @@ class Running:
         return self.fleet.outboxes
 
     @property
-    def telling(self) -> Telling:
-        return self.fleet.telling
+    def notifications(self) -> Notifications:
+        return self.fleet.notifications
 
     @property
     def hooks(self) -> Mapping[str, str]:
-        """Where each Receiver listens."""
+        """URL of each Receiver."""
         return self.fleet.hooks
 
 
 @asynccontextmanager
 async def controller(
     options: RunOptions, transport: Transport, clock: Clock
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningController]:
     """Everything that follows git and drives the cluster, while the body runs.
 
-    Raises ClusterFailed, SourceFailed or ApiError when it cannot start; on the way out records
-    not written yet are written once more.
+    Waits until it leads. Raises ClusterFailed, SourceFailed or ApiError when it cannot start; on
+    the way out records not written yet are written once more.
     """
     async with AsyncExitStack() as stack:
+        me = stack.enter_context(_alone(options, clock))
         meter = None
         if options.metrics is not None:
-            from gitkruise.gitops.scraping import metered  # noqa: PLC0415  prometheus_client
+            from gitkruise.gitops.telemetry.server import metered  # noqa: PLC0415  prometheus_client
 
             public = not options.metrics.loopback
             metering = metered(options.metrics, transport, clock, public=public)
             meter = await stack.enter_async_context(metering)
             transport = meter.transport
             options = replace(options, listeners=(*options.listeners, meter.metrics.hear))
-        live = LiveView(transport, clock)
+        me.options = options
+        authority = WriteAuthority(me.sync_lease(transport, clock))
+        workers, cache = _workers(options, stack), await _parse_cache(options, stack)
+        containment = Containment(CrashReports(options.state_dir / FOLDER))
+        live = LiveView(authority.fence(transport), clock, containment)
         await live.discover()
-        store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
-        stack.callback(store.close)
         if options.webhook is not None:
             serving = serve_webhooks(options.webhook, transport, load_catalog(), clock)
             await stack.enter_async_context(serving)
         failed: Reported | ApiError | None = None
         async with asyncio.TaskGroup() as tasks:
-            program = _Program(options, live, clock, tasks)
+            program = _Program(
+                me, live=live, authority=authority, clock=clock, containment=containment,
+                tasks=tasks, workers=workers,
+            )  # fmt: skip
             stack.push_async_callback(program.close)
             try:
-                running = await program.start(transport, ParseCache(store=store))
+                running = await program.start(transport, cache)
                 if meter is not None:
                     meter.started(running.fleet)
                     running = replace(running, metrics=meter.url)
             except (Reported, ApiError) as error:
-                failed = error  # told as it is, not as that of one task among others
+                failed = error  # raised as it is, not in the group of the other tasks' errors
             else:
                 yield running
             finally:
                 await program.rest()
         if failed is not None:
             raise failed
-        for outbox in program.outboxes.values():
-            try:
+        await _write_last(program.outboxes, containment)
+
+
+async def _write_last(outboxes: Mapping[str, Outbox], containment: Containment) -> None:
+    """Write the pending records, as far as possible."""
+    for outbox in outboxes.values():
+        try:
+            with containment.of("the last records"):
                 await outbox.flush()
-            except SourceFailed as error:
-                log.warning("the last records are not in git: %s", error)
+        except GitkruiseError as error:
+            log.warning("the last records are not in git: %s", error)
+
+
+async def _parse_cache(options: RunOptions, stack: AsyncExitStack) -> ParseCache:
+    store = await asyncio.to_thread(ParsedStore, options.state_dir / "parsed.sqlite")
+    stack.callback(store.close)
+    return ParseCache(store=store)
+
+
+def _workers(options: RunOptions, stack: AsyncExitStack) -> Workers:
+    """Workers that read the content of repositories; processes end with `stack`."""
+    if not options.processes:
+        return InProcess()
+    pool = WorkerPool(options.state_dir, options.processes)
+    stack.callback(pool.close)
+    pool.start()
+    return pool
+
+
+@dataclass(slots=True)
+class _Process:
+    """This process among others: its options, and the identity by which leases name it."""
+
+    options: RunOptions
+    identity: str
+    predecessor: str = ""  # that of the process that had our state directory, and has ended
+
+    def sync_lease(self, transport: Transport, clock: Clock) -> Lease:
+        """The lease of the process that applies. A pass that a person asked for skips the wait."""
+        urgent = not self.options.acts
+        return Lease(self.lease(self.options.lease), transport, clock, urgent=urgent)
+
+    def lease(self, name: str) -> LeaseName:
+        return LeaseName(
+            namespace=LEASE_NAMESPACE,
+            name=name,
+            identity=self.identity,
+            predecessor=self.predecessor,
+            duration_s=self.options.lease_s,
+        )
+
+
+@contextmanager
+def _alone(options: RunOptions, clock: Clock) -> Iterator[_Process]:
+    """A process that has its state directory alone. Raises ClusterFailed GK4118 or GK4111."""
+    identity = unique_identity(options.identity, clock.seed)
+    with state_locked(options.state_dir, identity) as predecessor:
+        yield _Process(options, identity, predecessor)
 
 
 class _Program:
     """One controller from its start to its end. What it does runs in `tasks`."""
 
     def __init__(
-        self, options: RunOptions, live: LiveView, clock: Clock, tasks: asyncio.TaskGroup
-    ) -> None:
-        self._options, self._live, self._clock, self._tasks = options, live, clock, tasks
+        self, me: _Process, *, live: LiveView, authority: WriteAuthority, clock: Clock,
+        containment: Containment, tasks: asyncio.TaskGroup, workers: Workers,
+    ) -> None:  # fmt: skip
+        self._me, self._options, self._tasks = me, me.options, tasks
+        self._live, self._authority = live, authority
+        self._clock, self._containment = clock, containment
+        self._workers = workers
         self._jobs: list[asyncio.Task[None]] = []
-        self._fleet: Fleet | None = None
+        self._leading: list[asyncio.Task[None]] = []
+        self._fleet: Supervisor | None = None
 
     @property
     def outboxes(self) -> Mapping[str, Outbox]:
         return self._fleet.outboxes if self._fleet is not None else {}
 
-    async def start(self, transport: Transport, cache: ParseCache) -> Running:
-        """Everything up and running. Raises Reported or ApiError when it cannot start."""
-        options, live, clock = self._options, self._live, self._clock
+    async def start(self, transport: Transport, cache: ParseCache) -> RunningController:
+        """Start everything. Raises Reported or ApiError when it cannot start."""
+        options, live, clock, containment = (
+            self._options,
+            self._live,
+            self._clock,
+            self._containment,
+        )
+        leading = self._tasks.create_task(self._authority.run(clock))
+        self._leading.append(leading)
+        await self._authority.leading()
         resources = CustomResources(live, clock)
-        keeper = Keeper(resources, clock)
-        steward = None
+        status_writer = StatusWriter(resources, clock, containment)
+        resource_controller = None
         if options.custom is not None:
-            reading = Reading(options.config, options.custom)
-            steward = Steward(options.config, resources, reading, keeper, clock)
+            reading = ResourceReader(options.config, options.custom, containment)
+            resource_controller = ResourceController(
+                options.config, resources, reading, status_writer, clock, containment
+            )
             await self._listed(resources)
-        config = options.config if steward is None else steward.begin()
+        config = options.config if resource_controller is None else resource_controller.begin()
         engine = await choose_engine(live.transport, _engines(config, options), clock.now())
-        around = Surroundings(
+        context = UnitContext(
             live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine,
-            by_hand=not options.acts,
+            by_hand=not options.acts, containment=containment, authority=self._authority,
+            workers=self._workers, hooks=HookRuns(self._remembered(HOOKS), self._authority),
         )  # fmt: skip
         annotator = Annotator(live)
-        home = Home(
+        deps = ProcessDeps(
             state_dir=options.state_dir,
             listen=options.listen,
             cache=cache,
-            listeners=(*options.listeners, annotator.offer, keeper.hear),
-            moved=keeper.moved,
+            listeners=(*options.listeners, annotator.offer, status_writer.hear),
+            moved=status_writer.moved,
+            crashed=status_writer.crashed,
             acts=options.acts,
         )
-        fleet = self._fleet = Fleet(home, around, self._tasks)
-        self._run(live.run(), annotator.run())
-        await fleet.become(config, sure=options.config)
+        fleet = self._fleet = Supervisor(deps, context, self._tasks)
+        self._run(("the watches", live.run), ("annotations", annotator.run))
+        await fleet.reconcile(config, required=options.config)
         if engine == OWN:
-            self._run(_drive(options, live, transport, clock))
-        farewell = _farewell(options, fleet, around)
-        self._run(farewell.run())
-        if steward is not None:
-            self._run(keeper.run(), steward.run(fleet, farewell, engine))
-        return Running(
+            drive = partial(_drive, self._me, live, transport, clock)
+            self._run(("the workload controllers", drive))
+        removals = Removals(self._remembered(UNITS))
+        finalizer = await farewell_of(
+            options.config.units, fleet, context, options.listeners, removals
+        )
+        self._run(("units that left", finalizer.run))
+        if resource_controller is not None:
+            follow = partial(resource_controller.run, fleet, finalizer, engine)
+            self._run(("statuses", status_writer.run), ("custom resources", follow))
+        else:
+            self._run(("the configuration", partial(_mend, fleet, config, clock)))
+        return RunningController(
             live=live,
             fleet=fleet,
             engine=engine,
-            standings=around.standings,
+            standings=context.standings,
             custom=resources.served,
+        )
+
+    def _remembered(self, annotation: str) -> LeaseAnnotation:
+        """A memory of units, which later processes with the same lease share."""
+        return LeaseAnnotation(
+            transport=self._live.transport,
+            namespace=LEASE_NAMESPACE,
+            name=f"{self._options.lease}-units",
+            annotation=annotation,
+            cluster=self._options.cluster,
         )
 
     async def _listed(self, resources: CustomResources) -> None:
         """Follow the objects of the cluster, and know them all where it serves them."""
         if not resources.look_for() and not self._options.config.units:
             raise UsageProblem(_NOTHING_TO_FOLLOW)
-        self._run(resources.run())
+        self._run(("custom resources", resources.run))
         await resources.listed()
 
-    def _run(self, *jobs: Coroutine[Any, Any, None]) -> None:
-        self._jobs += [self._tasks.create_task(job) for job in jobs]
+    def _run(self, *jobs: tuple[str, Callable[[], Awaitable[None]]]) -> None:
+        """Run jobs; one that crashes is run again."""
+        keep = self._containment.keep
+        for subject, job in jobs:
+            task = self._tasks.create_task(keep(subject, job, self._clock, lambda _: None))
+            self._jobs.append(task)
 
     async def rest(self) -> None:
-        """Stop whatever runs."""
+        """Stop all jobs."""
         for job in self._jobs:
             job.cancel()
         if self._fleet is not None:
             await self._fleet.rest()
+        for job in self._leading:  # the last: the next leader finds no write of ours on its way
+            job.cancel()
 
     async def close(self) -> None:
-        """Let go of what is open."""
+        """Close what is open."""
         if self._fleet is not None:
             await self._fleet.close()
 
 
 def _engines(config: Config, options: RunOptions) -> set[str]:
-    """Those that units ask for. Objects do not keep a process from starting: theirs counts when
-    it can be had, and the others are told that it cannot."""
+    """Return the engines that units ask for.
+
+    Objects of the cluster do not keep a process from starting: their engine is used when it is
+    available, and units that ask for another report that it is not.
+    """
     units = options.config.units or config.units
-    wishes: set[str] = {unit.spec.workloads.engine for unit in units.values()}
+    engines: set[str] = {unit.spec.workloads.engine for unit in units.values()}
     if options.custom is None or options.config.units:
-        return wishes or {OWN}
-    return {KRUISE} if wishes - {AUTO} == {KRUISE} else {AUTO}
+        return engines or {OWN}
+    return {KRUISE} if engines - {AUTO} == {KRUISE} else {AUTO}
 
 
 _NOTHING_TO_FOLLOW: Final = Finding(
@@ -272,16 +405,12 @@ _NOTHING_TO_FOLLOW: Final = Finding(
 )
 
 
-def _farewell(options: RunOptions, fleet: Fleet, around: Surroundings) -> Farewell:
-    """The end of units that the branches know and the configuration does not."""
-    left = [
-        Departed(record=record, offer=outbox.offer, forget=outbox.forget)
-        for sink, outbox in fleet.outboxes.items()
-        for record in departed(fleet.told[sink], fleet.config.units, options.cluster)
-    ]
-    return Farewell(
-        left, lambda: [unit.pruning for unit in fleet.units.values()], around, options.listeners
-    )
+async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
+    """Try again, for ever, to start what crashed when it was started."""
+    while True:
+        await clock.sleep(MEND_S)
+        if any(finding.code == CRASHED for finding in fleet.errors.values()):
+            await fleet.reconcile(config)
 
 
 def driven(catalog: Catalog) -> tuple[Workload[Any], ...]:
@@ -289,11 +418,10 @@ def driven(catalog: Catalog) -> tuple[Workload[Any], ...]:
     return tuple(w for w in WORKLOADS if w is CLONESET or catalog.stored(w.kind) is not None)
 
 
-async def _drive(options: RunOptions, live: LiveView, transport: Transport, clock: Clock) -> None:
+async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Clock) -> None:
     """Run our workload controllers while we hold the lease; wait for it otherwise."""
     while True:
-        name = LeaseName(namespace=LEASE_NAMESPACE, name=LEASE_NAME, identity=options.identity)
-        lease = Lease(name, transport, clock)
+        lease = Lease(me.lease(LEASE_NAME), transport, clock)
         try:
             async with lease.held():
                 workloads = Controllers(
@@ -301,7 +429,7 @@ async def _drive(options: RunOptions, live: LiveView, transport: Transport, cloc
                     transport,
                     live.catalog,
                     clock,
-                    ControllerOptions(gates=options.gates, may_write=lease.check),
+                    ControllerOptions(gates=me.options.gates, may_write=lease.check),
                 )
                 await workloads.run()
         except* (ClusterFailed, ApiError) as lost:
@@ -324,7 +452,7 @@ async def _drive_inside(
 ) -> None:
     """Drive `workloads` of an embedded cluster.
 
-    They hold the workloads lease for good (there is nobody to fail over to), so that a
+    They hold the workloads lease for good (no process can take it over), so that a
     `gitkruise run` on this cluster sees who drives its pods and does not drive them too.
     """
     await _hold_for_good(transport, clock)

@@ -7,7 +7,8 @@ GitkruiseError
 │   ├── SourceFailed        GK3xxx: git                                         exit 4, backed off
 │   ├── ClusterFailed       GK4xxx: the API server                              exit 5, backed off
 │   ├── TimedOut            a wait ran out                                      exit 6
-│   └── PartlyApplied       some objects were refused; the list is in it        exit 7
+│   ├── PartlyApplied       some objects were refused; the list is in it        exit 7
+│   └── Crashed             GK9000: an exception of the program, contained      exit 70, backed off
 └── ApiError                what an API server answers; status and reason are Kubernetes'
     ├── BadRequest 400 · Unauthorized 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
     ├── NotAcceptable 406 · AlreadyExists 409 · TooLarge 413 · UnsupportedMediaType 415
@@ -25,11 +26,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+from gitkruise.redaction import scrubbed
 
 
 class Retry(Enum):
-    """What the work queue does with a key whose round ended in this error."""
+    """Reaction of the work queue to a round that ended in this error."""
 
     NEVER = "never"
     REPLAN = "replan"
@@ -51,7 +54,7 @@ class GitkruiseError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourcePlace:
     """A spot in a file of a commit. Lines and columns count from 1; 0 means unknown."""
 
     file: str
@@ -70,7 +73,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem told to a person: what, where, why, what stayed unchanged, what to do next.
+    """One problem, for a person: what, where, why, what stayed unchanged, what to do next.
 
     `notes` are (label, text) in the order shown; usual labels: "why", "unchanged", "next".
     `code` is stable (`GKnnnn`); `object` is `Kind namespace/name` where one is known.
@@ -78,10 +81,15 @@ class Finding:
 
     code: str
     message: str
-    places: tuple[Place, ...] = ()
+    places: tuple[SourcePlace, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
     object: str = ""
     severity: str = "error"  # error | warning
+
+    def __post_init__(self) -> None:
+        """Keep passwords of URLs, private keys and tokens out of every outlet."""
+        object.__setattr__(self, "message", scrubbed(self.message))
+        object.__setattr__(self, "notes", tuple((n, scrubbed(t)) for n, t in self.notes))
 
     def __str__(self) -> str:
         where = f" ({self.places[0]})" if self.places else ""
@@ -92,7 +100,8 @@ class Reported(GitkruiseError):
     """Carries one or more findings; the CLI prints all, conditions and commits the first."""
 
     def __init__(self, *findings: Finding) -> None:
-        assert findings
+        if not findings:
+            raise ValueError("an error names at least one finding")
         super().__init__("; ".join(str(f) for f in findings))
         self.findings = findings
 
@@ -121,6 +130,15 @@ class PartlyApplied(Reported):
     retry, reason, exit_code = Retry.BACKOFF, "PartlyApplied", 7
 
 
+CRASHED: Final = "GK9000"
+
+
+class Crashed(Reported):
+    """Any other exception, at the edge of the one thing it concerns."""
+
+    retry, reason, exit_code = Retry.BACKOFF, "UnexpectedError", 70
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """One entry of a Status' details.causes. `field` is a path such as `spec.replicas`.
@@ -136,7 +154,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDetails:
-    """What an API server adds to a failure (meta/v1 StatusDetails)."""
+    """Details that an API server adds to a failure (meta/v1 StatusDetails)."""
 
     name: str = ""
     group: str = ""
@@ -167,7 +185,7 @@ class StatusDetails:
 class ApiError(GitkruiseError):
     """An API server's refusal. `message` is the server's sentence, unchanged.
 
-    `warnings` are what the server said beside it.
+    `warnings` are the server's Warning headers.
     """
 
     exit_code = 5
@@ -256,7 +274,7 @@ class InternalError(ApiError):
 
 
 class Unreasoned(InternalError):
-    """A 500 without a reason: what an API server makes of an error that is none of its own."""
+    """A 500 without a reason: an API server's answer to an error of a foreign type."""
 
     reason = ""
 
@@ -269,6 +287,10 @@ class NotSupported(ApiError):
 
 class Unavailable(ApiError):
     retry, reason, status = Retry.BACKOFF, "ServiceUnavailable", 503
+
+
+class NotLeading(Unavailable):
+    """A write that was not sent: this process does not hold the lease that allows it."""
 
 
 class GatewayTimeout(ApiError):
@@ -286,7 +308,7 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 
 
 def api_error(status: Mapping[str, Any], code: int) -> ApiError:
-    """The error a meta/v1 Status (or an HTTP code with any body) stands for."""
+    """Return the error of a meta/v1 Status, or of an HTTP code with any body."""
     details = _details(status)
     return _class_of(code, str(status.get("reason", "")), details)(
         str(status.get("message") or f"the server answered {code}"), details
@@ -294,7 +316,7 @@ def api_error(status: Mapping[str, Any], code: int) -> ApiError:
 
 
 def denial(status: Mapping[str, Any], message: str, code: int) -> ApiError:
-    """What a webhook refuses with: code and reason are its own, and any reason will do."""
+    """Return the refusal of a webhook: code and reason are its own, and any reason will do."""
     reason, details = str(status.get("reason") or ""), _details(status)
     known = _class_of(code, reason, details)
     kind: type[ApiError] = type("Denied", (known,), {"reason": reason, "status": code})
@@ -355,7 +377,8 @@ class Problem:
 
 def invalid_object(kind: str, group: str, name: str, problems: Sequence[Problem]) -> InvalidObject:
     """The 422 a kube-apiserver answers for `problems`, in its words."""
-    assert problems
+    if not problems:
+        raise ValueError(f"{kind} {name}: nothing is wrong")
     texts = [f"{p.field}: {p.message}" for p in problems]
     listed = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     title = f"{kind}.{group}" if group else kind

@@ -16,9 +16,9 @@ HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent
 sys.path.insert(0, str(ROOT))  # this file runs from a checkout that need not be installed
 
-from gitkruise.kube.data import only_storage_version  # noqa: E402  after the path
-from gitkruise.wire.nodes import OBJECT_META, QUANTITY, REF_PREFIX  # noqa: E402  after the path
-from gitkruise.wire.templates import typed_templates  # noqa: E402  after the path
+from gitkruise.kube.system.package_data import only_storage_version  # noqa: E402  after the path
+from gitkruise.wire.catalog.kruise_schemas import typed_templates  # noqa: E402  after the path
+from gitkruise.wire.schema.nodes import OBJECT_META, QUANTITY, REF_PREFIX  # noqa: E402  after the path
 
 Raw = Mapping[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -54,22 +54,22 @@ REFERENCE: Final = {
         "name": {"type": "string", "minLength": 1, "description": "Its name."},
         "namespace": {
             "type": "string",
-            "description": "Its namespace; that of this document by default.",
+            "description": "Its namespace; by default that of this document.",
         },
     },
 }
 STATUS: Final[Mapping[str, Any]] = {
     "type": "object",
-    "description": "What gitkruise last saw; written by gitkruise only.",
+    "description": "The state that gitkruise last observed; written by gitkruise only.",
     "x-kubernetes-preserve-unknown-fields": True,
     "properties": {
         "observedGeneration": {"type": "integer", "format": "int64"},
         "lastHandledReconcileAt": {
             "type": "string",
-            "description": "The annotation gitkruise.io/reconcile-at that was last answered.",
+            "description": "The last handled value of the annotation gitkruise.io/reconcile-at.",
         },
         "conditions": {
-            "description": "As kstatus and Flux read them: Ready, Reconciling, Stalled, …",
+            "description": "Conditions, as kstatus and Flux read them: Ready, Stalled, …",
             "type": "array",
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.pod import PodFacts, pod_facts
+from gitkruise.model.workloads.pod import PodFacts, pod_facts
 
 NOW: Final = datetime(2026, 7, 2, 10, 0, 0, tzinfo=UTC)
 OWNER_UID: Final = "cs-uid"

@@ -7,21 +7,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.admission.chain import admit
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.settings import Gates
-from gitkruise.model.trace import Trace
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.trace import Trace
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import EMBEDDED
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.world.claims import ClaimBinder
-from gitkruise.world.cluster import World
-from gitkruise.world.garbage import GarbageCollector
-from gitkruise.world.kubelet import Kubelet
-from gitkruise.world.namespaces import NamespaceController
-from gitkruise.world.profiles import FAST, Profile
-from gitkruise.world.scheduler import Scheduler, add_nodes
-from gitkruise.world.simulate import Part, Simulation
-from gitkruise.world.writes import resource_of
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.api.cluster import World
+from gitkruise.world.controllers.client import resource_of
+from gitkruise.world.controllers.garbage_collector import GarbageCollector
+from gitkruise.world.controllers.namespace import NamespaceController
+from gitkruise.world.controllers.pv_binder import ClaimBinder
+from gitkruise.world.controllers.scheduler import Scheduler, add_nodes
+from gitkruise.world.kubelet.kubelet import Kubelet
+from gitkruise.world.kubelet.profiles import FAST, Profile
+from gitkruise.world.simulation.simulation import SimulatedComponent, Simulation
 
 START: Final = datetime(2026, 11, 21, 10, tzinfo=UTC)
 SPACE: Final = "shop"
@@ -52,9 +52,9 @@ def _resource(world: World, obj: Obj) -> ResourceRef:
     return resource_of(world.catalog, ObjectKey(group, obj["kind"], "", ""), version)
 
 
-def parts_of(profile: Profile) -> list[Part]:
+def parts_of(profile: Profile) -> list[SimulatedComponent]:
     """What acts by itself in an embedded cluster."""
-    first: list[Part] = [GarbageCollector(), NamespaceController(), ClaimBinder()]
+    first: list[SimulatedComponent] = [GarbageCollector(), NamespaceController(), ClaimBinder()]
     return [*first, Scheduler(), Kubelet(profile)]
 
 
@@ -68,11 +68,11 @@ class Lab:
         profile: Profile = FAST,
         seed: int = 0,
         gates: Gates | None = None,
-        parts: Sequence[Part] | None = None,
+        parts: Sequence[SimulatedComponent] | None = None,
     ) -> None:
         self.world = empty_world(seed=seed, gates=gates)
         add_nodes(self.world, nodes, START)
-        chosen: Sequence[Part] = parts_of(profile) if parts is None else parts
+        chosen: Sequence[SimulatedComponent] = parts_of(profile) if parts is None else parts
         self.parts = list(chosen)
         self.simulation = Simulation(self.world, self.parts, EMBEDDED, gates or Gates(), START)
 

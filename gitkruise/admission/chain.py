@@ -1,4 +1,4 @@
-"""The admission chain: what every write passes, as one table of stages."""
+"""The admission chain: one table of the stages that every write passes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from gitkruise.admission.autoscalers import KINDS as AUTOSCALERS
-from gitkruise.admission.autoscalers import autoscaler_problems, default_autoscaler
-from gitkruise.admission.cloneset import cloneset_problems, default_cloneset
-from gitkruise.admission.config_objects import (
+from gitkruise.admission.builtin.autoscalers import KINDS as AUTOSCALERS
+from gitkruise.admission.builtin.autoscalers import autoscaler_problems, default_autoscaler
+from gitkruise.admission.builtin.config_objects import (
     claim_problems,
     config_map_problems,
     default_claim_object,
@@ -19,48 +18,49 @@ from gitkruise.admission.config_objects import (
     node_problems,
     secret_problems,
 )
-from gitkruise.admission.endpoints import KINDS as ENDPOINTS
-from gitkruise.admission.endpoints import default_endpoints, endpoints_problems
-from gitkruise.admission.launch_priority import order_launch
-from gitkruise.admission.networking import KINDS as NETWORKING
-from gitkruise.admission.networking import default_networking, networking_problems
-from gitkruise.admission.pods import add_readiness_gate, default_pod, pod_problems
-from gitkruise.admission.policies import KINDS as POLICIES
-from gitkruise.admission.policies import (
+from gitkruise.admission.builtin.endpoints import KINDS as ENDPOINTS
+from gitkruise.admission.builtin.endpoints import default_endpoints, endpoints_problems
+from gitkruise.admission.builtin.networking import KINDS as NETWORKING
+from gitkruise.admission.builtin.networking import default_networking, networking_problems
+from gitkruise.admission.builtin.policies import KINDS as POLICIES
+from gitkruise.admission.builtin.policies import (
     PRIORITIES,
     ROLES,
     default_priority,
     default_role,
     policy_problems,
 )
-from gitkruise.admission.protection import KINDS as PROTECTED
-from gitkruise.admission.protection import protect, protect_by_webhook
-from gitkruise.admission.quotas import KINDS as QUOTAS
-from gitkruise.admission.quotas import default_quota, quota_problems
-from gitkruise.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from gitkruise.admission.services import default_service, service_problems
-from gitkruise.admission.sidecar_stages import (
+from gitkruise.admission.builtin.quotas import KINDS as QUOTAS
+from gitkruise.admission.builtin.quotas import default_quota, quota_problems
+from gitkruise.admission.builtin.services import default_service, service_problems
+from gitkruise.admission.builtin.statuses import KINDS as COUNTED
+from gitkruise.admission.builtin.statuses import status_problems
+from gitkruise.admission.builtin.storage import KINDS as STORAGE
+from gitkruise.admission.builtin.storage import default_storage, storage_problems
+from gitkruise.admission.builtin.webhook_configurations import KINDS as CONFIGURATIONS
+from gitkruise.admission.builtin.webhook_configurations import (
+    configuration_problems,
+    default_configuration,
+)
+from gitkruise.admission.builtin.workloads import KINDS as WORKLOADS
+from gitkruise.admission.builtin.workloads import default_workload, workload_problems
+from gitkruise.admission.kruise.cloneset import cloneset_problems, default_cloneset
+from gitkruise.admission.kruise.deletion_protection import KINDS as PROTECTED
+from gitkruise.admission.kruise.deletion_protection import protect, protect_by_webhook
+from gitkruise.admission.kruise.launch_priority import order_launch
+from gitkruise.admission.kruise.lazy_stages import (
     default_sidecarset,
     inject_sidecars,
     injected,
     neighbour_problems,
     sidecarset_problems,
 )
-from gitkruise.admission.statuses import KINDS as COUNTED
-from gitkruise.admission.statuses import status_problems
-from gitkruise.admission.storage import KINDS as STORAGE
-from gitkruise.admission.storage import default_storage, storage_problems
-from gitkruise.admission.webhook_configurations import KINDS as CONFIGURATIONS
-from gitkruise.admission.webhook_configurations import (
-    configuration_problems,
-    default_configuration,
-)
-from gitkruise.admission.workloads import KINDS as WORKLOADS
-from gitkruise.admission.workloads import default_workload, workload_problems
+from gitkruise.admission.pods.pods import add_readiness_gate, default_pod, pod_problems
+from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from gitkruise.errors import BadRequest, Problem, invalid_object
-from gitkruise.model.settings import Gates
-from gitkruise.wire.names import GroupKind, Obj
-from gitkruise.wire.normal_form import Malformed
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.kruise.revision_data import Malformed
+from gitkruise.wire.primitives.names import GroupKind, Obj
 
 Mutate: TypeAlias = Callable[[AdmissionRequest, Gates], Obj]
 Examine: TypeAlias = Callable[[AdmissionRequest, Gates], Iterable[Problem]]

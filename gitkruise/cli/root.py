@@ -1,4 +1,4 @@
-"""The `gitkruise` command: finds subcommands without importing them, prints every error once."""
+"""The `gitkruise` command: finds subcommands without importing them, prints each error once."""
 
 from __future__ import annotations
 
@@ -11,53 +11,77 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gitkruise import __version__
-from gitkruise.cli.verb import OUTPUT_KEY, colour_options
-from gitkruise.errors import Finding, GitkruiseError, UsageProblem, leaves
+from gitkruise.cli.console.command import OUTPUT_KEY, colour_options
+from gitkruise.errors import (
+    CRASHED,
+    ApiError,
+    Finding,
+    GitkruiseError,
+    Reported,
+    UsageProblem,
+    leaves,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from click.shell_completion import CompletionItem
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141  # as a shell shows a program that SIGPIPE ended
 UNEXPECTED: Final = 70
-YOUNG_OBJECTS: Final = 20_000  # a short command makes little rubbish and need not look for it
+YOUNG_OBJECTS: Final = (
+    20_000  # a short command creates little garbage: collections would only cost time
+)
 DEBUG_KEY: Final = "gitkruise.debug"
 
-# name → (module, attribute, one line for --help); the modules are imported when used.
+# name → (module below cli.commands, attribute, one line for --help); imported when used.
 COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
-    "demo": ("gitkruise.cli.demo", "demo", "Play a whole GitOps canary on this machine."),
-    "sandbox": ("gitkruise.cli.sandbox", "sandbox", "The embedded cluster: up, down, status."),
-    "validate": ("gitkruise.cli.validate", "validate", "Check manifests offline."),
-    "plan": ("gitkruise.cli.plan", "plan", "Show what a commit would do, pod by pod."),
-    "status": ("gitkruise.cli.status", "status", "Show where every object stands against git."),
-    "get": ("gitkruise.cli.get", "get", "List or watch rollouts, pods, revisions, events, units."),
-    "history": ("gitkruise.cli.history", "history", "Show which commit did what to an object."),
-    "why": ("gitkruise.cli.why", "why", "Say what an object waits for."),
-    "trace": ("gitkruise.cli.trace", "trace", "Trace a pod to the commit that made it."),
+    "demo": (".cluster.demo", "demo", "Play a GitOps canary on this machine."),
+    "sandbox": (".cluster.sandbox", "sandbox", "Start, stop and examine the embedded cluster."),
+    "validate": (".change.validate", "validate", "Validate manifests offline."),
+    "plan": (".change.plan", "plan", "Preview a commit, pod by pod."),
+    "status": (".inspect.status", "status", "Show managed objects and their states."),
+    "get": (".inspect.get", "get", "List or watch rollouts, pods, revisions, events, units."),
+    "history": (".inspect.history", "history", "Show the commits of an object and their outcomes."),
+    "why": (".inspect.why", "why", "Explain why an object is not rolled out."),
+    "trace": (".inspect.trace", "trace", "Trace a pod to its commit."),
     "drift": (
-        "gitkruise.cli.drift",
+        ".inspect.drift",
         "drift",
-        "Show what differs from git though git did not move.",
+        "Show live changes that were not made through git.",
     ),
-    "promote": ("gitkruise.cli.acts", "promote", "Let more pods have the new revision."),
-    "hold": ("gitkruise.cli.acts", "hold", "Let no further pod have the new revision."),
-    "pause": ("gitkruise.cli.acts", "pause", "Stop updating pods."),
-    "resume": ("gitkruise.cli.acts", "resume", "Go on after a pause."),
-    "rollback": ("gitkruise.cli.acts", "rollback", "Bring every pod back, by a commit."),
-    "sync": ("gitkruise.cli.sync", "sync", "Bring the cluster to what git asks, once."),
-    "wait": ("gitkruise.cli.wait", "wait", "Wait until a commit is out."),
-    "run": ("gitkruise.cli.run", "run", "The controller: follow git, drive the cluster."),
-    "doctor": ("gitkruise.cli.doctor", "doctor", "Look for what could keep it from working."),
-    "webhook": ("gitkruise.cli.webhook", "webhook", "Admission for a cluster without OpenKruise."),
-    "install": ("gitkruise.cli.install", "install", "Put CRDs and the controller on a cluster."),
+    "promote": (".change.actions", "promote", "Update more pods, by a commit."),
+    "hold": (".change.actions", "hold", "Update no more pods, by a commit."),
+    "pause": (".change.actions", "pause", "Pause a rollout, by a commit."),
+    "resume": (".change.actions", "resume", "Continue a paused rollout, by a commit."),
+    "rollback": (
+        ".change.actions",
+        "rollback",
+        "Return every pod to an earlier template, by a commit.",
+    ),
+    "sync": (".change.sync", "sync", "Reconcile the cluster with git once."),
+    "wait": (".change.wait", "wait", "Wait until a commit is rolled out."),
+    "run": (".cluster.run", "run", "Run the controller."),
+    "doctor": (".inspect.doctor", "doctor", "Check git, configuration, cluster and access rights."),
+    "webhook": (
+        ".cluster.webhook",
+        "webhook",
+        "Serve admission webhooks for a cluster without OpenKruise.",
+    ),
+    "install": (".cluster.install", "install", "Install CRDs and the controller on a cluster."),
     "bootstrap": (
-        "gitkruise.cli.bootstrap",
+        ".cluster.bootstrap",
         "bootstrap",
-        "Install from a repository that the cluster follows.",
+        "Install gitkruise from a repository that the cluster follows.",
     ),
-    "explain": ("gitkruise.cli.explain", "explain", "Explain an error code or a field."),
-    "completion": ("gitkruise.cli.completion", "completion", "Print a shell completion script."),
-    "version": ("gitkruise.cli.version", "version", "Print the version."),
+    "explain": (
+        ".inspect.explain",
+        "explain",
+        "Explain an error code or a field of the configuration.",
+    ),
+    "completion": (".cluster.completion", "completion", "Print a shell completion script."),
+    "version": (".cluster.version", "version", "Print the version."),
 }
 ALIASES: Final = {"lint": "validate", "diff": "plan"}
 
@@ -74,12 +98,12 @@ class Cli(click.Group):
         entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         if entry is None:
             return None
-        command = getattr(importlib.import_module(entry[0]), entry[1])
+        command = getattr(importlib.import_module(entry[0], "gitkruise.cli.commands"), entry[1])
         assert isinstance(command, click.Command)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands from the table, so that completing them imports none."""
+        """Complete names of commands from the table, without importing a command."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415  only for completion
 
         found = [
@@ -90,7 +114,7 @@ class Cli(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; print what goes wrong and leave with its code."""
+        """Run the command; print its error and exit with the code of that."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, EOFError):
@@ -129,13 +153,13 @@ class Cli(click.Group):
 @click.option("--debug", is_flag=True, help="Show stack traces.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """Turn git pushes into OpenKruise-style rollouts and write the outcome back into git.
+    """Turn git pushes into OpenKruise rollouts and record the outcome in git.
 
     \b
     Start here:
-      gitkruise demo                         a whole canary on this machine
-      gitkruise plan                         what your branch would do
-      gitkruise run --config gitkruise.yaml  the controller
+      gitkruise demo                         play a canary on this machine
+      gitkruise plan                         preview your branch
+      gitkruise run --config gitkruise.yaml  run the controller
     """
     ctx.meta[DEBUG_KEY] = debug
 
@@ -151,21 +175,20 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Whoever started us may have closed what they do not want to read: it goes nowhere then, and
-    no file that is opened later takes its number."""
+    """Open streams that the parent process closed, so that no other file takes their number."""
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         import os  # noqa: PLC0415  seldom needed
 
         while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(number)
-        sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115  for good
-        sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115  for good
-        sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115  for good
+        sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115  never closed
+        sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115  never closed
+        sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115  never closed
 
 
 def run(words: Sequence[str]) -> int:
-    """One command line; every way it can end as an exit code. An error is never 1."""
+    """Run one command line and return its exit code. An error is never 1."""
     try:
         code = cli.main(list(words), prog_name="gitkruise", standalone_mode=False)
     except click.ClickException as error:
@@ -177,42 +200,52 @@ def run(words: Sequence[str]) -> int:
 
 
 def _forget_output() -> None:
-    """Nobody reads on; keep the interpreter from complaining when it flushes at its end."""
+    """Redirect standard output, so that flushing a broken pipe at exit prints no error."""
     import os  # noqa: PLC0415  only for a broken pipe
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: Exception, ctx: click.Context) -> int:
-    """Print what went wrong: the findings of the first known error in it, or GK9000."""
-    from gitkruise.cli.config import read_environment  # noqa: PLC0415  only when it went wrong
-    from gitkruise.cli.failures import findings_of  # noqa: PLC0415
-    from gitkruise.cli.findings import findings_list, findings_text  # noqa: PLC0415
-    from gitkruise.cli.output import say_json, tell  # noqa: PLC0415
-    from gitkruise.cli.style import Style  # noqa: PLC0415
+    """Print the findings of the first known error, or GK9000; return the exit code."""
+    from gitkruise.cli.console.environment import read_environment  # noqa: PLC0415  only for an error
+    from gitkruise.cli.console.findings import findings_list, findings_text  # noqa: PLC0415
+    from gitkruise.cli.console.output import say_json, tell  # noqa: PLC0415
+    from gitkruise.cli.console.style import Style  # noqa: PLC0415
 
     known = next((e for e in leaves(error) if isinstance(e, GitkruiseError)), None)
-    findings = findings_of(known) if known else (_unexpected(error),)
     environment = read_environment()
+    command = f"gitkruise {ctx.invoked_subcommand or ''}".strip()
+    findings = (
+        _findings_of(known) if known else (_unexpected(error, command, environment.state_dir),)
+    )
     if ctx.meta.get(OUTPUT_KEY) == "json" and not isinstance(known, UsageProblem):
         say_json(findings_list(findings), Style.of(environment))
-    tell(findings_text(findings, Style.of_errors(environment)))
+    tell(findings_text(findings, Style.of_errors(environment)).split("\n"))
     return known.exit_code if known else UNEXPECTED
 
 
-def _unexpected(error: Exception) -> Finding:
-    import tempfile  # noqa: PLC0415  slow to import, and only for reports
-    import traceback  # noqa: PLC0415
-    from pathlib import Path  # noqa: PLC0415
+def _findings_of(error: GitkruiseError) -> tuple[Finding, ...]:
+    """Return the findings of an error that gitkruise raised on purpose."""
+    if isinstance(error, Reported):
+        return error.findings
+    if isinstance(error, ApiError):
+        return (Finding(code="GK4001", message=f"the API server rejected it: {error.message}"),)
+    return (Finding(code="GK9011", message=str(error) or type(error).__name__),)
 
-    report = Path(tempfile.mkdtemp(prefix="gitkruise-report-")) / "report.txt"
-    report.write_text("".join(traceback.format_exception(error)))
+
+def _unexpected(error: Exception, command: str, folder: Path) -> Finding:
+    """Return GK9000 without the text of the exception, which may quote a Secret."""
+    from gitkruise.kube.system.crash_reports import FOLDER, CrashReports, place  # noqa: PLC0415
+
+    cause = next(leaves(error))
+    report = CrashReports(folder / FOLDER).kept(error, command)
     return Finding(
-        code="GK9000",
-        message=f"gitkruise met something it did not expect: {type(error).__name__}: {error}",
+        code=CRASHED,
+        message=f"{command}: unexpected {type(cause).__name__}{place(cause)}",
         notes=(
-            ("unchanged", "what was running goes on; nothing is half written"),
-            ("report", str(report)),
-            ("next", "run again with `gitkruise --debug …` to see where, and open an issue"),
+            ("unchanged", "running controllers and clusters"),
+            ("report", report),
+            ("next", "open an issue with the report; `gitkruise --debug …` shows more"),
         ),
     )

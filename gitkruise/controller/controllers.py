@@ -11,16 +11,16 @@ from gitkruise.controller.events import Recorder
 from gitkruise.controller.executor import Executor
 from gitkruise.controller.repair import Repairer
 from gitkruise.controller.runner import WORKERS, Runner, Tools
-from gitkruise.kube.clock import Clock
-from gitkruise.kube.discovery import require
-from gitkruise.kube.informer import Informer
-from gitkruise.kube.store import Store
-from gitkruise.kube.transport import Transport
-from gitkruise.kube.watch import Feed
-from gitkruise.model.settings import Gates
-from gitkruise.model.workload import Workload
-from gitkruise.wire.catalog import Catalog
-from gitkruise.wire.names import GroupKind
+from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.list_watch import Feed
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.discovery import require
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import GroupKind
 
 PULL_JOB: Final = GroupKind("apps.kruise.io", "ImagePullJob")
 RECREATE: Final = GroupKind("apps.kruise.io", "ContainerRecreateRequest")
@@ -28,11 +28,11 @@ LAST_EVENTS_S: Final = 2.0  # how long stopping waits for events still to be wri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How controllers run. `namespace` "" follows all; `may_write` fences writes (kube.lease).
+class ControllerOptions:
+    """Options of controllers. `namespace` "" follows all; `may_write` fences writes (kube.lease).
 
-    `also` are kinds that planners look at beside those they own; nobody waits for them, so they
-    may be forbidden.
+    `also` are kinds that planners read next to those they own; rounds do not wait for them, so
+    they may be forbidden.
     """
 
     gates: Gates = field(default_factory=Gates)
@@ -54,10 +54,10 @@ class Controllers:
         transport: Transport,
         catalog: Catalog,
         clock: Clock,
-        options: Options | None = None,
+        options: ControllerOptions | None = None,
     ) -> None:
-        options = options or Options()
-        self.store = Store()
+        options = options or ControllerOptions()
+        self.store = InformerCache()
         self.recorder = Recorder(transport, clock)
         self._clock = clock
         gates = possible(options.gates, catalog)
@@ -116,7 +116,9 @@ def possible(gates: Gates, catalog: Catalog) -> Gates:
     return gates
 
 
-def feeds(workloads: Sequence[Workload[Any]], catalog: Catalog, options: Options) -> list[Feed]:
+def feeds(
+    workloads: Sequence[Workload[Any]], catalog: Catalog, options: ControllerOptions
+) -> list[Feed]:
     """One feed a kind, in the version its workload speaks or the cluster prefers."""
     versions: dict[GroupKind, str] = {}
     asked = _asked(options.gates)

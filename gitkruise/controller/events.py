@@ -11,18 +11,19 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.errors import AlreadyExists, ApiError, NotFound
-from gitkruise.kube.clock import Clock
-from gitkruise.kube.transport import Transport
-from gitkruise.model.plan import Event
-from gitkruise.wire.names import ObjectKey, join_api_version
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.wire.times import format_time
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.planning.plan import Event
+from gitkruise.wire.primitives.names import ObjectKey, join_api_version
+from gitkruise.wire.primitives.printable import visible
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.times import format_time
 
 EVENTS: Final = ResourceRef("", "v1", "events")
-REPEAT_WITHIN: Final = timedelta(minutes=5)  # the same again: counted, not written anew
+REPEAT_WITHIN: Final = timedelta(minutes=5)  # the same again: counted, no new Event
 SIMILAR_WITHIN: Final = timedelta(minutes=10)
 SIMILAR_MAX: Final = 10  # distinct messages of one reason before they are combined
-BURST, REFILL_S = 25.0, 300.0  # events of one object: so many at once, then one per REFILL_S
+BURST, REFILL_S = 25.0, 300.0  # events of one object: so many in a row, then one per REFILL_S
 REMEMBERED_MAX: Final = 4096
 PENDING_MAX: Final = 1000
 MESSAGE_MAX: Final = 1024  # characters, as events.k8s.io allows
@@ -58,7 +59,7 @@ class _Series:
 
 @dataclass(slots=True)
 class _Flood:
-    """How much one object (or one of its reasons) has said lately."""
+    """Token bucket of the events of one object, or of one of its reasons."""
 
     since: datetime
     tokens: float = BURST
@@ -66,11 +67,11 @@ class _Flood:
 
 
 class Correlator:
-    """Which Event object a happening belongs to; no I/O. Follows client-go's event correlator.
+    """Assign events to Event objects; no I/O. Follows client-go's event correlator.
 
     Same object, type, reason and message within five minutes: one Event, counted. More than ten
     different messages of one reason within ten minutes: one Event with a combined message. More
-    than 25 at once from one object: dropped until its allowance refills.
+    than 25 in a row from one object: dropped until its allowance refills.
     """
 
     def __init__(self) -> None:
@@ -83,7 +84,7 @@ class Correlator:
         if not self._allowed(f"{component}/{subject.uid}", now):
             return None
         about = (component, subject.uid, event.type, event.reason)
-        message = _cut(event.message)
+        message = _cut(visible(event.message))
         combined = self._is_flood(about, message, now)
         text = _cut(COMBINED + message) if combined else message
         key = (*about, COMBINED if combined else message)

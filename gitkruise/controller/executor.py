@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from gitkruise.controller.events import Recorder, Subject
 from gitkruise.errors import (
@@ -15,29 +17,31 @@ from gitkruise.errors import (
     InternalError,
     NotFound,
 )
-from gitkruise.kube.rawobject import meta_of
-from gitkruise.kube.store import Store
-from gitkruise.kube.transport import Transport
-from gitkruise.model.plan import (
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.rawobject import thaw
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.planning.plan import (
     Action,
     Applied,
     Create,
     Delete,
     Outcome,
     Patch,
+    PatchStep,
     Plan,
     Refused,
     Skipped,
     Stale,
-    Step,
-    told,
+    event_for,
 )
-from gitkruise.wire.catalog import Catalog, Kind
-from gitkruise.wire.names import Obj, ObjectKey, key_of, split_api_version
-from gitkruise.wire.patches import merge_diff
-from gitkruise.wire.paths import get, put
-from gitkruise.wire.request import ApiReply, ApiRequest
+from gitkruise.model.planning.preconditions import deleting, patching
+from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.patch.json_patch import merge_diff
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of, split_api_version
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 
+T = TypeVar("T")
 WRITES_MAX: Final = 16
 
 # Answers after which what we hold of the object may be outdated.
@@ -47,16 +51,17 @@ _OPEN: Final = (Conflict, NotFound, AlreadyExists, GatewayTimeout, InternalError
 class Executor:
     """Turns plans into writes; shared by all controllers of a process.
 
-    Every patch and delete carries uid and resourceVersion, so a stale decision is refused by the
-    server. Replies go to the store at once. After a conflict, a missing object or a lost answer
-    the object is in doubt: `settle` reads it live before the next round for its owner.
+    Every patch and delete carries preconditions (`model.preconditions`), so a stale decision is
+    refused by the server. Replies go to the store first. After a conflict that ends an action, a
+    missing object or a lost answer the object is in doubt: `settle` reads it live before the next
+    round for its owner.
     `may_write` is asked before every write and raises when another replica may be leading.
     """
 
     def __init__(
         self,
         transport: Transport,
-        store: Store,
+        store: InformerCache,
         catalog: Catalog,
         recorder: Recorder,
         *,
@@ -85,7 +90,7 @@ class Executor:
                 isinstance(o.action, Create) and not isinstance(o, Applied) for o in done
             )
         results = [outcomes[at] for at in range(len(plan.actions))]
-        for event in (*plan.events, *filter(None, map(told, results))):
+        for event in (*plan.events, *filter(None, map(event_for, results))):
             self._recorder.record(subject, event, component)
         status = plan.status_after(results)
         if status is not None:
@@ -94,22 +99,29 @@ class Executor:
 
     async def settle(self, owner: ObjectKey) -> None:
         """Read live whatever is in doubt for `owner`. Raises ApiError when that fails."""
-        for key in self._store.doubts(owner):
-            before = self._store.seen(key)
+        for key in self._store.uncertain(owner):
             kind = self._catalog.preferred(key.group, key.kind)
-            assert kind is not None, f"doubts are about kinds we wrote: {key}"
-            try:
-                reply = await self._transport.send(
-                    ApiRequest(
-                        verb="get", resource=kind.ref, namespace=key.namespace, name=key.name
-                    )
-                )
-            except NotFound:
-                if before is not None:
-                    self._store.note_absent(key, before.uid)
-            else:
-                self._store.note_write(reply.body)
-            self._store.settle(owner, key)
+            if kind is None:
+                raise NotFound(f"the cluster no longer serves {key.kind} of {key.group}")
+            request = ApiRequest(
+                verb="get", resource=kind.ref, namespace=key.namespace, name=key.name
+            )
+            with suppress(NotFound):
+                await self._read(request, key, owner)
+
+    async def _read(self, request: ApiRequest, key: ObjectKey, owner: ObjectKey) -> Obj:
+        """A live read of `key`, which settles what was in doubt about it. Raises ApiError."""
+        before = self._store.seen(key)
+        try:
+            reply = await self._transport.send(request)
+        except NotFound:
+            if before is not None:
+                self._store.note_absent(key, before.uid)
+            self._store.confirm(owner, key)
+            raise
+        self._store.note_write(reply.body)
+        self._store.confirm(owner, key)
+        return thaw(reply.body)
 
     async def _together(self, actions: list[Action], owner: ObjectKey) -> list[Outcome]:
         async with asyncio.TaskGroup() as group:
@@ -150,42 +162,13 @@ class Executor:
 
     async def _patch(self, action: Patch, owner: ObjectKey) -> Applied:
         kind = self._kind_at(action.key, action.version)
-        version, replies = action.resource_version, []
-        for step in action.steps:
-            request = ApiRequest(
-                verb="patch",
-                resource=kind.ref,
-                namespace=action.key.namespace,
-                name=action.key.name,
-                subresource=step.subresource,
-                body=_guarded(step, action.uid, version),
-                content_type=step.content_type,
-            )
-            body = (await self._send(request, action.key, owner)).body
-            self._store.note_write(body)
-            version = meta_of(body).resource_version
-            replies.append(body)
-        return Applied(action=action, replies=tuple(replies))
+        known = self._store.seen(action.key) if action.seen is not None else None
+        writes = patching(action, kind, None if known is None else known.read())
+        return Applied(action=action, replies=await self._drive(writes, action.key, owner))
 
     async def _delete(self, action: Delete, owner: ObjectKey) -> Applied:
         kind = self._kind_at(action.key, action.version)
-        seen = {"uid": action.uid, "resourceVersion": action.resource_version}
-        options: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {name: value for name, value in seen.items() if value},
-        }
-        if action.propagation:
-            options["propagationPolicy"] = action.propagation
-        request = ApiRequest(
-            verb="delete",
-            resource=kind.ref,
-            namespace=action.key.namespace,
-            name=action.key.name,
-            body=options,
-        )
-        body = (await self._send(request, action.key, owner)).body
-        self._store.note_delete(action.key, action.uid, body)
+        body = await self._drive(deleting(action, kind), action.key, owner)
         replies = [body]
         for follower in action.then:
             try:
@@ -194,18 +177,48 @@ class Executor:
                 self._store.note_absent(follower.key, follower.uid)
         return Applied(action=action, replies=tuple(replies))
 
+    async def _drive(
+        self, writes: Generator[ApiRequest, Obj, T], key: ObjectKey, owner: ObjectKey
+    ) -> T:
+        """Carry out the requests that `writes` asks for, until it is done or raises."""
+        step = partial(next, writes)
+        while True:
+            try:
+                request = step()
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            try:
+                body = await self._ask(request, key, owner)
+            except ApiError as error:
+                step = partial(writes.throw, error)
+            else:
+                step = partial(writes.send, body)
+
+    async def _ask(self, request: ApiRequest, key: ObjectKey, owner: ObjectKey) -> Obj:
+        """The body of the reply; the store knows of it before the next request."""
+        if request.verb == "get":
+            self._store.mark_uncertain(owner, key)
+            return await self._read(request, key, owner)
+        body = (await self._send(request, key, owner)).body
+        if request.verb == "delete":
+            self._store.note_delete(key, request.body["preconditions"]["uid"], body)
+        else:
+            self._store.note_write(body)
+        return thaw(body)
+
     async def _send(self, request: ApiRequest, key: ObjectKey, owner: ObjectKey) -> ApiReply:
         """Send one write about `key`, in doubt from before it leaves until an answer settles it."""
         self._may_write()
-        doubted = key in self._store.doubts(owner)
-        self._store.doubt(owner, key)
+        doubted = key in self._store.uncertain(owner)
+        self._store.mark_uncertain(owner, key)
         try:
             reply = await self._transport.send(request)
         except ApiError as error:
             if not doubted and not isinstance(error, _OPEN):
-                self._store.settle(owner, key)
+                self._store.confirm(owner, key)
             raise
-        self._store.settle(owner, key)
+        self._store.confirm(owner, key)
         return reply
 
     async def _write_status(self, status: Mapping[str, Any], subject: Subject) -> list[Outcome]:
@@ -220,7 +233,7 @@ class Executor:
             version=subject.version,
             uid=seen.uid,
             resource_version=str(seen.version),
-            steps=(Step(body={"status": change}, subresource="status"),),
+            steps=(PatchStep(body={"status": change}, subresource="status"),),
         )
         return await self._together([action], subject.key)
 
@@ -230,15 +243,10 @@ class Executor:
 
     def _kind_at(self, key: ObjectKey, version: str) -> Kind:
         kind = self._catalog.by_kind(key.group, version, key.kind)
-        assert kind is not None, f"no planner writes kinds that are not served: {key} {version}"
+        if kind is None:
+            raise NotFound(f"the cluster does not serve {key.kind} of {key.group}/{version}")
         return kind
 
 
 def _wave(action: Action) -> int:
     return action.wave if isinstance(action, Create) else 0
-
-
-def _guarded(step: Step, uid: str, version: str) -> Any:
-    """The step's patch, valid only for this very object in this very version."""
-    meta = {**(step.body.get("metadata") or {}), "uid": uid, "resourceVersion": version}
-    return put(step.body, ("metadata",), meta)

@@ -1,4 +1,4 @@
-"""Pods that no webhook saw: those that have not started are made anew, once a webhook answers.
+"""Recreation of pods that no webhook saw and that have not started, once a webhook answers.
 
 A pod webhook must not hold up pods, so while none answers they are created without sidecars. A
 container cannot be added later, so such a pod is deleted, and its controller makes another: only
@@ -14,18 +14,18 @@ from typing import Any, Final
 
 from gitkruise.controller.events import Recorder, Subject
 from gitkruise.errors import ApiError, GitkruiseError
-from gitkruise.kube.clock import Clock
-from gitkruise.kube.transport import Transport
-from gitkruise.model.labels import SIDECARSET
-from gitkruise.model.plan import Event
-from gitkruise.model.pod import PodFacts
-from gitkruise.model.sidecarset import SidecarSetFacts, sidecarset_facts
-from gitkruise.model.sidecarset_marks import injected_sets
-from gitkruise.model.view import View
-from gitkruise.wire.names import Obj, ObjectKey, controller_of
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import PODS, ApiRequest
-from gitkruise.wire.times import parse_time
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.planning.plan import Event
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.labels import SIDECARSET
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.sidecarset import SidecarSetFacts, sidecarset_facts
+from gitkruise.model.workloads.sidecarset_annotations import injected_sets
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import PODS, ApiRequest
+from gitkruise.wire.primitives.times import parse_time
 
 log: Final = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ SETTLED: Final = timedelta(seconds=30)  # a younger pod may be about to start
 AGAIN: Final = timedelta(minutes=10)  # between two looks at one pod
 AT_ONCE_MAX: Final = 10
 REMEMBERED_MAX: Final = 10_000
-OWNERS: Final = frozenset({"ReplicaSet", "StatefulSet", "CloneSet"})  # they make another at once
+OWNERS: Final = frozenset({"ReplicaSet", "StatefulSet", "CloneSet"})  # they replace it immediately
 _SERVERS: Final = frozenset(
     {"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"}
 )
@@ -46,7 +46,7 @@ class Repairer:
 
     def __init__(
         self,
-        view: View,
+        view: ClusterView,
         transport: Transport,
         clock: Clock,
         recorder: Recorder,
@@ -115,12 +115,12 @@ class Repairer:
         )
         await self._transport.send(request)
         subject = Subject(key=pod.key, version="v1", uid=pod.uid)
-        text = "created while no webhook answered, and not started: made anew to get its sidecars"
+        text = "created while no webhook answered, and not started: recreated to get its sidecars"
         self._recorder.record(subject, Event("Normal", "SidecarsMissed", text), COMPONENT)
         log.info("%s %s", pod.key, text)
 
 
-def missed(view: View, now: datetime) -> Iterator[PodFacts]:
+def missed(view: ClusterView, now: datetime) -> Iterator[PodFacts]:
     """Pods that a SidecarSet older than they wanted, and that have neither sidecars nor run."""
     sets = [
         (facts, parse_time(get(raw, "metadata", "creationTimestamp")))
@@ -143,7 +143,7 @@ def _untouched(pod: PodFacts, now: datetime) -> bool:
     return not injected_sets(pod.annotations) and not any(s.container_id for s in pod.statuses)
 
 
-def _in_namespace(view: View, pod: PodFacts, sets: Sequence[SidecarSetFacts]) -> bool:
+def _in_namespace(view: ClusterView, pod: PodFacts, sets: Sequence[SidecarSetFacts]) -> bool:
     space = view.get(ObjectKey("", "Namespace", "", pod.namespace))
     labels = None if space is None else get(space, "metadata", "labels", default={})
     return any(s.in_namespace(labels) and s.selects(pod.labels) for s in sets)

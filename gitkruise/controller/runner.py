@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
 
-from gitkruise.controller.backoff import CAP_S, Backoff
+from gitkruise.controller.backoff import CAP_S, FailureBackoff
+from gitkruise.controller.breaker import Breaker, event_of, pausing, resuming
 from gitkruise.controller.events import Recorder, Subject
 from gitkruise.controller.executor import Executor
 from gitkruise.controller.workqueue import WorkQueue
-from gitkruise.errors import GitkruiseError, Retry
-from gitkruise.kube.clock import Clock, wait_for
-from gitkruise.kube.store import Change, Seen, Store
-from gitkruise.model.plan import Event, Outcome, Plan, Refused, Stale
-from gitkruise.model.settings import Gates
-from gitkruise.model.workload import Workload
-from gitkruise.wire.names import ObjectKey
+from gitkruise.errors import GitkruiseError, Retry, Unavailable
+from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.model.planning.plan import Event, Outcome, Plan, Refused, Stale
+from gitkruise.model.planning.workload import Shows, Workload
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.names import ObjectKey
 
 S = TypeVar("S")
 WORKERS: Final = 8
@@ -34,9 +35,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What all runners of a process share."""
+    """Dependencies that all runners of a process share."""
 
-    store: Store
+    store: InformerCache
     executor: Executor
     recorder: Recorder
     clock: Clock
@@ -44,12 +45,12 @@ class Tools:
 
 
 class Runner(Generic[S]):
-    """Drives one workload: observe, decide, act, per key and never twice at once for a key.
+    """Drives one workload: observe, decide, act; rounds of one key never overlap.
 
     No round starts before every kind it reads has been listed, nor while a write of ours is
     unaccounted for (the executor reads what is in doubt first). A round that raises something
-    else than a GitkruiseError is a bug in it: the key is parked for five minutes with an event,
-    the others go on.
+    other than a GitkruiseError is a bug in it: the key is parked for five minutes with an event,
+    the others go on. A key whose writes are undone again and again is paused (`breaker`).
     """
 
     def __init__(self, workload: Workload[S], tools: Tools, *, workers: int = WORKERS) -> None:
@@ -59,7 +60,8 @@ class Runner(Generic[S]):
         self._executor, self._clock, self._gates = tools.executor, tools.clock, tools.gates
         self._recorder, self._workers = tools.recorder, workers
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
-        self._backoff: Backoff[ObjectKey] = Backoff(seed=tools.clock.seed())
+        self._backoff: FailureBackoff[ObjectKey] = FailureBackoff(seed=tools.clock.seed())
+        self._breaker: Breaker[ObjectKey] = Breaker()
         self._parked: dict[ObjectKey, datetime] = {}
         self._news, self._stopping = asyncio.Event(), False
         self._kinds = frozenset({workload.kind, *workload.owns})
@@ -95,7 +97,7 @@ class Runner(Generic[S]):
 
     # Waking ---------------------------------------------------------------------------------
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StoreChange) -> None:
         now = self._clock.now()
         kind, concerns = self.workload.kind, self.workload.concerns
         if change.key.group_kind == kind and concerns(self.store, change.key):
@@ -107,7 +109,7 @@ class Runner(Generic[S]):
         for key in self._named(change):
             self._gather(key, change, now)
 
-    def _named(self, change: Change) -> set[ObjectKey]:
+    def _named(self, change: StoreChange) -> set[ObjectKey]:
         """Those that the pod names in its annotations, or did before the change."""
         sides = (seen.facts for seen in (change.before, change.after) if seen)
         named_by = self.workload.named_by
@@ -117,8 +119,8 @@ class Runner(Generic[S]):
         self._queue.add(key, max(at, self._parked.get(key, at)))
         self._news.set()
 
-    def _gather(self, key: ObjectKey, change: Change, now: datetime) -> None:
-        """Plan for a change of what `key` owns; at once when somebody else ends an object."""
+    def _gather(self, key: ObjectKey, change: StoreChange, now: datetime) -> None:
+        """Plan for a change of what `key` owns; immediately when another actor ends an object."""
         if key in self._parked or (_ends(change) and not self._queue.runs(key)):
             self._wake(key, now)
             return
@@ -136,7 +138,7 @@ class Runner(Generic[S]):
         at = self._queue.next_at()
         pause = LONGEST_SLEEP_S
         if not self.store.synced(self._kinds):
-            pause = LISTING_S  # what is due waits for the lists, and nobody tells of their end
+            pause = LISTING_S  # what is due waits for the lists, and no event reports their end
         elif at is not None and self._queue.running < self._workers:
             pause = min((at - self._clock.now()).total_seconds(), pause)
         await wait_for(self._news, self._clock, timedelta(seconds=pause))
@@ -161,34 +163,54 @@ class Runner(Generic[S]):
         self._news.set()
 
     async def _reconcile(self, key: ObjectKey) -> datetime | None:
-        """When to look again, or None to wait for a change."""
+        """Run one round. Return when to look again, or None to wait for a change."""
         await self._executor.settle(key)
-        assert self.store.fresh(key)
+        if not self.store.fresh(key):
+            raise Unavailable(f"what was read of {key} is older than what was written")
         now, seen = self._clock.now(), self.store.seen(key)
         snapshot = self.workload.observe(self.store, key, now)
         if seen is None or snapshot is None:
             self._forget(key)
             return None
         plan = self.workload.decide(snapshot, self._gates)
-        outcomes = await self._executor.run(plan, self._subject(seen), self.component)
-        return self._verdict(key, plan, outcomes)
+        subject, generation = self._subject(seen), (seen.uid, seen.generation)
+        trip = self._breaker.paused(key, generation, now)
+        shows = self.workload.stalls
+        owner = seen.read() if shows is not Shows.NOWHERE else {}
+        if trip is not None:
+            paused = pausing(plan, trip, shows, owner, now)
+            await self._executor.run(paused, subject, self.component)
+            return trip.until
+        plan = resuming(plan, shows, owner, now)
+        outcomes = await self._executor.run(plan, subject, self.component)
+        if trip := self._breaker.note(
+            key, generation, outcomes, self._clock.now(), lives=self._lives
+        ):
+            self._recorder.record(subject, event_of(trip), self.component)
+            log.warning("%s: %s", key, trip.text)
+        return self._next_round(key, plan, outcomes)
 
-    def _verdict(self, key: ObjectKey, plan: Plan, outcomes: Sequence[Outcome]) -> datetime | None:
+    def _lives(self, uid: str) -> bool:
+        return self.store.key_of_uid(uid) is not None
+
+    def _next_round(
+        self, key: ObjectKey, plan: Plan, outcomes: Sequence[Outcome]
+    ) -> datetime | None:
         now = self._clock.now()
         errors = [o.error for o in outcomes if isinstance(o, Refused)]
         if plan.problem is not None:
             errors.append(plan.problem)
-        wishes = [] if plan.wake_at is None else [max(plan.wake_at, now + SOONEST)]
+        times = [] if plan.wake_at is None else [max(plan.wake_at, now + SOONEST)]
         if errors:
             log.info("%s: %s", key, errors[0])
             urgent = min((e.retry for e in errors), key=list(Retry).index, default=Retry.BACKOFF)
-            wishes.append(self._backoff.next(key, now, urgent))
+            times.append(self._backoff.next(key, now, urgent))
         elif any(isinstance(outcome, Stale) for outcome in outcomes):
-            wishes.append(self._backoff.next(key, now, Retry.REPLAN))
+            times.append(self._backoff.next(key, now, Retry.REPLAN))
         else:
             self._backoff.forget(key)
-            wishes += [now] * bool(plan.actions)  # what we did ourselves is not waited for
-        return min(wishes, default=None)
+            times += [now] * bool(plan.actions)  # what we did ourselves is not waited for
+        return min(times, default=None)
 
     def _park(self, key: ObjectKey, error: Exception) -> datetime:
         until = self._clock.now() + timedelta(seconds=CAP_S)
@@ -203,10 +225,11 @@ class Runner(Generic[S]):
     def _forget(self, key: ObjectKey) -> None:
         self._queue.drop(key)
         self._backoff.forget(key)
+        self._breaker.forget(key)
         self._parked.pop(key, None)
-        self.store.absolve(key)
+        self.store.forget_pending(key)
 
-    def _subject(self, seen: Seen) -> Subject:
+    def _subject(self, seen: CachedObject) -> Subject:
         return Subject(
             key=seen.key,
             version=self.workload.version,
@@ -215,13 +238,13 @@ class Runner(Generic[S]):
         )
 
 
-def _ends(change: Change) -> bool:
-    """Whether an object just began to end: what is its own is handed to it while it is there."""
+def _ends(change: StoreChange) -> bool:
+    """Return whether an object just began to end: its owner plans while it is still there."""
     before, after = change.before, change.after
     return bool(before and after and after.deleting and not before.deleting)
 
 
-def _owners(change: Change) -> frozenset[str]:
+def _owners(change: StoreChange) -> frozenset[str]:
     """Uids that own the object now or did before the change."""
     before = change.before.owners if change.before else ()
     after = change.after.owners if change.after else ()

@@ -1,4 +1,4 @@
-"""The work queue without I/O: each key once, earliest time wins, never two rounds at once."""
+"""The work queue without I/O: each key once, earliest time wins, no two rounds of a key overlap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(slots=True)
-class _News:
+class _Pending:
     """Since when news of a key gather, and by when it is wanted in any case."""
 
     first: datetime
@@ -23,8 +23,8 @@ class _News:
 class WorkQueue(Generic[K]):
     """Keys with the instant they are due; bounded by the number of distinct keys.
 
-    A key added while its round runs is due again after `done`, at its earliest wish. News that
-    come one after the other gather: they move their own wish on, but no other.
+    A key added while its round runs is due again after `done`, at the earliest time requested. News
+    in quick succession gather: they postpone their own time, but no other.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class WorkQueue(Generic[K]):
         self._order = count()
         self._running: set[K] = set()
         self._again: dict[K, datetime] = {}
-        self._news: dict[K, _News] = {}
+        self._news: dict[K, _Pending] = {}
 
     def __len__(self) -> int:
         """Keys that wait, whether due or not."""
@@ -63,7 +63,7 @@ class WorkQueue(Generic[K]):
         """Have a round for `key` once no more news came for `quiet`, `longest` after the first."""
         waiting = self._again if key in self._running else self._due
         known = waiting.get(key)
-        news = self._news.setdefault(key, _News(first=now, firm=known))
+        news = self._news.setdefault(key, _Pending(first=now, firm=known))
         at = min(now + quiet, news.first + longest)
         at = at if news.firm is None else min(at, news.firm)
         waiting[key] = at
@@ -90,18 +90,18 @@ class WorkQueue(Generic[K]):
             heapq.heappush(self._heap, (again, next(self._order), key))
 
     def drop(self, key: K) -> None:
-        """Forget every wish for `key` (its object is gone)."""
+        """Forget every time requested for `key` (its object is gone)."""
         self._due.pop(key, None)
         self._again.pop(key, None)
         self._news.pop(key, None)
 
     def next_at(self) -> datetime | None:
-        """When the next key is due; None when none waits."""
+        """Return when the next key is due; None when no key waits."""
         self._tidy()
         return self._heap[0][0] if self._heap else None
 
     def _tidy(self) -> None:
-        """Take entries off the heap that a sooner wish or `drop` has outdated, or news moved on."""
+        """Take entries off the heap that an earlier time, `drop` or later news have outdated."""
         while self._heap:
             at, _, key = self._heap[0]
             due = self._due.get(key)

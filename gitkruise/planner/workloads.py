@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gitkruise.model.labels import CLONESET as CLONESET_KIND
-from gitkruise.model.labels import SIDECARSET as SIDECARSET_KIND
-from gitkruise.model.pod import POD
-from gitkruise.model.revision import REVISION
-from gitkruise.model.snapshot import CloneSetSnapshot, SidecarSetSnapshot
-from gitkruise.model.workload import Workload
+from gitkruise.model.planning.snapshot import CloneSetSnapshot, SidecarSetSnapshot
+from gitkruise.model.planning.workload import Shows, Workload
+from gitkruise.model.workloads.labels import CLONESET as CLONESET_KIND
+from gitkruise.model.workloads.labels import SIDECARSET as SIDECARSET_KIND
+from gitkruise.model.workloads.pod import POD
+from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.builtin.deployment import DEPLOYMENT
 from gitkruise.planner.builtin.job import JOB
 from gitkruise.planner.builtin.replicaset import REPLICASET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
-from gitkruise.planner.pods import PODS
-from gitkruise.planner.sidecarset.match import named_by
+from gitkruise.planner.pods.pod_controller import PODS
+from gitkruise.planner.sidecarset.matching import named_by
 from gitkruise.planner.sidecarset.observe import NAMESPACE, observe_sidecarset
 from gitkruise.planner.sidecarset.plan import plan_sidecarset
 
@@ -26,6 +26,7 @@ CLONESET: Final[Workload[CloneSetSnapshot]] = Workload(
     owns=(POD, CLAIM, REVISION),
     observe=observe_cloneset,
     decide=plan_cloneset,
+    stalls=Shows.CONDITION,
 )
 
 SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(
@@ -35,6 +36,7 @@ SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(
     observe=observe_sidecarset,
     decide=plan_sidecarset,
     named_by=named_by,
+    stalls=Shows.ANNOTATION,
 )
 
 WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS)

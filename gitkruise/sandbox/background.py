@@ -1,4 +1,4 @@
-"""A sandbox in the background: start it detached, look at it, stop it. Plain blocking functions."""
+"""A sandbox in the background: start, find and stop it. Blocking functions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from gitkruise.sandbox.state import Record, StateDir, failed, process_start
+from gitkruise.errors import ClusterFailed
+from gitkruise.kube.system.private_files import read_state, unusable_state, write_private
+from gitkruise.sandbox.backend.state_dir import SandboxRecord, StateDir, failed, process_start
 
 READY_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 20.0
@@ -20,7 +22,7 @@ _TAIL_LINES: Final = 20
 
 def start_detached(
     command: Sequence[str], root: Path, *, within_s: float = READY_WITHIN_S
-) -> Record:
+) -> SandboxRecord:
     """Run the foreground command as a process of its own session; its record once it answers.
 
     Output goes to sandbox.log in the state directory. Raises ClusterFailed GK4116 with the end of
@@ -32,8 +34,7 @@ def start_detached(
     if state.is_locked():
         raise state.taken()
     state.record.unlink(missing_ok=True)  # of one that was killed
-    with state.log.open("wb") as output:
-        state.log.chmod(0o600)
+    with _new_log(state.log) as output:
         process = subprocess.Popen(  # noqa: S603  our own command line, no shell
             list(command),
             stdin=subprocess.DEVNULL,
@@ -45,17 +46,28 @@ def start_detached(
     while time.monotonic() < end:
         record = state.read_record()
         if record is not None and _lives(state, record):
-            process.returncode = 0  # it outlives us on purpose: nobody waits for it
+            process.returncode = (
+                0  # it outlives this process on purpose: without a code, Popen would warn
+            )
             return record
         if process.poll() is not None:
             raise _did_not_start(state, f"it ended with exit code {process.returncode}")
         time.sleep(_POLL_S)
     process.terminate()
     process.wait(STOP_WITHIN_S)
-    raise _did_not_start(state, f"it did not answer within {within_s:g} s")
+    raise _did_not_start(state, f"no answer within {within_s:g} s")
 
 
-def running(root: Path) -> Record | None:
+def _new_log(path: Path) -> BinaryIO:
+    """An empty private log in the place of the last one, whatever that was."""
+    try:
+        write_private(path, b"")
+        return path.open("ab")
+    except OSError as error:
+        raise ClusterFailed(unusable_state(path, error)) from error
+
+
+def running(root: Path) -> SandboxRecord | None:
     """The sandbox that runs on a state directory, None if none does."""
     state = StateDir(root)
     record = state.read_record()
@@ -66,7 +78,7 @@ def stop(root: Path, *, within_s: float = STOP_WITHIN_S) -> bool:
     """End the sandbox of a state directory; False when none runs. Nothing else is ever signalled.
 
     SIGTERM first; a process that has not let go of the directory in time is killed (its store
-    survives that). Raises ClusterFailed GK4117 when it belongs to somebody else or stays.
+    survives that). Raises ClusterFailed GK4117 when it belongs to another user or does not end.
     """
     state = StateDir(root)
     record = running(root)
@@ -89,12 +101,12 @@ def stop(root: Path, *, within_s: float = STOP_WITHIN_S) -> bool:
     raise failed("GK4117", f"process {record.pid}, the sandbox of {root}, does not end")
 
 
-def _lives(state: StateDir, record: Record) -> bool:
+def _lives(state: StateDir, record: SandboxRecord) -> bool:
     """The directory is held, and the pid is still the process that wrote the record."""
     return state.is_locked() and process_start(record.pid) == record.started
 
 
-def _gone(state: StateDir, record: Record, within_s: float) -> bool:
+def _gone(state: StateDir, record: SandboxRecord, within_s: float) -> bool:
     end = time.monotonic() + within_s
     while _lives(state, record):
         if time.monotonic() > end:
@@ -103,7 +115,7 @@ def _gone(state: StateDir, record: Record, within_s: float) -> bool:
     return True
 
 
-def _tidy(state: StateDir, record: Record) -> None:
+def _tidy(state: StateDir, record: SandboxRecord) -> None:
     """Remove what a killed sandbox could not; a newer one's files are left alone."""
     if state.read_record() == record:
         state.record.unlink(missing_ok=True)
@@ -111,10 +123,10 @@ def _tidy(state: StateDir, record: Record) -> None:
 
 
 def _did_not_start(state: StateDir, why: str) -> Exception:
-    lines = state.log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+    lines = (read_state(state.log) or b"").decode(errors="replace").splitlines()[-_TAIL_LINES:]
     return failed(
         "GK4116",
         f"the sandbox did not start: {why}",
-        why="\n".join(lines) or "it said nothing",
-        next=f"the whole output is in {state.log}",
+        why="\n".join(lines) or "no output",
+        next=f"read the output in {state.log}",
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
-from gitkruise.kube.private import write_private
+from gitkruise.kube.system.private_files import read_regular, write_private
 
 NAME: Final = "gitkruise-sandbox"
 MARK: Final = "# written by gitkruise sandbox; overwritten at each start"
@@ -45,24 +45,33 @@ preferences: {{}}
 
 @contextmanager
 def written(path: Path, text: str) -> Iterator[None]:
-    """`text` at `path` while the block lasts; removed after it unless somebody changed it.
+    """`text` at `path` while the block lasts; removed afterwards unless it was changed.
 
     Raises UsageProblem GK7018 rather than overwrite a kubeconfig that is not a sandbox's.
     """
-    if path.exists() and not path.read_text().startswith(MARK):
-        raise UsageProblem(
-            Finding(
-                code="GK7018",
-                message=f"{path} is not a kubeconfig of a sandbox",
-                notes=(
-                    ("why", "writing it would lose the clusters and users it holds"),
-                    ("next", "name another file with --kubeconfig, and list both in KUBECONFIG"),
-                ),
-            )
-        )
+    try:
+        found = read_regular(path)
+    except FileNotFoundError:
+        found = MARK.encode()
+    except OSError as error:
+        raise _foreign(path, error.strerror or str(error)) from error
+    if not found.startswith(MARK.encode()):
+        raise _foreign(path, "writing it would lose the clusters and users it holds")
     write_private(path, text.encode())
     try:
         yield
     finally:
-        if path.exists() and path.read_text() == text:
-            path.unlink()
+        with suppress(OSError):  # it is another's now
+            if read_regular(path) == text.encode():
+                path.unlink()
+
+
+def _foreign(path: Path, why: str) -> UsageProblem:
+    words = "name another file with --kubeconfig, and list both in KUBECONFIG"
+    return UsageProblem(
+        Finding(
+            code="GK7018",
+            message=f"{path} is not a kubeconfig of a sandbox",
+            notes=(("why", why), ("unchanged", "the file was left as it is"), ("next", words)),
+        )
+    )

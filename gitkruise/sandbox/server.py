@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,46 +13,46 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
 from gitkruise.admission.chain import admit
-from gitkruise.kube.certificates import server_context, show
-from gitkruise.kube.clock import Clock, SystemClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.settings import Gates
-from gitkruise.sandbox.app import CONNECTIONS_MAX, SERVER_ARGS, App
-from gitkruise.sandbox.bootstrap import bootstrap
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.discovery import Discovery
-from gitkruise.sandbox.encoding import Encoder
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.sandbox.journal import Journal
-from gitkruise.sandbox.kubeconfig import kubeconfig_text, written
-from gitkruise.sandbox.live import Part, alongside, run_parts
-from gitkruise.sandbox.objects import Objects
-from gitkruise.sandbox.openapi_v2 import OpenApiV2
-from gitkruise.sandbox.openapi_v3 import CRD, OpenApiV3
-from gitkruise.sandbox.state import (
-    Identity,
+from gitkruise.kube.serve.certificates import server_context, show
+from gitkruise.kube.serve.connection_limits import BoundedServer, bound
+from gitkruise.kube.system.clock import Clock, SystemClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.backend.encoding import Encoder
+from gitkruise.sandbox.backend.group_commit import GroupCommit
+from gitkruise.sandbox.backend.sqlite import SqliteStore
+from gitkruise.sandbox.backend.state_dir import (
+    SandboxIdentity,
     StateDir,
     failed,
     new_identity,
     renewed,
     stored_identity,
 )
-from gitkruise.sandbox.storage import Store
-from gitkruise.sandbox.tables import Shaper
-from gitkruise.sandbox.tokens import Tokens
-from gitkruise.sandbox.watching import tell
-from gitkruise.world.claims import ClaimBinder
-from gitkruise.world.cluster import World
-from gitkruise.world.endpoints import EndpointsController
-from gitkruise.world.expiry import EventExpiry
-from gitkruise.world.garbage import GarbageCollector
-from gitkruise.world.kubelet import Kubelet
-from gitkruise.world.namespaces import NamespaceController
-from gitkruise.world.profiles import PROFILES
-from gitkruise.world.scheduler import Scheduler
+from gitkruise.sandbox.controllers import ClusterLoop, alongside, object_failed, run_parts
+from gitkruise.sandbox.discovery.discovery import Discovery
+from gitkruise.sandbox.discovery.openapi_v2 import OpenApiV2
+from gitkruise.sandbox.discovery.openapi_v3 import CRD, OpenApiV3
+from gitkruise.sandbox.handlers.app import SERVER_ARGS, App
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.sandbox.handlers.resources import Objects
+from gitkruise.sandbox.handlers.watch import tell
+from gitkruise.sandbox.http.authentication import Tokens
+from gitkruise.sandbox.initial_objects import bootstrap
+from gitkruise.sandbox.kubeconfig import kubeconfig_text, written
+from gitkruise.sandbox.tables.tables import Shaper
+from gitkruise.world.api.cluster import World
+from gitkruise.world.controllers.endpoints import EndpointsController
+from gitkruise.world.controllers.event_ttl import EventExpiry
+from gitkruise.world.controllers.garbage_collector import GarbageCollector
+from gitkruise.world.controllers.namespace import NamespaceController
+from gitkruise.world.controllers.pv_binder import ClaimBinder
+from gitkruise.world.controllers.scheduler import Scheduler
+from gitkruise.world.kubelet.kubelet import Kubelet
+from gitkruise.world.kubelet.profiles import PROFILES
 
 LOOPBACK: Final = "127.0.0.1"
 LOOPBACK_6: Final = "::1"
@@ -66,10 +66,10 @@ Controllers: TypeAlias = Callable[[WorldTransport, Clock, Gates], Coroutine[Any,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxOptions:
-    """What one sandbox is like. `state_dir` None (or `ephemeral`) keeps nothing on disk.
+    """Options of one sandbox. `state_dir` None (or `ephemeral`) keeps nothing on disk.
 
     `port` 0 takes the last one again or a free one. `profile` (a name of PROFILES) has the delays
-    and troubles of the simulated kubelet, `speed` divides the former. `kubeconfig` is written once
+    and failures of the simulated kubelet, `speed` divides the former. `kubeconfig` is written once
     the server answers and removed at the end. `kubelet` False leaves to the outside what
     Kubernetes itself does: scheduling and running pods, binding claims, collecting what the gone
     owned, and (see app) its own workloads.
@@ -89,7 +89,7 @@ class SandboxOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sandbox:
+class SandboxServer:
     """A sandbox that answers. `ca` is the PEM of its authority, `kubeconfig` complete YAML."""
 
     url: str
@@ -102,7 +102,7 @@ class Sandbox:
 @asynccontextmanager
 async def serve(
     options: SandboxOptions, *, controllers: Controllers | None = None, clock: Clock | None = None
-) -> AsyncIterator[Sandbox]:
+) -> AsyncIterator[SandboxServer]:
     """Start a sandbox, yield it once it answers, stop everything on exit.
 
     `controllers` run inside unless the options say otherwise. Raises ClusterFailed when the port
@@ -139,7 +139,7 @@ async def serve(
             stack.enter_context(written(options.kubeconfig, text))
         if state:
             stack.enter_context(state.announced(url))  # last: who waits for it finds all there
-        yield Sandbox(url=url, token=identity.token, ca=ca, kubeconfig=text, cluster=cluster)
+        yield SandboxServer(url=url, token=identity.token, ca=ca, kubeconfig=text, cluster=cluster)
 
 
 def _claim_state(stack: AsyncExitStack, options: SandboxOptions) -> StateDir | None:
@@ -169,26 +169,28 @@ async def _open_cluster(
     encoder = Encoder()
     if state is None:
         return Cluster(world, clock.now, encoder=encoder)
-    store = Store(state.store)
+    store = SqliteStore(state.store)
     stack.callback(store.close)
     objects, version = store.load()
     if version:
         world.restore(objects, version)
-    journal = Journal(store, encoder, version)
+    journal = GroupCommit(store, encoder, version)
     await stack.enter_async_context(journal.running())
     return Cluster(world, clock.now, journal=journal, encoder=encoder)
 
 
-def parts_of(options: SandboxOptions) -> list[Part]:
-    """Who acts by itself. Without a kubelet only what an API server does on its own is left.
+def parts_of(options: SandboxOptions) -> list[ClusterLoop]:
+    """Return the controllers to run. Without kubelets only those of an API server are left.
 
-    Garbage collection is a controller of Kubernetes: whoever plays the others (the conformance
+    Garbage collection is a controller of Kubernetes: the player of the others (the conformance
     runner) decides when a deleted pod's claims go.
     """
-    parts: list[Part] = [NamespaceController(), EventExpiry()]
+    report = object_failed
+    parts: list[ClusterLoop] = [NamespaceController(report=report), EventExpiry(report=report)]
     if options.kubelet:
-        kubelet = Kubelet(PROFILES[options.profile].faster(options.speed))
-        parts += [GarbageCollector(), ClaimBinder(), Scheduler(), kubelet, EndpointsController()]
+        profile = PROFILES[options.profile].faster(options.speed)
+        parts += [GarbageCollector(report), ClaimBinder(report), Scheduler(report=report)]
+        parts += [Kubelet(profile, report=report), EndpointsController(report)]
     return parts
 
 
@@ -206,40 +208,35 @@ def _application(cluster: Cluster, token: str) -> App:
     )
 
 
-class _Bounded(web.Server):
-    """aiohttp's server with no more than CONNECTIONS_MAX connections: what comes on top is hung up.
-
-    Each costs memory before it has said who it is.
-    """
-
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        if len(self.connections) > CONNECTIONS_MAX:
-            transport.abort()
-
-
 @asynccontextmanager
 async def listening(app: App, context: ssl.SSLContext, *, port: int) -> AsyncIterator[int]:
-    """Serve `app` on loopback; yields the port. A negative port is a wish, 0 any free one."""
-    quiet = logging.getLogger("gitkruise.sandbox.http")  # of broken requests; app logs our own
-    quiet.setLevel(logging.CRITICAL)
-    server = _Bounded(app.handle, handler_cancellation=True, logger=quiet, **SERVER_ARGS)
+    """Serve `app` on loopback and yield the port.
+
+    A negative port is preferred but not required; 0 is any free one.
+    """
+    server = BoundedServer(
+        app.handle, log_as="gitkruise.sandbox.http", handler_cancellation=True, **SERVER_ARGS
+    )
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=STOP_WITHIN_S)
     await runner.setup()
     try:
-        bound = await _bind(runner, context, port)
-        app.hosts = frozenset(f"{name}:{bound}" for name in (LOOPBACK, "localhost", "[::1]"))
-        app.ready = True
-        yield bound
+        listeners = _bound(port)
+        number: int = listeners[0].getsockname()[1]
+        async with server.accepting(listeners, context):
+            app.hosts = frozenset(f"{name}:{number}" for name in (LOOPBACK, "localhost", "[::1]"))
+            app.ready = True
+            yield number
     finally:
         app.ready = False
         await runner.cleanup()
 
 
-async def _bind(runner: web.ServerRunner, context: ssl.SSLContext, port: int) -> int:
+def _bound(port: int) -> list[socket.socket]:
+    """Sockets at the loopback addresses; the first is 127.0.0.1's."""
+    listeners: list[socket.socket] = []
     for candidate in (abs(port), 0) if port < 0 else (port,):
         try:
-            await web.TCPSite(runner, LOOPBACK, candidate, ssl_context=context).start()
+            listeners = bound(LOOPBACK, candidate)
         except OSError as error:
             if error.errno == errno.EADDRINUSE and port < 0 and candidate:
                 continue
@@ -249,16 +246,14 @@ async def _bind(runner: web.ServerRunner, context: ssl.SSLContext, port: int) ->
                 next="choose another port with --port, or let --port 0 find a free one",
             ) from error
         break
-    bound: int = runner.addresses[0][1]
     try:
-        await web.TCPSite(runner, LOOPBACK_6, bound, ssl_context=context).start()
+        return [*listeners, *bound(LOOPBACK_6, listeners[0].getsockname()[1])]
     except OSError:
-        return bound  # no IPv6 here, or somebody else's port: 127.0.0.1 is what kubeconfigs name
-    return bound
+        return listeners  # no IPv6, or another program's port: kubeconfigs name 127.0.0.1
 
 
 async def _renew(
-    context: ssl.SSLContext, state: StateDir | None, identity: Identity, clock: Clock
+    context: ssl.SSLContext, state: StateDir | None, identity: SandboxIdentity, clock: Clock
 ) -> None:
     """Show a new certificate to new connections when the old one nears its end; for ever."""
     while True:

@@ -1,4 +1,4 @@
-"""Tells a cluster about the webhooks: configurations, and conversion of its CRDs; and keeps it so.
+"""Registration of the webhooks: configurations, and the conversion of CRDs; kept up to date.
 
 Pods are never held up by us: `failurePolicy: Ignore`, and the cluster's own and our namespace are
 left out. Our kinds are: an unchecked CloneSet would be rolled out unchecked.
@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitkruise.admission.protection import LABEL
+from gitkruise.admission.kruise.deletion_protection import LABEL
 from gitkruise.errors import ClusterFailed, Conflict, Finding, NotFound
-from gitkruise.kube.discovery import CRDS
-from gitkruise.kube.transport import Transport
-from gitkruise.wire.names import Obj
-from gitkruise.wire.patches import same
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.kube.client.discovery import CRDS
+from gitkruise.kube.client.transport import Transport
+from gitkruise.wire.patch.json_patch import same
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
 
 log: Final = logging.getLogger(__name__)
 
@@ -46,14 +46,15 @@ _PROTECTED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where an API server finds us: a Service (`namespace/name`, port 443), or a URL."""
+    """Address for API servers: a Service (`namespace/name`, port 443), or a URL."""
 
     namespace: str
     service: str = ""
     url: str = ""
 
     def __post_init__(self) -> None:
-        assert bool(self.service) != bool(self.url)
+        if bool(self.service) == bool(self.url):
+            raise ValueError("the address is a Service or a URL")
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -170,7 +171,7 @@ def conversion_patch(crd: Obj, address: Address, bundle: bytes) -> Obj | None:
     versions: Sequence[Obj] = crd["spec"]["versions"]
     spec: dict[str, Any] = {}
     if not same(get(crd, "spec", "conversion"), wanted):
-        other = "url" if address.service else "service"  # a merge patch would leave it beside ours
+        other = "url" if address.service else "service"  # a merge patch would keep it next to ours
         webhook = {"clientConfig": {**client, other: None}, **reviews}
         spec["conversion"] = {"strategy": "Webhook", "webhook": webhook}
     if not all(version.get("served") for version in versions):

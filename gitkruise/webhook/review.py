@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitkruise.admission.request import CREATE, DELETE, UPDATE
+import msgspec
+
+from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE
 from gitkruise.errors import ApiError, BadRequest
-from gitkruise.kube.codec import decode, encode
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.paths import get
+from gitkruise.kube.client.codec import decode, encode, readable_status
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 ADMISSION: Final = "admission.k8s.io/v1"
 CONVERSION: Final = "apiextensions.k8s.io/v1"
@@ -38,11 +40,29 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Objects wanted in the version `to` ("apps.kruise.io/v1beta1")."""
+    """Objects wanted in the version `to` ("apps.kruise.io/v1beta1").
+
+    They are still JSON: decoded all together they take ten times the room.
+    """
 
     uid: str
     to: str
-    objects: Sequence[Obj]
+    objects: Sequence[bytes | msgspec.Raw]
+
+
+class _ReviewBody(msgspec.Struct, gc=False):
+    uid: str = ""
+    desiredAPIVersion: str = ""
+    objects: list[msgspec.Raw] = []
+
+
+class _ConversionReview(msgspec.Struct, gc=False):
+    request: _ReviewBody
+    kind: str = ""
+    apiVersion: str = ""
+
+
+_CONVERSION: Final = msgspec.json.Decoder(_ConversionReview)
 
 
 def read_review(data: bytes) -> Review:
@@ -76,14 +96,31 @@ def read_review(data: bytes) -> Review:
 
 def read_conversion(data: bytes) -> Conversion:
     """Raises BadRequest for anything that is no ConversionReview with a request."""
-    request = _request(data, CONVERSION, "ConversionReview")
-    objects = request.get("objects")
-    if not isinstance(objects, list) or len(objects) > OBJECTS_MAX:
+    try:
+        review = _CONVERSION.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body is no ConversionReview: {error}") from error
+    if review.kind != "ConversionReview":
+        raise BadRequest("the body is no ConversionReview")
+    if review.apiVersion != CONVERSION:
+        raise BadRequest(f"only {CONVERSION} is understood")
+    asked = review.request
+    if len(asked.objects) > OBJECTS_MAX:
         raise BadRequest(f"objects must be a list of at most {OBJECTS_MAX}")
-    for obj in objects:
-        if not isinstance(obj, dict) or not _named(obj) or not _is_object(obj):
-            raise BadRequest("every object needs apiVersion, kind and metadata")
-    return Conversion(_uid(request), _text(request, "desiredAPIVersion"), objects)
+    if not 0 < len(asked.uid) <= UID_MAX:
+        raise BadRequest("a review needs a uid")
+    return Conversion(asked.uid, asked.desiredAPIVersion, asked.objects)
+
+
+def read_object(raw: bytes | msgspec.Raw) -> Obj:
+    """One object of a conversion. Raises BadRequest."""
+    try:
+        obj = decode(bytes(raw))
+    except ValueError as error:
+        raise BadRequest(f"an object cannot be read: {error}") from error
+    if not isinstance(obj, dict) or not _named(obj) or not _is_object(obj):
+        raise BadRequest("every object needs apiVersion, kind and metadata")
+    return obj
 
 
 def _request(data: bytes, api_version: str, kind: str) -> Mapping[str, Any]:
@@ -135,7 +172,7 @@ def _named(obj: Mapping[str, Any]) -> bool:
 
 
 def _is_object(obj: Mapping[str, Any]) -> bool:
-    """Whether its metadata are of the types every reader takes for granted."""
+    """Return whether its metadata have the types that every reader assumes."""
     meta = obj.get("metadata")
     if not isinstance(meta, dict):
         return False
@@ -158,13 +195,24 @@ def allow(uid: str, patch: Sequence[Mapping[str, Any]] = ()) -> bytes:
 def deny(uid: str, error: ApiError) -> bytes:
     """Refuse it with the Status a client is to read."""
     return _answer(
-        ADMISSION, "AdmissionReview", {"uid": uid, "allowed": False, "status": error.as_status()}
+        ADMISSION,
+        "AdmissionReview",
+        {"uid": uid, "allowed": False, "status": readable_status(error.as_status())},
     )
 
 
-def converted(uid: str, objects: Sequence[Obj]) -> bytes:
-    answer = {"uid": uid, "result": {"status": "Success"}, "convertedObjects": objects}
-    return _answer(CONVERSION, "ConversionReview", answer)
+def converted(uid: str, objects: Sequence[bytes]) -> list[bytes]:
+    """The answer with objects that are JSON, in pieces: all of them once more would not fit."""
+    head = encode(
+        {
+            "apiVersion": CONVERSION,
+            "kind": "ConversionReview",
+            "response": {"uid": uid, "result": {"status": "Success"}, "convertedObjects": []},
+        }
+    )
+    start, commas = head.removesuffix(b"]}}"), [b""] + [b","] * (len(objects) - 1)
+    pieces = [comma + one for comma, one in zip(commas, objects, strict=False)]
+    return [start, *pieces, b"]}}"]
 
 
 def unconverted(uid: str, why: str) -> bytes:

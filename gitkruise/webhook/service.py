@@ -12,31 +12,31 @@ from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import ClusterFailed, Finding, GitkruiseError
-from gitkruise.kube.certificates import server_context, show
-from gitkruise.kube.clock import Clock
-from gitkruise.kube.listening import Listen
-from gitkruise.kube.serving import serving
-from gitkruise.kube.transport import Transport
-from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
-from gitkruise.webhook.around import Surroundings
-from gitkruise.webhook.credentials import (
-    Credentials,
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.serve.certificates import server_context, show
+from gitkruise.kube.serve.http_server import serving
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
+from gitkruise.webhook.certificates import (
+    CertificateStore,
     FolderVault,
     SecretVault,
-    Vault,
+    ServingCertificates,
     current,
 )
-from gitkruise.webhook.judge import Judge
+from gitkruise.webhook.cluster_context import ClusterContext
+from gitkruise.webhook.handler import AdmissionHandler
 from gitkruise.webhook.registration import Address, Registrar
-from gitkruise.webhook.server import TERMS, Desk
-from gitkruise.wire.catalog import Catalog
+from gitkruise.webhook.server import TERMS, ReviewHandler
+from gitkruise.wire.catalog.catalog import Catalog
 
 log: Final = logging.getLogger(__name__)
 
-CHECK_S: Final = 30.0  # how long a configuration that somebody changed stays so
+CHECK_S: Final = 30.0  # the time for which a changed configuration stays so
 OBSERVED_WITHIN_S: Final = 30.0
-# Between telling the cluster of a new authority and showing what it signed: API servers hear of
+# Between registering a new authority and serving what it signed: API servers hear of
 # configurations by watching.
 TRUST_PAUSE_S: Final = 10.0
 
@@ -55,10 +55,10 @@ class WebhookOptions:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A service that answers. `written` is what the cluster had to be told at the start."""
+    """A service that answers. `written` names the objects that were registered at the start."""
 
     port: int
-    desk: Desk
+    desk: ReviewHandler
     context: ssl.SSLContext
     written: tuple[str, ...]
 
@@ -67,30 +67,30 @@ class Serving:
 async def serve_webhooks(
     options: WebhookOptions, transport: Transport, catalog: Catalog, clock: Clock
 ) -> AsyncIterator[Serving]:
-    """Serve while the body runs; what the cluster was told stays when it ends.
+    """Serve while the body runs; the registration stays when it ends.
 
-    Raises UsageProblem GK5110 where it cannot listen, ClusterFailed GK5111 beside OpenKruise,
-    GK5112 for certificates nobody can read, GK5113 when it cannot see what it needs; ApiError.
+    Raises UsageProblem GK5110 where it cannot listen, ClusterFailed GK5111 next to OpenKruise,
+    GK5112 for unreadable certificates, GK5113 when it cannot see what it needs; ApiError.
     """
     protects = options.gates.resources_deletion_protection
     registrar = Registrar(transport, options.address, protects=protects)
     await registrar.refuse_beside_openkruise()
-    vault: Vault
+    vault: CertificateStore
     if options.folder is not None:
         vault = FolderVault(options.folder)
     else:
         vault = SecretVault(transport, options.address.namespace)
     credentials = await current(vault, options.address.hosts, clock.now())
     context = server_context(credentials.server)
-    around = Surroundings(transport, clock, home=options.home)
-    desk = Desk(Judge(catalog=catalog, gates=options.gates), around, clock)
+    around = ClusterContext(transport, clock, home=options.home)
+    desk = ReviewHandler(AdmissionHandler(catalog=catalog, gates=options.gates), around, clock)
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(around.run())
         try:
             await _observed(around, clock)
             async with serving(desk.handle, TERMS, options.listen, context) as port:
                 written = await registrar.publish(credentials.bundle)
-                keeper = Keeper(registrar, vault, context, options.address.hosts, clock)
+                keeper = CertificateManager(registrar, vault, context, options.address.hosts, clock)
                 keeping = tasks.create_task(keeper.run(credentials))
                 try:
                     yield Serving(port, desk, context, tuple(written))
@@ -100,7 +100,7 @@ async def serve_webhooks(
             following.cancel()
 
 
-async def _observed(around: Surroundings, clock: Clock) -> None:
+async def _observed(around: ClusterContext, clock: Clock) -> None:
     try:
         async with clock.timeout(OBSERVED_WITHIN_S):
             await around.observed()
@@ -117,13 +117,13 @@ async def _observed(around: Surroundings, clock: Clock) -> None:
         ) from None
 
 
-class Keeper:
-    """Looks every CHECK_S at certificates and at what the cluster was told; repairs both."""
+class CertificateManager:
+    """Check certificates and registration every CHECK_S, and repair both."""
 
     def __init__(
         self,
         registrar: Registrar,
-        vault: Vault,
+        vault: CertificateStore,
         context: ssl.SSLContext,
         hosts: tuple[str, ...],
         clock: Clock,
@@ -131,7 +131,7 @@ class Keeper:
         self._registrar, self._vault, self._context = registrar, vault, context
         self._hosts, self._clock = hosts, clock
 
-    async def run(self, shown: Credentials) -> None:
+    async def run(self, shown: ServingCertificates) -> None:
         """For ever."""
         while True:
             await self._clock.sleep(CHECK_S)
@@ -140,7 +140,7 @@ class Keeper:
             except GitkruiseError as error:
                 log.warning("webhook: %s", error)
 
-    async def check(self, shown: Credentials) -> Credentials:
+    async def check(self, shown: ServingCertificates) -> ServingCertificates:
         """One look; what is shown after it. Raises ApiError, ClusterFailed."""
         fresh = await current(self._vault, self._hosts, self._clock.now())
         for name in await self._registrar.publish(fresh.bundle):

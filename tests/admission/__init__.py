@@ -1,1 +1,1 @@
-"""What happens to one write before it is stored."""
+"""Tests of admission: defaults, mutation and validation of one write."""

@@ -1,4 +1,4 @@
-"""What a real OpenKruise answered to creates and updates."""
+"""Recorded answers of a real OpenKruise to creates and updates."""
 
 from __future__ import annotations
 

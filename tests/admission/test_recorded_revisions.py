@@ -1,4 +1,4 @@
-"""What OpenKruise stored, hashed and refused for recorded manifests, gitkruise does alike."""
+"""gitkruise stores, hashes and rejects recorded manifests as OpenKruise did."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gitkruise.wire.gojson import compact
-from gitkruise.wire.hashes import revision_hash, revision_name
-from gitkruise.wire.normal_form import claims_hash, revision_data
+from gitkruise.wire.kruise.hashes import revision_hash, revision_name
+from gitkruise.wire.kruise.revision_data import claims_hash, revision_data
+from gitkruise.wire.primitives.gojson import compact
 from tests.admission.writes import admitted, fields, refusal, stored
 
 ROWS: list[dict[str, Any]] = [

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gitkruise.errors import ApiError
-from gitkruise.model.labels import SIDECARSET
-from gitkruise.wire.names import ObjectKey
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.model.workloads.labels import SIDECARSET
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.admission.recorded import validation_rows
 from tests.worlds import START, create, empty_world
 
@@ -20,7 +20,7 @@ ALPHA = ResourceRef("apps.kruise.io", "v1alpha1", "sidecarsets")
     "row", validation_rows("SidecarSet"), ids=lambda row: f"{row['operation']}: {row['case']}"
 )
 def test_recorded_answer(row: dict[str, Any]) -> None:
-    """What a webhook denied with 500 is denied as invalid here (see test_quirk_denials)."""
+    """A denial with status 500 is an invalid object here (see test_quirk_denials)."""
     world = empty_world()
     name = row["manifest"]["metadata"]["name"]
     request = create(world, row["manifest"])

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gitkruise.admission.chain import admit
-from gitkruise.admission.conversion import convert
-from gitkruise.admission.request import CREATE, UPDATE, AdmissionRequest
+from gitkruise.admission.conversion.registry import convert
+from gitkruise.admission.rules.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.errors import ApiError
-from gitkruise.model.pod import PodFacts, pod_facts
-from gitkruise.model.pods import Pods, grouped
-from gitkruise.model.settings import Gates
-from gitkruise.wire.kinds import Kind
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
-from gitkruise.wire.nodes import Components, Node
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import PodFacts, pod_facts
+from gitkruise.model.workloads.pod_groups import PodGroups, grouped
+from gitkruise.wire.catalog.kinds import Kind
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
+from gitkruise.wire.schema.nodes import Components, Node
 
 NO_GATES: Final = Gates()
 
@@ -44,7 +44,7 @@ class Shelf:
             if any(ref["uid"] == uid for ref in obj["metadata"].get("ownerReferences", ()))
         ]
 
-    def pods_of(self, uid: str, namespace: str) -> Pods:
+    def pods_of(self, uid: str, namespace: str) -> PodGroups:
         return grouped(pod_facts(obj) for obj in self.owned(uid, GroupKind("", "Pod"), namespace))
 
     def pod(self, key: ObjectKey) -> PodFacts | None:

@@ -28,7 +28,7 @@ _UNSET = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "KUBECONFIG", 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command line ended and what it said."""
+    """Exit code and output of a command line."""
 
     code: int
     out: str
@@ -137,7 +137,7 @@ class Terminal:
 
     @property
     def settings(self) -> list[object]:
-        """How the terminal treats what is typed."""
+        """Settings of the terminal for typed keys."""
         return termios.tcgetattr(self._master)
 
     def _take(self, timeout_s: float) -> bool:

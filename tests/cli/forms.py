@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from gitkruise.cli.findings import finding_text, findings_list, github_annotations, sarif
-from gitkruise.cli.style import Style
+from gitkruise.cli.console.findings import finding_text, findings_list, github_annotations, sarif
+from gitkruise.cli.console.style import Style, encoded
 from gitkruise.errors import Finding
 
 _LOOKS = (
@@ -19,7 +19,8 @@ _LOOKS = (
 def all_forms(findings: Sequence[Finding]) -> str:
     """Text at two widths and in colour, JSON, GitHub's annotations, SARIF."""
     parts = [
-        f"## {title}\n" + "\n".join(finding_text(f, style) for f in findings)
+        f"## {title}\n"
+        + "\n".join(encoded(line) for f in findings for line in finding_text(f, style).split("\n"))
         for title, style in _LOOKS
     ]
     documents = {"json": findings_list(findings), "sarif": sarif(findings, "X")}

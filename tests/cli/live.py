@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 
 from gitkruise.errors import AlreadyExists
-from gitkruise.kube.auth import from_kubeconfig
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.http import HttpTransport
-from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
+from gitkruise.kube.auth.connection import from_kubeconfig
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
 NAMESPACES = ResourceRef("", "v1", "namespaces")

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
 
-from gitkruise.errors import Finding, Place
-from gitkruise.gitops.record_files import record_files, shared_files
-from gitkruise.model.document import Commit
-from gitkruise.model.record import ObjectRecord, Rollout, RolloutStep, UnitRecord
-from gitkruise.model.states import State
-from gitkruise.wire.names import ObjectKey
+from gitkruise.errors import Finding, SourcePlace
+from gitkruise.gitops.status.serializer import record_files, shared_files
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import ObjectRecord, Rollout, RolloutStep, UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import ObjectKey
 from tests.git.repos import run_git
 
 START = datetime(2026, 9, 21, 14, 13, 20, tzinfo=UTC)
@@ -116,8 +116,8 @@ class Checkout:
         return run_git(self.folder, "mktree", data=("\n".join(rows) + "\n").encode())
 
 
-def commit(number: int, subject: str) -> Commit:
-    return Commit(
+def commit(number: int, subject: str) -> GitCommit:
+    return GitCommit(
         id=f"{number:x}" * 40,
         subject=subject,
         author="Dana K",
@@ -164,5 +164,5 @@ def unit_record(*, state: State = State.HELD, findings: tuple[Finding, ...] = ()
 REJECTED = Finding(
     code="GK1203",
     message='unknown field "partiton" in CloneSet spec.updateStrategy',
-    places=(Place(file="apps/checkout.yaml", line=24, column=3),),
+    places=(SourcePlace(file="apps/checkout.yaml", line=24, column=3),),
 )

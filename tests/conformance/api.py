@@ -7,10 +7,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.errors import NotFound
-from gitkruise.wire.names import Obj
-from gitkruise.wire.request import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiRequest, ResourceRef
-from gitkruise.wire.times import format_time
-from gitkruise.world.cluster import World
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    ApiRequest,
+    ResourceRef,
+)
+from gitkruise.wire.primitives.times import format_time
+from gitkruise.world.api.cluster import World
 
 KRUISE: Final = "apps.kruise.io"
 SERVED: Final = {

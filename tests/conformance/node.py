@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from gitkruise.errors import AlreadyExists, Conflict, NotFound
-from gitkruise.wire.names import Obj
-from gitkruise.wire.paths import get
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 from tests.conformance.api import Api
 
 Pod = dict[str, Any]

@@ -10,15 +10,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 from gitkruise.admission.chain import admit
-from gitkruise.admission.request import AdmissionRequest
+from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import ApiError
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.settings import Gates, parse_gates
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates, parse_gates
 from gitkruise.planner.workloads import WORKLOADS
-from gitkruise.wire.names import Obj
-from gitkruise.wire.paths import get
-from gitkruise.world.cluster import World
-from gitkruise.world.simulate import Simulation
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.world.api.cluster import World
+from gitkruise.world.simulation.simulation import Simulation
 from tests.conformance.api import Api
 from tests.conformance.node import Node
 

@@ -25,9 +25,9 @@ from urllib.parse import urlsplit
 import yaml
 
 from gitkruise.errors import Forbidden, NotFound, api_error
-from gitkruise.wire.names import Obj
-from gitkruise.wire.request import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from gitkruise.wire.times import format_time
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from gitkruise.wire.primitives.times import format_time
 from tests.conformance.api import CLUSTER_SCOPED, SERVED
 from tests.conformance.play import FILES, QUIET, Player, even
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gitkruise.kube.codec import encode
-from gitkruise.wire.names import GroupKind, Obj
-from gitkruise.wire.times import format_time
+from gitkruise.kube.client.codec import encode
+from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.times import format_time
 from tests.conformance.test_takeover import DATA, GRACE, NEW, OLD, STATE, cloneset
 from tests.worlds import SPACE, Lab
 

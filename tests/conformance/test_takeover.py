@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.settings import Gates
-from gitkruise.model.trace import Trace
+from gitkruise.model.planning.trace import Trace
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import EMBEDDED
-from gitkruise.wire.gojson import RawJSON
-from gitkruise.wire.names import GroupKind, Obj
-from gitkruise.wire.paths import get
-from gitkruise.wire.times import format_time
-from gitkruise.world.simulate import Simulation
+from gitkruise.wire.primitives.gojson import RawJSON
+from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import format_time
+from gitkruise.world.simulation.simulation import Simulation
 from tests.worlds import SPACE, START, Lab
 
 STATE, GRACE = "apps.kruise.io/inplace-update-state", "apps.kruise.io/inplace-update-grace"

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from gitkruise.controller.controllers import Controllers, Options
+from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import GitkruiseError
-from gitkruise.kube.clock import ManualClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.plan import Action, Create, Delete, Event, Plan
-from gitkruise.model.pod import POD, PodFacts
-from gitkruise.model.settings import Gates
-from gitkruise.model.view import View
-from gitkruise.model.workload import Workload
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_reference
-from gitkruise.wire.request import ApiRequest
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference
+from gitkruise.wire.primitives.requests import ApiRequest
 from tests.kube.toy import CONFIG_MAPS, PODS, Toy
 
 FLEET = GroupKind("", "ConfigMap")
@@ -31,7 +31,7 @@ class Snapshot:
     now: datetime
 
 
-def observe(view: View, key: ObjectKey, now: datetime) -> Snapshot | None:
+def observe(view: ClusterView, key: ObjectKey, now: datetime) -> Snapshot | None:
     owner = view.get(key)
     if owner is None:
         return None
@@ -128,7 +128,7 @@ class Stage:
                 self.toy,
                 load_catalog(),
                 self.clock,
-                Options(also=(), may_write=self.may_write),
+                ControllerOptions(also=(), may_write=self.may_write),
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(controllers.run())

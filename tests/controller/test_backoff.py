@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gitkruise.controller.backoff import Backoff
+from gitkruise.controller.backoff import FailureBackoff
 from gitkruise.errors import Retry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     [(Retry.REPLAN, 0.01), (Retry.RELIST, 0.1), (Retry.BACKOFF, 0.2), (Retry.NEVER, 5.0)],
 )
 def test_pauses_double_from_their_first_to_the_cap(retry: Retry, first: float) -> None:
-    backoff = Backoff[str](seed=1)
+    backoff = FailureBackoff[str](seed=1)
     pauses = [(backoff.next("a", NOW, retry) - NOW).total_seconds() for _ in range(30)]
     assert first / 2 <= pauses[0] <= first
     assert all(pause <= 300 for pause in pauses)
@@ -25,7 +25,7 @@ def test_pauses_double_from_their_first_to_the_cap(retry: Retry, first: float) -
 
 
 def test_success_starts_over_and_keys_do_not_share() -> None:
-    backoff = Backoff[str](seed=1)
+    backoff = FailureBackoff[str](seed=1)
     first = backoff.next("a", NOW, Retry.BACKOFF)
     for _ in range(5):
         backoff.next("a", NOW, Retry.BACKOFF)

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from gitkruise.controller.controllers import Controllers, Options
-from gitkruise.kube.clock import ManualClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.pod import POD
+from gitkruise.controller.controllers import ControllerOptions, Controllers
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.pod import POD
 from gitkruise.planner.workloads import CLONESET
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.sandbox.live import run_parts
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.world.cluster import World
-from gitkruise.world.kubelet import Kubelet
-from gitkruise.world.scheduler import Scheduler
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.controllers import run_parts
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.api.cluster import World
+from gitkruise.world.controllers.scheduler import Scheduler
+from gitkruise.world.kubelet.kubelet import Kubelet
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")
 WEB = ObjectKey("apps.kruise.io", "CloneSet", "shop", "web")
@@ -63,8 +63,8 @@ VOLUME: dict[str, Any] = {
 }
 
 
-def test_x31_the_claim_of_a_pod_deleted_without_grace_is_handed_to_it() -> None:
-    """The pod is there for the moment between its mark and its removal; nobody collects here."""
+def test_flow_31_the_claim_of_a_pod_deleted_without_grace_is_handed_to_it() -> None:
+    """The pod is there between its mark and its removal; no garbage collector runs here."""
     clock = ManualClock()
     cluster = Cluster(World(load_catalog()), clock.now)
     transport = WorldTransport(cluster)
@@ -78,7 +78,7 @@ def test_x31_the_claim_of_a_pod_deleted_without_grace_is_handed_to_it() -> None:
         await transport.send(
             ApiRequest(verb="create", resource=CLONESETS, namespace="shop", body=manifest)
         )
-        controllers = Controllers([CLONESET], transport, load_catalog(), clock, Options())
+        controllers = Controllers([CLONESET], transport, load_catalog(), clock, ControllerOptions())
         async with asyncio.TaskGroup() as group:
             group.create_task(controllers.run())
             await clock.sleep(5)
@@ -124,7 +124,7 @@ def test_a_canary_is_held_in_place_and_the_store_is_the_world() -> None:
         await send("create", ResourceRef("", "v1", "namespaces"), space)
         await send("create", ResourceRef("", "v1", "nodes"), NODE)
         await send("create", CLONESETS, MANIFEST, namespace="shop")
-        controllers = Controllers([CLONESET], transport, load_catalog(), clock, Options())
+        controllers = Controllers([CLONESET], transport, load_catalog(), clock, ControllerOptions())
         async with asyncio.TaskGroup() as group:
             parts = group.create_task(run_parts(cluster, [Scheduler(), Kubelet()], clock))
             group.create_task(controllers.run())

@@ -8,9 +8,9 @@ import pytest
 
 from gitkruise.controller.events import Correlator, Recorder, Subject
 from gitkruise.errors import Forbidden
-from gitkruise.kube.clock import ManualClock
-from gitkruise.model.plan import Event
-from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.model.planning.plan import Event
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from tests.kube.toy import Fault, Toy
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

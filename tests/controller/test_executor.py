@@ -10,26 +10,26 @@ import pytest
 from gitkruise.controller.events import Recorder, Subject
 from gitkruise.controller.executor import Executor
 from gitkruise.errors import ClusterFailed, Finding, Forbidden, TooManyRequests
-from gitkruise.kube.clock import ManualClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.kube.store import Store
-from gitkruise.kube.watch import Apply, Feed, Init, InitApply, InitDone
-from gitkruise.model.plan import (
+from gitkruise.kube.cache.list_watch import Feed, Init, InitApply, InitDone, ObjectSeen
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.plan import (
     Applied,
     Create,
     Delete,
     Event,
     Outcome,
     Patch,
+    PatchStep,
     Plan,
     Refused,
     Skipped,
     Stale,
-    Step,
 )
-from gitkruise.model.pod import POD
-from gitkruise.wire.names import Obj, ObjectKey, key_of
-from gitkruise.wire.request import ResourceRef
+from gitkruise.model.workloads.pod import POD
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.requests import ResourceRef
 from tests.kube.toy import CONFIG_MAPS, PODS, Fault, Toy, lost
 
 OWNER = ObjectKey("", "ConfigMap", "default", "web")
@@ -41,7 +41,7 @@ class Bench:
     """An executor over a Toy whose objects `a` and `b` (pods) and `web` the store knows."""
 
     def __init__(self, **options: Any) -> None:
-        self.toy, self.store, self.clock = Toy(), Store(), ManualClock()
+        self.toy, self.store, self.clock = Toy(), InformerCache(), ManualClock()
         self.recorder = Recorder(self.toy, self.clock)
         self.executor = Executor(self.toy, self.store, load_catalog(), self.recorder, **options)
         self.objects: dict[str, Obj] = {}
@@ -64,14 +64,14 @@ class Bench:
     def settle(self) -> None:
         self.clock.run(self.executor.settle(OWNER))
 
-    def patch(self, name: str, *steps: Step, **fields: Any) -> Patch:
+    def patch(self, name: str, *steps: PatchStep, **fields: Any) -> Patch:
         meta = self.objects[name]["metadata"]
         return Patch(
             key=key_of(self.objects[name]),
             version="v1",
             uid=meta["uid"],
             resource_version=meta["resourceVersion"],
-            steps=steps or (Step(body={"spec": {"nodeName": "n1"}}),),
+            steps=steps or (PatchStep(body={"spec": {"nodeName": "n1"}}),),
             **fields,
         )
 
@@ -125,8 +125,8 @@ def test_waves_stop_at_the_first_failure() -> None:
 
 def test_steps_thread_the_version_and_stay_guarded_by_the_uid() -> None:
     bench = Bench()
-    first = Step(body={"metadata": {"labels": {"x": "1"}}})
-    second = Step(body={"status": {"phase": "Running"}}, subresource="status")
+    first = PatchStep(body={"metadata": {"labels": {"x": "1"}}})
+    second = PatchStep(body={"status": {"phase": "Running"}}, subresource="status")
     assert kinds(bench.run(bench.patch("a", first, second))) == ["Applied"]
     one, two = (r.body["metadata"] for r in bench.toy.requests)
     was = bench.objects["a"]["metadata"]
@@ -216,9 +216,9 @@ def test_the_status_comes_last_as_the_smallest_change_and_only_with_news() -> No
 
 def test_the_status_of_a_successor_is_not_ours_to_write() -> None:
     bench = Bench()
-    bench.store.apply(MAPS, Apply({**bench.toy.make(CONFIG_MAPS, "other")}))
+    bench.store.apply(MAPS, ObjectSeen({**bench.toy.make(CONFIG_MAPS, "other")}))
     bench.toy.remove(CONFIG_MAPS, "web")
-    bench.store.apply(MAPS, Apply(bench.toy.make(CONFIG_MAPS, "web")))
+    bench.store.apply(MAPS, ObjectSeen(bench.toy.make(CONFIG_MAPS, "web")))
     assert bench.run(status={"pods": 1}) == []
 
 
@@ -232,10 +232,10 @@ def test_no_more_writes_at_once_than_allowed() -> None:
 
 
 def test_writes_begin_in_the_order_of_the_plan_whatever_they_take() -> None:
-    """What a plan prints is the order in which pods are turned to, steps and slots or not."""
+    """The order of a plan is the order in which pods are processed, steps and slots or not."""
     bench = Bench(writes_max=2)
     bench.toy.latency_s = 0.01
-    steps = (Step(body={"metadata": {"labels": {"x": "1"}}}), Step(body={"status": {}}))
+    steps = (PatchStep(body={"metadata": {"labels": {"x": "1"}}}), PatchStep(body={"status": {}}))
     bench.run(
         Create(obj=pod("z")), bench.patch("b", *steps), bench.delete("a"), Create(obj=pod("c"))
     )

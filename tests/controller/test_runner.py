@@ -8,13 +8,19 @@ from dataclasses import replace
 
 import pytest
 
-from gitkruise.controller.controllers import RECREATE, Controllers, Options, feeds, possible
+from gitkruise.controller.controllers import (
+    RECREATE,
+    ControllerOptions,
+    Controllers,
+    feeds,
+    possible,
+)
 from gitkruise.errors import ClusterFailed, Finding, Forbidden, Unavailable
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.settings import Gates
-from gitkruise.model.view import View
-from gitkruise.model.workload import Workload
-from gitkruise.wire.names import GroupKind, ObjectKey
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 from tests.controller.scenes import (
     FLEET,
     WORKLOAD,
@@ -84,7 +90,7 @@ def test_a_change_of_a_pod_wakes_those_its_annotations_name() -> None:
 def test_what_concerns_nobody_gets_no_round() -> None:
     """Neither at the start, nor when it or what it owns changes."""
 
-    def concerns(_: View, key: ObjectKey) -> bool:
+    def concerns(_: ClusterView, key: ObjectKey) -> bool:
         return key.name == "web"
 
     stage = Stage(workload=replace(WORKLOAD, concerns=concerns))
@@ -107,12 +113,14 @@ def test_sidecars_are_ended_only_where_recreate_requests_are_served(*, served: b
     if not served:
         catalog = catalog.without_crd("containerrecreaterequests.apps.kruise.io")
     assert possible(wished, catalog).sidecar_terminator is served
-    followed = {f.group_kind for f in feeds([], catalog, Options(gates=possible(wished, catalog)))}
+    followed = {
+        f.group_kind for f in feeds([], catalog, ControllerOptions(gates=possible(wished, catalog)))
+    }
     assert (RECREATE in followed) is served
 
 
 def test_a_round_reads_its_own_writes_however_late_the_watch_is() -> None:
-    """With a watch that never tells anything, no pod is created twice and none is missed."""
+    """With a watch that never reports anything, no pod is created twice and none is missed."""
     stage = Stage()
     stage.fleet("web", 5)
     stage.toy.mute = True
@@ -124,7 +132,7 @@ def test_a_round_reads_its_own_writes_however_late_the_watch_is() -> None:
 
 @pytest.mark.parametrize("verb", ["create", "delete", "patch"])
 def test_a_lost_answer_is_followed_by_a_live_read_and_not_repeated(verb: str) -> None:
-    """Instead of the expectations of rows X2 to X6, which wait minutes and may hang (Q4)."""
+    """Replaces the expectations of FLOW-2 to FLOW-6, which may hang (QUIRK-4)."""
     stage = Stage()
     stage.fleet("web", 2)
     stage.toy.faults = [lost(verb)]
@@ -154,7 +162,7 @@ def test_failures_are_retried_with_growing_pauses_and_told() -> None:
 
 
 def test_a_refusal_that_mends_is_noticed_within_the_cap() -> None:
-    """Nothing tells us when a quota has room again."""
+    """No event reports that a quota has room again."""
     stage = Stage()
     stage.fleet("web", 1)
     refused = stage.toy.faults = [Fault("create", Forbidden("quota")) for _ in range(1000)]
@@ -240,7 +248,7 @@ def test_no_round_before_everything_is_listed() -> None:
 
 
 def test_waiting_for_a_list_that_fails_does_not_spin() -> None:
-    """What is due cannot run before all is listed; virtual time must be let pass meanwhile."""
+    """Due keys cannot run before all is listed; virtual time must be let pass meanwhile."""
     stage = Stage()
     stage.fleet("web", 1)
     stage.toy.faults = [Fault("list", Unavailable("try again"))]  # of pods

@@ -1,4 +1,4 @@
-"""Laws of the work queue: each key once, earliest time wins, never two rounds at once."""
+"""Laws of the work queue: each key once, earliest time wins, no two rounds overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo prints what README.md says it prints, but for ids, times, ports and names of pods."""
+"""The demo prints the transcript in docs/demo.md, except for ids, times, ports and pod names."""
 
 from __future__ import annotations
 

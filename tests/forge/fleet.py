@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gitkruise.app import Running, RunOptions, controller
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.listening import Listen
-from gitkruise.model.record import UnitRecord
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.live import alongside, run_parts
-from gitkruise.wire.names import Obj
-from gitkruise.world.profiles import FAST
+from gitkruise.app import RunningController, RunOptions, controller
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.controllers import alongside, run_parts
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.world.kubelet.profiles import FAST
 from tests.forge.gitea import OWNER, Gitea
 from tests.git.repos import ENV, run_git
 from tests.gitops.deliveries import KEY
+from tests.gitops.receiver.test_receiver import receiver
+from tests.gitops.source.test_repositories import HEAD, configured, put_secret, source
 from tests.gitops.stage import Stage, Wire, documents
-from tests.gitops.test_receiver import receiver
-from tests.gitops.test_source_secrets import HEAD, configured, put_secret, source
 from tests.worlds import parts_of
 
 PATIENCE_S: Final = 120.0  # of a test that has failed; nothing is measured
@@ -118,7 +118,7 @@ class Fleet:
 class Follower:
     """gitkruise at work on a fleet: its records arrive here."""
 
-    running: Running
+    running: RunningController
     news: asyncio.Queue[UnitRecord]
     record: UnitRecord | None = None
 

@@ -18,9 +18,9 @@ from tests.forge.fleet import Fleet
 from tests.forge.gitea import OWNER, Gitea
 from tests.git.repos import run_git
 from tests.gitops.deliveries import KEY
+from tests.gitops.receiver.test_receiver import receiver
+from tests.gitops.source.test_repositories import HEAD, source
 from tests.gitops.stage import web
-from tests.gitops.test_receiver import receiver
-from tests.gitops.test_source_secrets import HEAD, source
 
 pytestmark = [pytest.mark.forge, pytest.mark.slow]
 

@@ -64,7 +64,7 @@ def test_a_hook_with_another_key_is_refused_and_counted(
         heard = asyncio.Event()
         handler = logging.Handler()
         handler.emit = lambda record: heard.set() if "signature" in record.msg else None  # type: ignore[method-assign]  # a handler for one test
-        log = logging.getLogger("gitkruise.gitops.receiver")
+        log = logging.getLogger("gitkruise.gitops.receiver.server")
         log.addHandler(handler)
         try:
             url = follower.running.hooks["shop/forge"]
@@ -77,4 +77,4 @@ def test_a_hook_with_another_key_is_refused_and_counted(
 
     with caplog.at_level(logging.WARNING):
         play(forge, staged, tmp_path, "stranger", scene)
-    assert "1 deliveries without a good signature" in caplog.text
+    assert "deliveries without a valid signature, count=1" in caplog.text

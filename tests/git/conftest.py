@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.git.repo import Repository
+from gitkruise.git.repository.repository import Repository
 from tests.git.repos import Origin, make_origin
 
 

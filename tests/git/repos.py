@@ -77,8 +77,8 @@ def make_origin(folder: Path, *options: str) -> Origin:
 
 
 @dataclass
-class Trouble:
-    """What is wrong with a server at the moment."""
+class Faults:
+    """Faults of a server at the moment."""
 
     silent: bool = False  # it takes requests and says nothing
     cutting: bool = False  # packs break off in the middle
@@ -93,7 +93,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     root = ""
     token = ""
     asked: list[str]
-    trouble = Trouble()
+    faults = Faults()
 
     def log_message(self, *_: object) -> None:
         return
@@ -106,7 +106,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _serve(self, body: bytes) -> None:
         self.asked.append(f"{self.command} {self.path}")
-        if self.trouble.silent:
+        if self.faults.silent:
             self.close_connection = True
             return
         if self.token and self.headers.get("Authorization") != self.token:
@@ -136,7 +136,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        if self.trouble.cutting and b"PACK" in content:
+        if self.faults.cutting and b"PACK" in content:
             content, self.close_connection = content[: len(content) // 2], True
         self.wfile.write(content)
 
@@ -144,7 +144,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @contextmanager
 def serve(
     root: Path, authorization: str = "", *, tls: ssl.SSLContext | None = None,
-    asked: list[str] | None = None, trouble: Trouble | None = None,
+    asked: list[str] | None = None, faults: Faults | None = None,
 ) -> Iterator[str]:  # fmt: skip
     """Serve the repositories below `root` on loopback; the base URL. `asked` gets the requests."""
     told: dict[str, object] = {
@@ -152,7 +152,7 @@ def serve(
         "token": authorization,
         "asked": [] if asked is None else asked,
     }
-    told |= {"trouble": trouble or Trouble()}
+    told |= {"faults": faults or Faults()}
     handler = type("Handler", (_Handler,), told)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         if tls is not None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from gitkruise.git.process import SEARCH_PATH
+from gitkruise.git.plumbing.process import SEARCH_PATH
 from tests.conftest import need
 
 # Made for these tests; they open nothing else.
@@ -37,7 +37,7 @@ sys.stdout.write(text)
 
 
 def real() -> str:
-    """Where sops is, built or installed; "" when it is not."""
+    """Return the path of sops, built or installed; "" when it is not."""
     return shutil.which("sops", path=f"{_BUILT}:{SEARCH_PATH}") or shutil.which("sops") or ""
 
 

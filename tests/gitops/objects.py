@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gitkruise.app import RunOptions, controller
-from gitkruise.gitops.custom.declared import Rules
-from gitkruise.model.config import Config
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.request import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.gitops.resources.declared import ResourceRules
+from gitkruise.model.gitops.config import Config
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
 from tests.gitops.stage import Stage, documents
 
 READS = frozenset({"get", "list", "watch"})
@@ -28,7 +28,7 @@ class House:
     def program(self, **rules: Any) -> RunOptions:
         return RunOptions(
             config=Config(), cluster="test", state_dir=self.folder / "state", identity="one",
-            custom=Rules(**rules),
+            custom=ResourceRules(**{"local_sources": True, **rules}),
         )  # fmt: skip
 
     async def ask(self, verb: str, kind: str, name: str, body: Any = None, **more: Any) -> Obj:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from gitkruise.gitops.changes import changes_between
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.document import Commit
-from gitkruise.model.forecast import PodMove, PredictedStep, Prediction
-from gitkruise.model.report import PlanReport
-from gitkruise.planner.sync.report import Heading, plan_report
-from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.gitops.preview.changes import changes_between
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.report import PlanReport
+from gitkruise.model.planning.forecast import ForecastStep, PodMove, RolloutForecast
+from gitkruise.planner.report.report import Heading, plan_report
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from tests.planner.sync.build import desired
 
 KEY = b"a key that stays in here"
 CATALOG = load_catalog()
-OLD, NEW = Commit(id="a" * 40, subject="before"), Commit(id="b" * 40, subject="after")
+OLD, NEW = GitCommit(id="a" * 40, subject="before"), GitCommit(id="b" * 40, subject="after")
 
 
 def report(
     before: Sequence[Obj],
     after: Sequence[Obj],
-    predictions: Sequence[Prediction] = (),
+    rollouts: Sequence[RolloutForecast] = (),
     *,
     subject: str = "after",
     key: bytes = KEY,
@@ -30,18 +30,18 @@ def report(
     """The way from `before` to `after`, offline."""
     target = [desired(obj) for obj in after]
     changes = changes_between([desired(obj) for obj in before], target, CATALOG)
-    heading = Heading(base=OLD, target=Commit(id=NEW.id, subject=subject))
-    return plan_report(changes, predictions, target, heading, key=key)
+    heading = Heading(base=OLD, target=GitCommit(id=NEW.id, subject=subject))
+    return plan_report(changes, rollouts, target, heading, key=key)
 
 
-def prediction(key: ObjectKey, how: str = "in-place", pods: int = 4) -> Prediction:
+def prediction(key: ObjectKey, how: str = "in-place", pods: int = 4) -> RolloutForecast:
     """All pods of a CloneSet of ten moved that way, two at a time."""
     moves = [PodMove(pod=f"{key.name}-{n}", how=how) for n in range(pods)]
     second = timedelta(seconds=2)
-    return Prediction(
+    return RolloutForecast(
         key=key,
         steps=tuple(
-            PredictedStep(moves=tuple(moves[n : n + 2]), starts=n * second, lasts=second)
+            ForecastStep(moves=tuple(moves[n : n + 2]), starts=n * second, lasts=second)
             for n in range(0, pods, 2)
         ),
         revision=f"{key.name}-new",

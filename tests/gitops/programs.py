@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitkruise.app import RunOptions
-from gitkruise.gitops.config import load_config
+from gitkruise.gitops.config.loader import load_config
 from tests.gitops.stage import Stage
 
 SOURCE: Final = """\

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gitkruise.gitops.offering import Offers
-from gitkruise.gitops.promoting import Promoter
-from gitkruise.gitops.proposing import Proposer
-from gitkruise.gitops.remedy import Remedy
-from gitkruise.gitops.telling.forge import Forge
-from gitkruise.model.config import Config, GitSource, GitSourceSpec
-from gitkruise.model.promotion import PromotionRecord
-from gitkruise.model.settings import Gates
-from gitkruise.sandbox.live import alongside
+from gitkruise.gitops.actions.on_failure import Remedy
+from gitkruise.gitops.actions.promotion import Promoter
+from gitkruise.gitops.actions.proposals import Proposer
+from gitkruise.gitops.actions.pull_requests import Offers
+from gitkruise.gitops.forges.provider import ForgeRepository
+from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec
+from gitkruise.model.gitops.promotion import PromotionRecord
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.sandbox.controllers import alongside
 from tests.git.repos import run_git
 from tests.gitops.stage import BOT, Stage
 
@@ -38,7 +38,7 @@ def configured(stage: Stage) -> Config:
 
 @asynccontextmanager
 async def promoting(
-    stage: Stage, forge: Forge | None = None, kind: type[Promoter | Remedy] = Promoter
+    stage: Stage, forge: ForgeRepository | None = None, kind: type[Promoter | Remedy] = Promoter
 ) -> AsyncIterator[None]:
     """gitkruise with what acts for its unit, while the block runs; its end is a crash."""
     unit = stage.unit.unit

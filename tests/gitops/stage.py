@@ -16,39 +16,51 @@ import msgspec
 import yaml
 
 from gitkruise.controller.controllers import Controllers
-from gitkruise.errors import ApiError, Unavailable
-from gitkruise.git.manifests import ParseCache
-from gitkruise.git.repo import Repository
-from gitkruise.git.status_branch import Identity, Notes, StatusBranch
-from gitkruise.gitops.annotate import Annotator
-from gitkruise.gitops.intake import Reader
-from gitkruise.gitops.live import LiveView
-from gitkruise.gitops.reporter import Reporter
-from gitkruise.gitops.resume import resumed
-from gitkruise.gitops.source import SourceFollower, Terms
-from gitkruise.gitops.sync import Surroundings, UnitSync
-from gitkruise.gitops.trust import Trusted, anything
-from gitkruise.gitops.writeback import Outbox
-from gitkruise.kube.clock import ManualClock
-from gitkruise.model.config import GitRef, GitSource, GitSourceSpec, Reference, Unit, UnitSpec
-from gitkruise.model.record import Rollout, UnitRecord
-from gitkruise.model.settings import Gates
+from gitkruise.errors import ApiError, ClusterFailed, SourceFailed, Unavailable
+from gitkruise.git.manifests.reader import ParseCache
+from gitkruise.git.push.status_branch import CommitAuthor, Notes, StatusBranch
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.builder import Builder
+from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
+from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
+from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
+from gitkruise.gitops.runtime.restore import restored
+from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
+from gitkruise.gitops.source.repositories import unknown_live
+from gitkruise.gitops.source.verification import Trusted, anything
+from gitkruise.gitops.status.publisher import Outbox
+from gitkruise.gitops.status.rollout_annotation import Annotator
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.gitops.workers.pool import InProcess
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.model.gitops.config import (
+    GitRef,
+    GitSource,
+    GitSourceSpec,
+    Reference,
+    Unit,
+    UnitSpec,
+)
+from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import EMBEDDED
-from gitkruise.sandbox.bootstrap import bootstrap
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.sandbox.live import alongside, run_parts
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
-from gitkruise.world.cluster import World
-from gitkruise.world.profiles import FAST
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.controllers import alongside, run_parts
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.sandbox.initial_objects import bootstrap
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
+from gitkruise.world.api.cluster import World
+from gitkruise.world.kubelet.profiles import FAST
 from tests.git.repos import Origin, make_origin, run_git
 from tests.worlds import SPACE, START, cloneset, empty_world, parts_of
 
 WEB: Final = ObjectKey("apps.kruise.io", "CloneSet", SPACE, "web")
 STATUS: Final = "refs/heads/gitkruise/status/test"
 NOTES: Final = "refs/notes/gitkruise/test"
-BOT: Final = Identity(name="gitkruise", email="gitkruise@localhost")
+BOT: Final = CommitAuthor(name="gitkruise", email="gitkruiselocalhost")
 UNIT: Final = "shop/web"
 
 
@@ -130,6 +142,13 @@ class Stage:
         self.trusted: Callable[[Repository], Trusted] = lambda _: anything
         self.approved = ""  # by the unit's annotation
         self._opened: list[Repository] = []
+        self.remembered = LeaseAnnotation(
+            transport=WorldTransport(self.cluster),
+            namespace="kube-system",
+            name="gitkruise-sync-units",
+            annotation=HOOKS,
+            cluster="test",
+        )
         self.start_over()
 
     def start_over(self) -> None:
@@ -147,8 +166,14 @@ class Stage:
         )
         notes = Notes(self.repository, NOTES, identity=BOT, sleep=lambda _: None)
         self.outbox = Outbox(self.branch, notes, self.clock, coalesce=timedelta(seconds=15))
-        self.around = Surroundings(
-            live=self.live, clock=self.clock, cluster="test", gates=Gates(), engine="own"
+        self.around = UnitContext(
+            live=self.live,
+            clock=self.clock,
+            cluster="test",
+            gates=Gates(),
+            engine="own",
+            workers=InProcess(),
+            hooks=HookRuns(self.remembered, WriteAuthority()),
         )
         self.annotator = Annotator(self.live)
         self.trust = self.trusted(self.followed)
@@ -164,16 +189,22 @@ class Stage:
             on_commit=self.unit.offer,
             on_problem=self.unit.source_problem,
             live=lambda: filter(None, [self.unit.live_commit]),
-            terms=Terms(self.trust),
+            policy=FollowPolicy(self.trust, renew=self._confirm),
         )
+
+    async def _confirm(self) -> None:
+        try:
+            await self.unit.confirm()
+        except (ApiError, ClusterFailed) as error:
+            raise SourceFailed(unknown_live("src", error)) from error
 
     def add_unit(self, name: str, spec: UnitSpec) -> tuple[UnitSync, Reporter]:
         namespace, _, short = name.partition("/")
         unit = Unit(namespace, short, spec, approved=self.approved)
         sinks = [self.outbox.offer, self.annotator.offer, self.offered.append]
         reporter = Reporter(unit, "test", "main", self.clock, sinks=[*sinks])
-        reporter.resume(*resumed(self.branch.files(), name, "test"))
-        reader = Reader(
+        reporter.resume(*restored(self.branch.files(), name, "test"))
+        reader = Builder(
             repository=self.followed,
             unit=unit,
             gates=Gates(),

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from gitkruise.kube.certificates import new_authority, new_server, server_context
-from gitkruise.kube.wall import wall_time
+from gitkruise.kube.serve.certificates import new_authority, new_server, server_context
+from gitkruise.kube.system.wall_clock import wall_time
 
 TIMEOUT_S: Final = 20.0
 NAMES: Final = ("127.0.0.1", "hook.default.svc", "named.default.svc")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,15 +14,15 @@ import pytest
 from aiohttp import web
 
 from gitkruise.admission.chain import admit
-from gitkruise.errors import ApiError, BadRequest, InternalError
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.settings import Gates
-from gitkruise.sandbox import webhook_calls
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.paths import put
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.world.cluster import World
+from gitkruise.errors import ApiError, BadRequest, Forbidden, InternalError
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.sandbox.backend import webhook_client
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import put
+from gitkruise.wire.primitives.requests import MERGE_PATCH, STRATEGIC_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.api.cluster import World
 from tests.hooks.listener import answered, bundle_of, hearing
 from tests.worlds import START
 
@@ -192,7 +193,7 @@ async def _another_kind(request: Obj) -> web.Response:
 def test_no_answer(
     answer: Callable[[Obj], Awaitable[web.Response]], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook_calls, "ANSWER_MAX", 4096)
+    monkeypatch.setattr(webhook_client, "ANSWER_MAX", 4096)
 
     async def asked(_: Cluster, request: Obj) -> web.Response:
         return await answer(request)
@@ -203,3 +204,33 @@ def test_no_answer(
 
     with pytest.raises(InternalError, match=f'failed calling webhook "hook.example.com": .*{why}'):
         asyncio.run(play())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_a_costly_condition_is_as_one_without_an_answer(policy: str) -> None:
+    """As in a kube-apiserver: it is cancelled, and failurePolicy says what that means."""
+
+    async def asked(cluster: Cluster, request: Obj) -> web.Response:
+        raise AssertionError("it was to be asked about nothing")
+
+    async def play() -> None:
+        async with reviewing(asked) as cluster:
+            costly = "object.data.all(a, object.data.all(b, object.data.all(c, a + b + c != '')))"
+            change = {"webhooks": [{
+                "name": "hook.example.com", "failurePolicy": policy,
+                "matchConditions": [{"name": f"c{n}", "expression": costly} for n in range(20)],
+            }]}  # fmt: skip
+            await cluster.handle(
+                ApiRequest(verb="patch", resource=HOOKS, name="hook", body=change,
+                           content_type=STRATEGIC_PATCH)
+            )  # fmt: skip
+            await cluster.handle(write("create", "big", **{f"k{n}": "" for n in range(1_000)}))
+
+    began = time.thread_time()
+    if policy == "Ignore":
+        asyncio.run(play())
+    else:
+        with pytest.raises(Forbidden, match="operation cancelled: actual cost limit exceeded"):
+            asyncio.run(play())
+    assert time.thread_time() - began < 8

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gitkruise.sandbox.webhook_places import Nowhere, Place, place_of
-from gitkruise.world.cluster import World
+from gitkruise.sandbox.backend.webhook_endpoints import EndpointAddress, Nowhere, place_of
+from gitkruise.world.api.cluster import World
 from tests.worlds import START, create, empty_world
 
 CLIENT = {"service": {"namespace": "shop", "name": "hook", "path": "/review"}}
@@ -69,7 +69,9 @@ def world_with(*objects: dict[str, Any]) -> World:
     ids=["endpoints", "beside a pod", "slice", "external name"],
 )
 def test_a_service_leads_to_a_program(objects: tuple[dict[str, Any], ...], url: str) -> None:
-    assert place_of(world_with(*objects), CLIENT, 10) == Place(NAMED, url, "hook.shop.svc")
+    assert place_of(world_with(*objects), CLIENT, 10) == EndpointAddress(
+        NAMED, url, "hook.shop.svc"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,4 +96,4 @@ def test_a_service_leads_nowhere(objects: tuple[dict[str, Any], ...], why: str) 
 def test_a_url_is_called_as_it_stands() -> None:
     url = "https://127.0.0.1:9443/review"
     shown = f"{url}?timeout=3s"
-    assert place_of(empty_world(), {"url": url}, 3) == Place(shown, shown)
+    assert place_of(empty_world(), {"url": url}, 3) == EndpointAddress(shown, shown)

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitkruise.kube.auth import Connection, explicit
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.http import HttpTransport
+from gitkruise.kube.auth.connection import Connection, explicit
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.system.clock import SystemClock
 
 Answer = bytes | Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 FAST = SystemClock(speed=1000)  # pauses between tries cost nothing

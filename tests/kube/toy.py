@@ -15,10 +15,16 @@ from gitkruise.errors import (
     NotFound,
     WatchExpired,
 )
-from gitkruise.wire.names import Obj
-from gitkruise.wire.patches import merge_patch
-from gitkruise.wire.paths import drop, get, put
-from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef, WatchEvent
+from gitkruise.wire.patch.json_patch import json_patch, merge_patch
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import drop, get, put
+from gitkruise.wire.primitives.requests import (
+    JSON_PATCH,
+    ApiReply,
+    ApiRequest,
+    ResourceRef,
+    WatchEvent,
+)
 
 PODS = ResourceRef("", "v1", "pods")
 CONFIG_MAPS = ResourceRef("", "v1", "configmaps")
@@ -93,7 +99,7 @@ class Toy:
         self.cut_watches()
 
     def do(self, request: ApiRequest) -> Obj:
-        """The request carried out at once. Raises ApiError."""
+        """Carry out the request immediately. Raises ApiError."""
         spot = (request.resource, request.namespace, request.name)
         match request.verb:
             case "list":
@@ -105,22 +111,21 @@ class Toy:
             case "update":
                 return self._store(spot, self._checked(spot, request.body), request.body)
             case "patch":
-                old = self._checked(spot, request.body)
-                return self._store(spot, old, merge_patch(old, request.body))
+                return self._patch(spot, request)
             case "delete":
                 return self._delete(spot, request.body or {})
             case _:
                 raise AssertionError(request.verb)
 
     def make(self, ref: ResourceRef, name: str, **fields: Any) -> Obj:
-        """Somebody else creates an object."""
+        """Create an object as another client."""
         kind = {"pods": "Pod", "configmaps": "ConfigMap"}[ref.plural]
         meta = {"name": name, "namespace": "default", **fields.pop("metadata", {})}
         body = {"apiVersion": "v1", "kind": kind, "metadata": meta, **fields}
         return self.do(ApiRequest(verb="create", resource=ref, namespace="default", body=body))
 
     def change(self, ref: ResourceRef, name: str, patch: Mapping[str, Any]) -> Obj:
-        """Somebody else changes an object."""
+        """Change an object as another client."""
         return self.do(
             ApiRequest(verb="patch", resource=ref, namespace="default", name=name, body=patch)
         )
@@ -140,6 +145,13 @@ class Toy:
             if want != old["metadata"][field_]:
                 raise Conflict(f"{field_} is {old['metadata'][field_]}, not {want}")
         return old
+
+    def _patch(self, spot: Spot, request: ApiRequest) -> Obj:
+        if request.content_type == JSON_PATCH:
+            old = self._there(spot)
+            return self._store(spot, old, json_patch(old, request.body))
+        old = self._checked(spot, request.body)
+        return self._store(spot, old, merge_patch(old, request.body))
 
     def _create(self, request: ApiRequest) -> Obj:
         name = request.body["metadata"]["name"]

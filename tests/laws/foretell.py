@@ -10,20 +10,20 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.controller.controllers import Controllers, Options
-from gitkruise.kube.clock import ManualClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.labels import REVISION_HASH
-from gitkruise.model.workload import Workload
+from gitkruise.controller.controllers import ControllerOptions, Controllers
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.labels import REVISION_HASH
 from gitkruise.planner.workloads import CLONESET
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.sandbox.live import run_parts
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.world.cluster import Record, World
-from gitkruise.world.preview import predict
-from gitkruise.world.profiles import FAST
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.controllers import run_parts
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.api.cluster import CommittedChange, World
+from gitkruise.world.kubelet.profiles import FAST
+from gitkruise.world.simulation.forecast import predict
 from tests.laws.live import parts
 from tests.worlds import PODS, SPACE, Lab, cloneset
 
@@ -103,7 +103,7 @@ def change(case: Case) -> ApiRequest:
 def foretold(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
     """(steps as a plan prints them, the status they end in)."""
     forecast = predict(lab.world, [write], lab.now, profile=FAST, horizon=HORIZON)
-    (prediction,) = forecast.predictions
+    (prediction,) = forecast.rollouts
     steps = [[(move.pod, move.how) for move in step.moves] for step in prediction.steps]
     return steps, numbers(forecast.world)
 
@@ -114,7 +114,7 @@ def lived(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
     return waves(seen), numbers(world)
 
 
-def _move(record: Record) -> Move | None:
+def _move(record: CommittedChange) -> Move | None:
     how = what_happened(record.before, record.after)
     return (record.key.name, how) if how else None
 
@@ -123,7 +123,7 @@ def live_through(
     lab: Lab,
     write: ApiRequest,
     workloads: Sequence[Workload[Any]],
-    read_move: Callable[[Record], Move | None],
+    read_move: Callable[[CommittedChange], Move | None],
 ) -> tuple[list[tuple[datetime, Move]], World]:
     """What `read_move` makes of each change of a pod, and the cluster after `HORIZON`."""
     world, clock = lab.world.fork(), ManualClock(lab.now)
@@ -141,7 +141,7 @@ def live_through(
             version = now
 
     async def main() -> None:
-        controllers = Controllers(workloads, transport, load_catalog(), clock, Options())
+        controllers = Controllers(workloads, transport, load_catalog(), clock, ControllerOptions())
         async with asyncio.TaskGroup() as group:
             running = [
                 group.create_task(run_parts(cluster, parts(), clock)),

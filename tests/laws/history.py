@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitkruise.errors import ApiError, Forbidden, Unavailable
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.request import ApiRequest
-from tests.git.repos import Trouble, run_git
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.git.repos import Faults, run_git
 from tests.gitops.stage import Stage, config_map, documents
 from tests.worlds import SPACE
 
@@ -33,7 +33,7 @@ class Past:
     taken: str = ""  # the newest commit that was seen and could be taken
     causal: str = ""  # the first that asked for the same, which is what records tell of
     refused: bool = False  # what was seen last could not
-    trouble: Trouble = field(default_factory=Trouble)  # of a server in between,
+    faults: Faults = field(default_factory=Faults)  # of a server in between,
     here: set[str] = field(default_factory=set)  # and what came through before
     jumped: bool = False  # what was taken last is of another history than what was before,
     vague: bool = False  # or nobody remembers what that was
@@ -49,7 +49,7 @@ class Past:
 
     @property
     def readable(self) -> bool:
-        broken = self.trouble.silent or (self.trouble.cutting and self.tip not in self.here)
+        broken = self.faults.silent or (self.faults.cutting and self.tip not in self.here)
         return bool(self.tip) and not self.away and self.torn != self.tip and not broken
 
 
@@ -147,11 +147,11 @@ class Player:
 
     def silence(self) -> None:
         """The server cannot be reached."""
-        self.past.trouble.silent = True
+        self.past.faults.silent = True
 
     def cut(self) -> None:
         """What the server sends breaks off in the middle."""
-        self.past.trouble.cutting = True
+        self.past.faults.cutting = True
 
     async def half(self, wanted: Wanted, then: str) -> None:
         """A commit that is cut short, for the cluster falls silent after the first write, and
@@ -214,7 +214,7 @@ class Player:
     def mend(self) -> None:
         """Everything that was wrong with the source is right again."""
         past, self.kept = self.past, False
-        past.trouble.silent = past.trouble.cutting = False
+        past.faults.silent = past.faults.cutting = False
         if past.half is not None:
             past.half.write_bytes(past.whole)
             past.torn, past.half = "", None

@@ -5,18 +5,34 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.model.cloneset import CloneSetFacts, cloneset_facts
-from gitkruise.model.labels import REVISION_HASH
-from gitkruise.model.pod import PodFacts
+from gitkruise.errors import InvalidObject
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
+from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.planner.cloneset.budget import resolve_amounts
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import ApiRequest
-from gitkruise.world.cluster import World
+from gitkruise.wire.patch.json_patch import json_patch, merge_patch
+from gitkruise.wire.patch.strategic_merge import strategic_patch
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    ApiRequest,
+)
+from gitkruise.world.api.cluster import World
 from tests.worlds import SPACE
 
 WEB: Final = ObjectKey("apps.kruise.io", "CloneSet", SPACE, "web")
 _GUARDS: Final = ("uid", "resourceVersion")
+_FOUND = load_catalog().by_kind("", "v1", "Pod")
+assert _FOUND is not None
+_POD: Final = _FOUND
+_TESTED: Final = frozenset(
+    f"/metadata/{name}"
+    for name in ("uid", "deletionTimestamp", "ownerReferences", "labels", "finalizers")
+)
 
 
 class Judge:
@@ -71,20 +87,39 @@ class Judge:
         if self.owner.uid not in owners:
             self.say("somebody else's pod is touched")
             return False
-        return bool(
-            get(request.body, "preconditions", "resourceVersion")
-            or get(request.body, "metadata", "resourceVersion")
-        ) and self._holds(request, pod)
+        return guarded(request) and self._holds(request, pod)
 
     def _holds(self, request: ApiRequest, pod: Obj) -> bool:
         """The server would carry it out: the pod is what the sender saw."""
-        guards = get(request.body, "preconditions") or get(request.body, "metadata")
         meta = pod["metadata"]
+        if request.verb != "delete":
+            return after(request, pod) is not None and not meta.get("deletionTimestamp")
+        guards = get(request.body, "preconditions")
         return bool(
-            guards["resourceVersion"] == meta["resourceVersion"]
+            guards.get("resourceVersion") in {None, meta["resourceVersion"]}
             and guards["uid"] == meta["uid"]
             and not meta.get("deletionTimestamp")
         )
+
+    def _disturbs(self, request: ApiRequest) -> bool:
+        """A delete, or the step of an in-place update that takes the pod out of service."""
+        if request.verb == "delete":
+            return True
+        pod = self._stored(request)
+        made = after(request, pod)
+        return made is not None and gate_closed(made) and not gate_closed(pod)
+
+    def _moves(self, request: ApiRequest, pod: PodFacts) -> bool:
+        """The pod leaves its revision."""
+        if request.verb == "delete":
+            return True
+        made = after(request, self._stored(request))
+        return made is not None and pod_facts(made).revision != pod.revision
+
+    def _stored(self, request: ApiRequest) -> Obj:
+        pod = self.world.get(ObjectKey("", "Pod", request.namespace, request.name))
+        assert pod is not None
+        return pod
 
     def _within_limits(self, request: ApiRequest, now: datetime) -> None:
         owner, pods = self.owner, self.pods()
@@ -92,17 +127,18 @@ class Judge:
         pod = next((p for p in pods if p.name == request.name), None)
         if pod is None:
             return
-        if self.still and (disturbs(request) or request.verb == "delete"):
+        disturbs = self._disturbs(request)
+        if self.still and disturbs:
             self.say("a pod is disturbed although its template is what it was")
         available = {p.name for p in pods if p.available(now, min_ready_s=owner.min_ready_s)}
-        left = len(available) - (pod.name in available and disturbs(request))
+        left = len(available) - (pod.name in available and disturbs)
         if left < min(len(available), amounts.replicas - amounts.unavailable):
             self.say(f"{left} available of {amounts.replicas}")
         self._partition(request, pod, pods)
 
     def _partition(self, request: ApiRequest, pod: PodFacts, pods: list[PodFacts]) -> None:
         update = self.owner.status.get("updateRevision") or ""
-        if not moves(request) or pod.on_revision(update):
+        if pod.on_revision(update) or not self._moves(request, pod):
             return
         old = sum(not p.on_revision(update) for p in pods)
         if old - 1 < resolve_amounts(self.owner).partition:
@@ -110,21 +146,44 @@ class Judge:
 
 
 def guarded(request: ApiRequest) -> bool:
-    """The write holds for one object in one version only."""
+    """The write holds for one object as the sender saw it: by version, or by tests of a patch."""
     body = request.body or {}
-    guards = body.get("preconditions") if request.verb == "delete" else body.get("metadata")
-    return all((guards or {}).get(name) for name in _GUARDS)
+    if request.content_type == JSON_PATCH:
+        tested = {operation["path"] for operation in body if operation["op"] == "test"}
+        return tested >= _TESTED
+    if request.verb == "delete":  # the last try of a deletion names the uid alone
+        return bool(get(body, "preconditions", "uid"))
+    if request.subresource == "status" and request.content_type == STRATEGIC_PATCH:
+        return bool(get(body, "metadata", "uid"))  # and so does that of a status
+    if request.content_type == APPLY_PATCH:
+        return bool(get(body, "metadata", "uid")) and opens_only(request)
+    return all((body.get("metadata") or {}).get(name) for name in _GUARDS)
 
 
-def disturbs(request: ApiRequest) -> bool:
-    """A delete, or the step of an in-place update that takes the pod out of service."""
-    if request.verb == "delete":
-        return True
-    conditions: Any = get(request.body, "status", "conditions", default=())
+def opens_only(request: ApiRequest) -> bool:
+    """An apply that adds true conditions, where no other writer has set them to another value."""
+    listed = get(request.body, "status", "conditions", default=())
+    forced = request.params.get("force", "false") != "false"
+    return not forced and bool(listed) and all(c["status"] == "True" for c in listed)
+
+
+def after(request: ApiRequest, pod: Obj) -> Obj | None:
+    """The pod as a guarded patch leaves it; None where its tests fail."""
+    if request.content_type != JSON_PATCH:
+        version = get(request.body, "metadata", "resourceVersion")
+        if version not in {None, pod["metadata"]["resourceVersion"]}:
+            return None
+        if request.content_type == MERGE_PATCH:
+            merged: Obj = merge_patch(pod, request.body)
+            return merged
+        return strategic_patch(pod, request.body, _POD.schema)  # as an apply merges conditions
+    try:
+        made: Obj = json_patch(pod, request.body)
+    except InvalidObject:
+        return None
+    return made
+
+
+def gate_closed(pod: Obj) -> bool:
+    conditions: Any = get(pod, "status", "conditions", default=())
     return any(c["type"] == "InPlaceUpdateReady" and c["status"] == "False" for c in conditions)
-
-
-def moves(request: ApiRequest) -> bool:
-    """The pod leaves its revision."""
-    labels = get(request.body, "metadata", "labels", default={}) or {}
-    return request.verb == "delete" or REVISION_HASH in labels

@@ -9,30 +9,30 @@ from datetime import datetime, timedelta
 from random import Random  # noqa: TID251  faults are drawn from the seed of a test
 from typing import Any, Final, Protocol
 
-from gitkruise.controller.controllers import Controllers, Options
+from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import Conflict, GatewayTimeout, Unavailable, WatchExpired
-from gitkruise.kube.clock import ManualClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.workload import Workload
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.workload import Workload
 from gitkruise.planner.workloads import CLONESET
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.sandbox.live import Part, run_parts
-from gitkruise.wire.request import ApiReply, ApiRequest, WatchEvent
-from gitkruise.world.claims import ClaimBinder
-from gitkruise.world.cluster import World
-from gitkruise.world.garbage import GarbageCollector
-from gitkruise.world.kubelet import Kubelet
-from gitkruise.world.profiles import FAST
-from gitkruise.world.scheduler import Scheduler
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.controllers import ClusterLoop, run_parts
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
+from gitkruise.world.api.cluster import World
+from gitkruise.world.controllers.garbage_collector import GarbageCollector
+from gitkruise.world.controllers.pv_binder import ClaimBinder
+from gitkruise.world.controllers.scheduler import Scheduler
+from gitkruise.world.kubelet.kubelet import Kubelet
+from gitkruise.world.kubelet.profiles import FAST
 
 SEND_FAULTS: Final = ("", "", "", "conflict", "lost", "down")
 WATCH_FAULTS: Final = ("", "", "", "late", "twice", "ends", "expired")
 LATE_S: Final = 15.0
 
 
-def parts() -> list[Part]:
-    first: list[Part] = [GarbageCollector(), ClaimBinder()]
+def parts() -> list[ClusterLoop]:
+    first: list[ClusterLoop] = [GarbageCollector(), ClaimBinder()]
     return [*first, Scheduler(events=False), Kubelet(FAST, events=False)]
 
 
@@ -132,7 +132,7 @@ def play(
                 first = wire()
                 first.stop_at = stop_at
                 await _killed(group, first, clock, workloads)
-            controllers = Controllers(workloads, wire(), load_catalog(), clock, Options())
+            controllers = Controllers(workloads, wire(), load_catalog(), clock, ControllerOptions())
             task = group.create_task(controllers.run())
             await clock.sleep(lasts.total_seconds())
             after(controllers)
@@ -146,7 +146,7 @@ async def _killed(
     group: asyncio.TaskGroup, wire: Wire, clock: ManualClock, workloads: Sequence[Workload[Any]]
 ) -> None:
     """Run controllers until their wire stops (or their work is done)."""
-    controllers = Controllers(workloads, wire, load_catalog(), clock, Options())
+    controllers = Controllers(workloads, wire, load_catalog(), clock, ControllerOptions())
     task = group.create_task(controllers.run())
     try:
         async with clock.timeout(300):

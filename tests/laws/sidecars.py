@@ -8,21 +8,21 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.forecast import HOT
-from gitkruise.model.sidecarset import SidecarSetFacts, sidecarset_facts
-from gitkruise.model.trace import IN_PLACE
-from gitkruise.planner.sidecarset.fleet import Judged, judge
-from gitkruise.planner.sidecarset.match import matched
+from gitkruise.model.planning.forecast import HOT
+from gitkruise.model.planning.trace import IN_PLACE
+from gitkruise.model.workloads.sidecarset import SidecarSetFacts, sidecarset_facts
+from gitkruise.planner.sidecarset.matching import matched
+from gitkruise.planner.sidecarset.pod_view import PodState, judge
 from gitkruise.planner.workloads import CLONESET, SIDECARSET
-from gitkruise.wire.intstr import partition_count, resolve
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.world.cluster import Record, World
-from gitkruise.world.preview import predict
-from gitkruise.world.profiles import FAST
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.values.intstr import partition_count, resolve
+from gitkruise.world.api.cluster import CommittedChange, World
+from gitkruise.world.kubelet.profiles import FAST
+from gitkruise.world.simulation.forecast import predict
 from tests.laws.foretell import Move, live_through, waves
-from tests.laws.judge import guarded
+from tests.laws.judge import after, guarded
 from tests.worlds import Lab, cloneset, container, sidecarset
 
 MESH: Final = ObjectKey("apps.kruise.io", "SidecarSet", "", "mesh")
@@ -115,7 +115,7 @@ class Judge:
         assert raw is not None
         return sidecarset_facts(raw)
 
-    def pods(self) -> tuple[Judged, ...]:
+    def pods(self) -> tuple[PodState, ...]:
         return judge(self.owner, matched(self.owner, self.world.pods("")))
 
     def look(self, request: ApiRequest, now: datetime) -> None:
@@ -134,17 +134,26 @@ class Judge:
         self.broken.append(f"{sentence} (write {len(self.writes)}: {self.writes[-1]})")
 
     def _pod(self, request: ApiRequest) -> None:
-        named = {c["name"]: c["image"] for c in get(request.body, "spec", "containers", default=())}
         pods = {j.pod.name: j for j in self.pods()}
         found = pods.get(request.name)
         if request.verb != "patch":
             self.say("a pod is not patched")
         elif found is None:
             self.say("a pod that is not matched is touched")
-        elif named and _seen(request) == found.pod.resource_version:
+        elif named := self._changed(request):
             self._limits(found, tuple(pods.values()), named)
 
-    def _limits(self, found: Judged, pods: tuple[Judged, ...], named: dict[str, str]) -> None:
+    def _changed(self, request: ApiRequest) -> dict[str, str]:
+        """Images that the patch changes, if the pod is what its sender saw."""
+        pod = self.world.get(ObjectKey("", "Pod", request.namespace, request.name))
+        made = after(request, pod) if pod is not None and guarded(request) else None
+        if pod is None or made is None:
+            return {}
+        had = {c["name"]: c["image"] for c in pod["spec"]["containers"]}
+        has = {c["name"]: c["image"] for c in made["spec"]["containers"]}
+        return {name: image for name, image in has.items() if had.get(name) != image}
+
+    def _limits(self, found: PodState, pods: tuple[PodState, ...], named: dict[str, str]) -> None:
         if self.still:
             self.say("a container changes although the sidecars are what they were")
         if set(named) - {name for s in self.owner.containers for name in s.names}:
@@ -165,15 +174,10 @@ class Judge:
         (self._free.discard if found.ready else self._free.add)(found.pod.name)
 
 
-def _seen(request: ApiRequest) -> str:
-    """The version of the pod that the sender knew."""
-    return str(get(request.body, "metadata", "resourceVersion", default=""))
-
-
 def foretold(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
     """(steps as a plan prints them, the status they end in)."""
     forecast = predict(lab.world, [write], lab.now, profile=FAST, horizon=HORIZON)
-    (prediction,) = forecast.predictions
+    (prediction,) = forecast.rollouts
     steps = [[(move.pod, move.how) for move in step.moves] for step in prediction.steps]
     return steps, numbers(forecast.world)
 
@@ -182,7 +186,7 @@ def lived(lab: Lab, write: ApiRequest) -> tuple[list[list[Move]], Obj]:
     """The same of the live controllers: informers, store, executor, over the embedded cluster."""
     known: set[str] = set()
 
-    def first_change(record: Record) -> Move | None:
+    def first_change(record: CommittedChange) -> Move | None:
         pod, how = f"{record.key.namespace}/{record.key.name}", ""
         if pod not in known and (how := what_happened(record.before, record.after)):
             known.add(pod)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitkruise.errors import Finding
-from gitkruise.gitops.plan_markdown import LEAST, LIMIT, plan_markdown
-from gitkruise.model.report import PlanReport, Span, Tone
-from gitkruise.wire.names import Obj
+from gitkruise.gitops.preview.render_markdown import LEAST, LIMIT, plan_markdown
+from gitkruise.model.gitops.report import PlanReport, Span, Tone
+from gitkruise.wire.primitives.names import Obj
 from tests.gitops.plans import prediction, report
 from tests.planner.sync.build import key, thing
 

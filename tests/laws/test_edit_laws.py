@@ -8,13 +8,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.git.documents import parse_file
-from gitkruise.git.edit import edit_field
-from gitkruise.git.graft import graft
-from gitkruise.gitops.rollback import strategy_path
-from gitkruise.model.document import Document
-from gitkruise.wire.names import ObjectKey
-from gitkruise.wire.paths import get, put
+from gitkruise.git.edit.copy_field import graft
+from gitkruise.git.edit.set_field import edit_field
+from gitkruise.git.parsing.documents import parse_file
+from gitkruise.gitops.actions.rollback import strategy_path
+from gitkruise.model.gitops.document import Document
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.paths import get, put
 
 WEB = ObjectKey("apps.kruise.io", "CloneSet", "", "web")
 TEMPLATE = ("spec", "template")

@@ -106,7 +106,7 @@ def test_whatever_happens_on_the_way_from_a_server(
     ):
         run_git(stage.origin.bare, "config", "uploadpack.allowFilter", str(filters).lower())
         player = Player(stage, rewriting=forced)
-        with serve(folder, trouble=player.past.trouble) as base:
+        with serve(folder, faults=player.past.faults) as base:
             stage.server = f"{base}/origin.git"
             stage.start_over()
             live_through(player, steps)

@@ -7,9 +7,9 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.model.sidecarset import SidecarSetFacts
-from gitkruise.model.sidecarset_marks import injected_sets
-from gitkruise.wire.patches import json_patch
+from gitkruise.model.workloads.sidecarset import SidecarSetFacts
+from gitkruise.model.workloads.sidecarset_annotations import injected_sets
+from gitkruise.wire.patch.json_patch import json_patch
 from tests.admission.injection.scene import (
     AFTER,
     BEFORE,

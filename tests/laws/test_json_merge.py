@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.model.sidecarset_metadata import merged_text
-from gitkruise.wire.patches import merge_patch
+from gitkruise.model.workloads.sidecarset_metadata import merged_text
+from gitkruise.wire.patch.json_patch import merge_patch
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),

@@ -13,10 +13,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitkruise.git import process
-from gitkruise.git.lineage import Lineage
-from gitkruise.git.objects import ObjectReader
-from gitkruise.git.process import git_command
+from gitkruise.git.plumbing import process
+from gitkruise.git.plumbing.ancestry import Lineage
+from gitkruise.git.plumbing.object_db import ObjectReader
+from gitkruise.git.plumbing.process import git_command
 from tests.git.repos import ENV, run_git
 from tests.laws.examples import one_in
 
@@ -127,6 +127,21 @@ def test_an_answer_is_that_of_the_whole(nodes: list[Node], depth: int, data: st.
                     continue
                 DECIDED.append(True)
                 assert answer == ask(whole)
+
+
+@settings(max_examples=one_in(4))
+@given(graphs(), st.data())
+def test_a_range_holds_what_git_lists(nodes: list[Node], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ids = build(folder, nodes)
+        with lineage(folder / "whole.git", None) as whole:
+            for _ in range(4):
+                old, new = (data.draw(st.sampled_from(ids)) for _ in range(2))
+                paths = data.draw(st.sampled_from([[], ["a"], ["c"], ["c/d"], ["a", "b"]]))
+                words = ["--topo-order", new, f"^{old}", "--", *paths]
+                wanted = run_git(folder / "whole.git", "rev-list", *words).split()
+                assert _between(old, new, paths, 1_000, whole) == wanted
 
 
 def test_many_answers_need_no_more_than_what_is_there() -> None:

@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from gitkruise.sandbox.server import Sandbox, SandboxOptions, serve
+from gitkruise.sandbox.server import SandboxOptions, SandboxServer, serve
 from tests.sandbox.ledger import done, judge
 from tests.sandbox.load import Door, Inside, Load, committed, outside, settled
 
@@ -46,7 +46,7 @@ async def run(folder: Path, watches: int, requests: int, *, http: bool) -> Load:
         return await over_http(sandbox, watches, requests)
 
 
-async def over_http(sandbox: Sandbox, watches: int, requests: int) -> Load:
+async def over_http(sandbox: SandboxServer, watches: int, requests: int) -> Load:
     async with outside(sandbox.url, sandbox.token, sandbox.ca) as door:
         return await drive(door, sandbox.cluster.version, watches, requests)
 

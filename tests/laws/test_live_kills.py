@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gitkruise.wire.names import Obj
+from gitkruise.wire.primitives.names import Obj
 from tests.sandbox.disk import Draw
 from tests.sandbox.ledger import Change, done, order
 from tests.sandbox.load import Load, change_of, outside
@@ -48,7 +48,7 @@ class Witness:
         """Take in what the clients of the killed server were told."""
         ops = self.load.ops[self.judged :]
         self.judged = len(self.load.ops)
-        assert [text for text in order(ops) if not text.startswith("A-2 a list")] == []
+        assert [text for text in order(ops) if not text.startswith("STORE-2 a list")] == []
         for watch in self.load.watches:
             for event in watch.events:
                 self.hear(event)
@@ -60,7 +60,7 @@ class Witness:
         self.deleted = {op.key for op in ops if op.verb == "delete" and op.status in (0, 200)}
 
     def compare(self, found: Obj) -> None:
-        """A-1, A-4, A-5, A-6: the list of the server that is back."""
+        """STORE-1, STORE-4, STORE-5, STORE-6: the list of the server that is back."""
         version = int(found["metadata"]["resourceVersion"])
         changed = max(self.given, default=-1)
         assert version > changed, f"{version} is not after {changed}, which was a change"

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitkruise.planner.cloneset.budget import resolve_amounts
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.laws.examples import one_in
 from tests.laws.foretell import Case, change, prepared
 from tests.laws.judge import Judge

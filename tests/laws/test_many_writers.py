@@ -12,15 +12,15 @@ from typing import Final
 import pytest
 
 from gitkruise.errors import Finding, SourceFailed
-from gitkruise.git.repo import RefMoved, Repository
-from gitkruise.git.status_branch import Identity, StatusBranch, Update
+from gitkruise.git.push.status_branch import CommitAuthor, StatusBranch, Update
+from gitkruise.git.repository.repository import RefMoved, Repository
 from tests.git.repos import Origin, make_origin, run_git
 
 CLUSTERS, RECORDS = 20, 50
 TRIES_MAX: Final = 20
 LATE_S: Final = 5.0
 NOW: Final = datetime(2026, 11, 21, 10, tzinfo=UTC)
-BOT: Final = Identity(name="gitkruise", email="gitkruise@localhost")
+BOT: Final = CommitAuthor(name="gitkruise", email="gitkruiselocalhost")
 SHARED, OWN = "gitkruise/status/all", "gitkruise/status/{cluster}"
 
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from gitkruise.sandbox.storage import RESTART_GAP, Store
+from gitkruise.sandbox.backend.sqlite import RESTART_GAP, SqliteStore
+from tests.sandbox.backend.test_storage import batch, names
 from tests.sandbox.disk import Disk, Draw, Effect, Scenario, put, traced
-from tests.sandbox.test_storage import batch, names
 
 SCENARIOS: Final = {  # and how many images of lost power there are to judge, at least
     "short sessions": (Scenario(sessions=24, commits=4, filler=331), 20_000),
@@ -34,8 +34,8 @@ def folder() -> Iterator[Path]:
 
 
 def check(path: Path, acked: int, where: str, *, go_on: bool) -> None:
-    """A-1, A-4, A-5 and A-6 of one image."""
-    store = Store(path)
+    """STORE-1, STORE-4, STORE-5 and STORE-6 of one image."""
+    store = SqliteStore(path)
     try:
         objects, version = store.load()
         found = {o["metadata"]["name"]: int(o["metadata"]["resourceVersion"]) for o in objects}

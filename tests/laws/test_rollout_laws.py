@@ -11,16 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gitkruise.errors import ApiError, Conflict, GatewayTimeout, Unavailable
-from gitkruise.model.cloneset import CloneSetFacts, cloneset_facts
-from gitkruise.model.pod import PodFacts
-from gitkruise.model.settings import Gates
+from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.cloneset.budget import resolve_amounts
 from gitkruise.planner.cloneset.observe import observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
-from gitkruise.wire.names import ObjectKey
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import ApiReply, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef
 from tests.laws.examples import one_in
+from tests.laws.judge import after, gate_closed, guarded
 from tests.worlds import SPACE, Lab, cloneset
 
 WEB: Final = ObjectKey("apps.kruise.io", "CloneSet", SPACE, "web")
@@ -59,6 +59,14 @@ class Judge:
     def active(self) -> list[PodFacts]:
         return [p for p in self.lab.world.pods_of(self.owner.uid, SPACE) if p.active]
 
+    def disruptive(self, request: ApiRequest) -> bool:
+        """A delete, or the first step of an in-place update: out of service."""
+        if request.verb == "delete":
+            return True
+        pod = self.lab.world.get(ObjectKey("", "Pod", request.namespace, request.name))
+        made = after(request, pod) if pod is not None else None
+        return made is not None and gate_closed(made)
+
     def check(self, request: ApiRequest, now: datetime) -> None:
         owner, pods = self.owner, self.active()
         amounts = resolve_amounts(owner)
@@ -66,11 +74,11 @@ class Judge:
             if len(pods) + 1 > amounts.replicas + amounts.surge:
                 self.broken.append(f"surge: {len(pods) + 1} pods")
             return
-        if request.namespace != SPACE or "metadata" not in (request.body or {}):
-            preconditions = (request.body or {}).get("preconditions") or {}
-            if set(preconditions) != {"uid", "resourceVersion"}:
-                self.broken.append(f"{request.verb} of {request.name} without preconditions")
-        if not disruptive(request):
+        if request.verb == "get":
+            return
+        if not guarded(request):
+            self.broken.append(f"{request.verb} of {request.name} without preconditions")
+        if not self.disruptive(request):
             return
         self.disruptions += 1
         available = {p.name for p in pods if p.available(now, min_ready_s=owner.min_ready_s)}
@@ -78,14 +86,6 @@ class Judge:
             left = len(available) - 1
             if left < amounts.replicas - amounts.unavailable:
                 self.broken.append(f"budget: {left} available after {request.verb}")
-
-
-def disruptive(request: ApiRequest) -> bool:
-    """A delete, or the first step of an in-place update: out of service."""
-    if request.verb == "delete":
-        return True
-    conditions = get(request.body, "status", "conditions", default=())
-    return any(c["type"] == "InPlaceUpdateReady" and c["status"] == "False" for c in conditions)
 
 
 @st.composite

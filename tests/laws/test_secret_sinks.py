@@ -18,9 +18,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.git.repos import run_git
+from tests.gitops.notify.desk import Desk
 from tests.gitops.stage import Stage, web
 from tests.laws.examples import one_in
-from tests.telling.desk import Desk
 
 ODD = st.sampled_from(
     ["", "`", "```\n", '"', "'", "\n", "<b>", "@all #1", "é", "\t", "  ", "|", "\\"]
@@ -53,7 +53,7 @@ def told_by(desk: Desk, folder: Path) -> bytes:
     log = run_git(desk.stage.origin.bare, "log", "-p", "--all", "--notes", "--", "units")
     seen = repr((desk.model.comments, desk.model.statuses, log)).encode()
     raw = json.dumps(desk.model.comments).encode() + log.encode("utf-8", "surrogateescape")
-    kept = b"".join(file.read_bytes() for file in folder.glob("letters.sqlite*"))
+    kept = b"".join(file.read_bytes() for file in folder.glob("outbox.sqlite*"))
     return seen + raw + kept + b"".join(desk.chat.heard)
 
 

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitkruise.model.settings import Gates
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sidecarset.observe import observe_sidecarset
 from gitkruise.planner.sidecarset.plan import plan_sidecarset
-from gitkruise.planner.sidecarset.rollout import stand
+from gitkruise.planner.sidecarset.progress import stand
 from gitkruise.planner.workloads import CLONESET, SIDECARSET
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.laws.examples import one_in
 from tests.laws.live import play
 from tests.laws.sidecars import MESH, Case, Judge, change, check, mesh, prepared

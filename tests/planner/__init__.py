@@ -1,1 +1,1 @@
-"""What should happen next."""
+"""Tests of the planners."""

@@ -1,4 +1,4 @@
-"""What a store did to its files, as the kernel saw it, and what a crash may leave of them."""
+"""System calls of a store on its files, and the files that a crash may leave."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.conftest import need
 
 ROOT: Final = Path(__file__).parents[2]
 SECTOR: Final = 512
-CALLS: Final = "openat,pwrite64,write,fsync,fdatasync,ftruncate,unlink"
+CALLS: Final = "openat,pwrite64,write,fsync,fdatasync,ftruncate,unlink,rename"
 STORE, ACKED = "db", "acked"
 # Writes and acknowledges. Small WALs, so that checkpoints come often; closed twice on the way.
 WRITER: Final = """
 import os, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from gitkruise.sandbox.storage import Store
-from tests.sandbox.test_storage import batch
+from gitkruise.sandbox.backend.sqlite import SqliteStore
+from tests.sandbox.backend.test_storage import batch
 folder = Path({folder!r})
 acked = os.open(folder / "acked", os.O_WRONLY | os.O_CREAT)
 for session in range({sessions}):
-    store = Store(folder / "db")
+    store = SqliteStore(folder / "db")
     store.load()
     store._db.execute("PRAGMA wal_autocheckpoint = {checkpoint}")
     for version in range(session * {commits} + 1, (session + 1) * {commits} + 1):
@@ -39,7 +39,7 @@ for session in range({sessions}):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """How a writer goes about it: `filler` sets how the sizes of objects vary."""
+    """Options of a writer: `filler` sets how the sizes of objects vary."""
 
     sessions: int = 3
     commits: int = 12
@@ -53,9 +53,9 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One call: a write of `data` at `at`, a new size `at`, a sync, a removal, a creation."""
+    """One call: a write or a new size at `at`, a sync, a removal, a creation, a rename."""
 
-    call: str  # write, truncate, sync, unlink, create, ack
+    call: str  # write, truncate, sync, unlink, create, rename, ack
     file: str = ""
     at: int = 0
     data: bytes = b""
@@ -64,7 +64,7 @@ class Effect:
 _HEX: Final = re.compile(r"\\x([0-9a-f]{2})")
 _LINE: Final = re.compile(
     r"^\d+ +(?P<call>\w+)\((?P<fd>\d+<[^>]*>|AT_FDCWD<[^>]*>)?(?:, )?"
-    r'(?:"(?P<data>[^"]*)")?(?P<rest>[^"]*)\) += (?P<result>-?\d+)'
+    r'(?:"(?P<data>[^"]*)")?(?:, "(?P<to>[^"]*)")?(?P<rest>[^"]*)\) += (?P<result>-?\d+)'
 )
 
 
@@ -96,7 +96,7 @@ def _effects(line: str, folder: Path) -> Iterator[Effect]:
         return
     data = _bytes(found["data"] or "")
     path = Path(_bytes((found["fd"] or "").partition("<")[2].rstrip(">")).decode())
-    if found["call"] in ("openat", "unlink"):
+    if found["call"] in ("openat", "unlink", "rename"):
         path, data = Path(data.decode()), b""
     if path.parent != folder or path.name.endswith("-shm"):
         return
@@ -108,10 +108,10 @@ def _effects(line: str, folder: Path) -> Iterator[Effect]:
             yield Effect("write", path.name, numbers[1], data)
         case "ftruncate":
             yield Effect("truncate", path.name, numbers[0])
-        case "fsync" | "fdatasync":
-            yield Effect("sync", path.name)
-        case "unlink":
-            yield Effect("unlink", path.name)
+        case "fsync" | "fdatasync" | "unlink" as call:
+            yield Effect("unlink" if call == "unlink" else "sync", path.name)
+        case "rename":
+            yield Effect("rename", path.name, data=Path(_bytes(found["to"]).decode()).name.encode())
         case "openat" if "O_CREAT" in found["rest"] and path.name != ACKED:
             yield Effect("create", path.name)
 
@@ -137,6 +137,10 @@ class Disk:
             case "unlink":
                 self.kept.pop(effect.file, None)
                 self.loose.pop(effect.file, None)
+            case "rename":
+                new = effect.data.decode()
+                self.kept[new] = self.kept.pop(effect.file)
+                self.loose[new] = self.loose.pop(effect.file, [])
             case "sync":
                 self.kept[effect.file] = self.whole(effect.file)
                 self.loose.pop(effect.file, None)
@@ -148,11 +152,11 @@ class Disk:
         return laid(self.kept[file], self.loose.get(file, ()))
 
     def killed(self) -> dict[str, bytes]:
-        """What a killed process leaves: the kernel loses nothing."""
+        """Files of a killed process: the kernel loses nothing."""
         return {file: self.whole(file) for file in self.kept}
 
     def without_power(self, draw: Draw) -> dict[str, bytes]:
-        """What a machine without power may leave: of each loose write all, nothing or sectors."""
+        """Files after a power loss: of each loose write all, nothing or sectors."""
         return {
             file: laid(content, [part for e in self.loose.get(file, ()) for part in _torn(e, draw)])
             for file, content in self.kept.items()

@@ -19,7 +19,7 @@ NOTHING: Final = ""  # the token of an object that is not there
 class Op:
     """A request to `key`. `token` is unique to a write, or what a read found.
 
-    `called` and `answered` are times; status 0: no answer came, so nobody knows what happened.
+    `called` and `answered` are times; status 0: no answer came, so the outcome is unknown.
     `version` is that of the answer's object or list, 0 where it names none; `base` what a write
     was made from.
     """
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A watch from version `start` on objects of `tier` ("" for all), and what it was told."""
+    """A watch from version `start` on objects of `tier` ("" for all), and its events."""
 
     start: int
     events: Sequence[Change]
@@ -59,7 +59,7 @@ def done(op: Op) -> bool:
 
 
 def order(ops: Iterable[Op]) -> Iterator[str]:
-    """A-1 and A-2: versions are given once, and in the order in which requests followed another."""
+    """STORE-1, STORE-2: versions are given once, in the order of requests that follow another."""
     seen: dict[int, Op] = {}
     starts = sorted((op for op in ops if op.status and op.version), key=lambda op: op.called)
     ends = sorted((op for op in starts if done(op)), key=lambda op: op.answered)
@@ -70,12 +70,12 @@ def order(ops: Iterable[Op]) -> Iterator[str]:
             at += 1
         if done(op):
             if op.version in seen and seen[op.version].token != op.token:
-                yield f"A-1 {op.version} was given to {seen[op.version].token} and {op.token}"
+                yield f"STORE-1 {op.version} was given to {seen[op.version].token} and {op.token}"
             seen[op.version] = op
             if op.version <= newest:
-                yield f"A-2 {op.token} got {op.version} after {newest} was acknowledged"
+                yield f"STORE-2 {op.token} got {op.version} after {newest} was acknowledged"
         elif op.verb == "list" and op.version < newest:
-            yield f"A-2 a list of {op.version} after {newest} was acknowledged"
+            yield f"STORE-2 a list of {op.version} after {newest} was acknowledged"
 
 
 def histories(changes: Mapping[int, Change]) -> dict[str, list[Change]]:
@@ -87,23 +87,23 @@ def histories(changes: Mapping[int, Change]) -> dict[str, list[Change]]:
 
 
 def done_once(ops: Iterable[Op], changes: Mapping[int, Change]) -> Iterator[str]:
-    """A-5, A-6 and A-15: what is a change was asked for and not refused, and was done once."""
+    """STORE-5, STORE-6, STORE-15: each change was asked for, not refused, and done once."""
     asked = {op.token for op in ops if op.verb in WRITES}
     told: dict[str, int] = {}
     for change in changes.values():
         if change.type == "DELETED":
             continue
         if change.token not in asked:
-            yield f"A-5 nobody wrote {change.token}"
+            yield f"STORE-5 no client wrote {change.token}"
         if told.setdefault(change.token, change.version) != change.version:
-            yield f"A-6 {change.token} was done twice"
+            yield f"STORE-6 {change.token} was done twice"
     for op in ops:
         if op.verb in WRITES and op.status >= 400 and op.token in told:
-            yield f"A-15 {op.token} was refused and done"
+            yield f"STORE-15 {op.token} was refused and done"
 
 
 def kept(ops: Iterable[Op], changes: Mapping[int, Change]) -> Iterator[str]:
-    """A-3 and A-4: what was acknowledged is a change, made from what it says."""
+    """STORE-3 and STORE-4: what was acknowledged is a change, made from what it says."""
     before: dict[int, int] = {}
     for history in histories(changes).values():
         last = 0
@@ -115,13 +115,13 @@ def kept(ops: Iterable[Op], changes: Mapping[int, Change]) -> Iterator[str]:
             continue
         made = changes.get(op.version)
         if made is None or made.token != op.token:
-            yield f"A-4 {op.token} was acknowledged as {op.version} and is lost"
+            yield f"STORE-4 {op.token} was acknowledged as {op.version} and is lost"
         elif op.base and before[op.version] != op.base:
-            yield f"A-3 {op.token} was made from {op.base}, not from {before[op.version]}"
+            yield f"STORE-3 {op.token} was made from {op.base}, not from {before[op.version]}"
 
 
 def reads(ops: Iterable[Op], changes: Mapping[int, Change]) -> Iterator[str]:
-    """A-2 of reads: what is read was written, and is not older than what was acknowledged."""
+    """STORE-2 of reads: what is read was written, and is not older than what was acknowledged."""
     found = sorted((op for op in ops if op.verb == "get" and op.status == 200), key=_called)
     ends = sorted((op for op in ops if done(op) and op.version), key=lambda op: op.answered)
     newest: dict[str, int] = {}
@@ -132,9 +132,9 @@ def reads(ops: Iterable[Op], changes: Mapping[int, Change]) -> Iterator[str]:
             at += 1
         change = changes.get(op.version)
         if change is None or change.token != op.token:
-            yield f"A-5 {op.key} at {op.version} was read as {op.token}"
+            yield f"STORE-5 {op.key} at {op.version} was read as {op.token}"
         elif op.version < newest.get(op.key, 0):
-            yield f"A-2 {op.key} was read at {op.version} after {newest[op.key]} was acknowledged"
+            yield f"STORE-2 {op.key} was read at {op.version} after {newest[op.key]} was acked"
 
 
 def _called(op: Op) -> float:
@@ -142,25 +142,25 @@ def _called(op: Op) -> float:
 
 
 def events(watch: Watch, changes: Mapping[int, Change]) -> Iterator[str]:
-    """W-1 to W-7 and W-10: every matching change after the start, once, in order, as it looks from
-    the selection; a bookmark promises that nothing older comes."""
+    """WATCH-1 to WATCH-7, WATCH-10: every matching change after the start, once, in order, as it
+    looks from the selection; a bookmark promises that nothing older comes."""
     last = watch.start
     told = []
     for event in watch.events:
         if event.type == "BOOKMARK":
             if event.version < last:
-                yield f"W-5 a bookmark of {event.version} after {last}"
+                yield f"WATCH-5 a bookmark of {event.version} after {last}"
             last = max(last, event.version)
             continue
         if event.version <= last:
-            yield f"W-1 {event.version} of {event.key} came after {last}"
+            yield f"WATCH-1 {event.version} of {event.key} came after {last}"
         last = max(last, event.version)
         told.append(event)
     wanted = [one for one in _seen(watch, changes) if one.version <= last]
     if told != wanted:
         missing = [one for one in wanted if one not in told]
         surplus = [one for one in told if one not in wanted]
-        yield f"W-3 missing {missing[:3]}, surplus {surplus[:3]}"
+        yield f"WATCH-3 missing {missing[:3]}, surplus {surplus[:3]}"
 
 
 def _seen(watch: Watch, changes: Mapping[int, Change]) -> Iterator[Change]:

@@ -1,4 +1,4 @@
-"""Many clients at once on a few ConfigMaps: everything they ask, are answered and see is kept."""
+"""Many concurrent clients on a few ConfigMaps: all requests, replies and events are kept."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 import aiohttp
 
 from gitkruise.errors import ApiError
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.watching import follow
-from gitkruise.wire.names import Obj
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.watch import follow
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.sandbox.disk import Draw
 from tests.sandbox.ledger import NOTHING, Change, Op, Watch
 
@@ -34,7 +34,7 @@ Reply = tuple[int, Obj]
 
 
 class Door(Protocol):
-    """A way to ask a cluster. Status 0 stands for an answer that never came."""
+    """A way to ask a cluster. Status 0 means an answer that never came."""
 
     async def ask(self, verb: str, key: str, body: Obj | None) -> Reply: ...
 
@@ -187,7 +187,7 @@ def _body(verb: str, key: str, token: str, tier: str, base: int) -> dict[str, An
 
 
 async def settled(load: Load, version: int) -> None:
-    """Until every watch on everything was told of `version`."""
+    """Until every watch on everything got `version`."""
     whole = [told for watch, told in load.watched if not watch.tier]
     while any(not told or told[-1].version < version for told in whole):
         load.news.clear()

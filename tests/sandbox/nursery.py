@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitkruise.kube.data import load_catalog
+from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.server import SandboxOptions, serve
 
 
@@ -30,7 +30,7 @@ class Born:
 
 @dataclass(frozen=True, slots=True)
 class Nursery:
-    """Where servers come from, one at a time."""
+    """Factory of servers, one at a time."""
 
     process: subprocess.Popen[str]
     alive: set[int] = field(default_factory=set)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from gitkruise.controller.controllers import Controllers, Options
-from gitkruise.kube.clock import Clock
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.settings import Gates
+from gitkruise.controller.controllers import ControllerOptions, Controllers
+from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import EMBEDDED
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.sandbox.server import Sandbox, SandboxOptions, serve
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.sandbox.server import SandboxOptions, SandboxServer, serve
 
 T = TypeVar("T")
 TIMEOUT_S = 20.0
@@ -95,7 +95,7 @@ class Client:
 class Served:
     """A running sandbox, reachable from the test's thread."""
 
-    def __init__(self, sandbox: Sandbox, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, sandbox: SandboxServer, loop: asyncio.AbstractEventLoop) -> None:
         self.sandbox = sandbox
         self.client = Client(sandbox.url, sandbox.token, sandbox.ca)
         self._loop = loop
@@ -115,7 +115,7 @@ class Served:
 
 
 async def run_controllers(transport: WorldTransport, clock: Clock, gates: Gates) -> None:
-    options = Options(gates=gates)
+    options = ControllerOptions(gates=gates)
     await Controllers(EMBEDDED, transport, load_catalog(), clock, options).run()
 
 

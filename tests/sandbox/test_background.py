@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gitkruise.errors import ClusterFailed
+from gitkruise.sandbox.backend.state_dir import SandboxRecord, StateDir
 from gitkruise.sandbox.background import running, start_detached, stop
-from gitkruise.sandbox.state import Record, StateDir
 
 ROOT = Path(__file__).parents[2]
 FOREGROUND = """
@@ -82,7 +82,7 @@ def test_a_reused_pid_is_never_signalled(tmp_path: Path) -> None:
         with state.locked(), state.announced("https://127.0.0.1:1"):
             mine = state.read_record()
             assert mine is not None
-            stale = Record(pid=other.pid, started="1", url=mine.url)
+            stale = SandboxRecord(pid=other.pid, started="1", url=mine.url)
             state.record.write_text(
                 f'{{"pid": {stale.pid}, "started": "{stale.started}", "url": "{stale.url}"}}'
             )

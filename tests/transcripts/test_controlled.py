@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitkruise.kube.clock import SystemClock
-from gitkruise.sandbox.live import run_parts
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.sandbox.controllers import run_parts
 from gitkruise.sandbox.server import SandboxOptions
-from gitkruise.world.endpoints import EndpointsController
+from gitkruise.world.controllers.endpoints import EndpointsController
 from tests.kube.real.apiserver import Apiserver, apiserver
 from tests.kube.real.controllers import endpoints
 from tests.sandbox.served import Client, served

@@ -15,17 +15,17 @@ from typing import Any, Final
 
 import aiohttp
 
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.kube.listening import Listen
-from gitkruise.model.settings import Gates
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.inprocess import WorldTransport
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.webhook.registration import Address
 from gitkruise.webhook.service import Serving, WebhookOptions, serve_webhooks
-from gitkruise.wire.names import Obj
-from gitkruise.wire.patches import json_patch
-from gitkruise.world.cluster import World
+from gitkruise.wire.patch.json_patch import json_patch
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.world.api.cluster import World
 from tests.worlds import START, empty_world
 
 NAMESPACE: Final = "gitkruise-system"

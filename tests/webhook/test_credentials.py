@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from gitkruise.errors import ClusterFailed
-from gitkruise.kube.certificates import hosts_of, server_context, signed_by
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.webhook.credentials import (
-    Credentials,
+from gitkruise.kube.serve.certificates import hosts_of, server_context, signed_by
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.webhook.certificates import (
+    CertificateStore,
     FolderVault,
     SecretVault,
-    Vault,
+    ServingCertificates,
     credentials_of,
     current,
     renewed,
 )
-from tests.sandbox.test_identity import handshake
+from tests.sandbox.backend.test_state_dir import handshake
 from tests.worlds import SPACE, START, empty_world
 
 NOW = datetime.now(UTC)  # noqa: TID251  TLS compares with the real clock
@@ -30,7 +30,7 @@ HOSTS = ("hook.shop.svc", "hook.shop.svc.cluster.local")
 YEAR = timedelta(days=365)
 
 
-def believed(credentials: Credentials, host: str = HOSTS[0]) -> bool:
+def believed(credentials: ServingCertificates, host: str = HOSTS[0]) -> bool:
     """Whether a client that trusts the bundle believes what is shown."""
     try:
         handshake(server_context(credentials.server), credentials.bundle.decode(), host)
@@ -68,7 +68,7 @@ def test_other_hosts_take_another_certificate() -> None:
 
 
 def test_a_new_authority_is_trusted_before_anything_it_signed_is_shown() -> None:
-    def after(days: int, known: Credentials | None) -> Credentials:
+    def after(days: int, known: ServingCertificates | None) -> ServingCertificates:
         return renewed(known, HOSTS, NOW + timedelta(days=days))
 
     shown = after(3250, after(0, None))
@@ -91,7 +91,7 @@ def test_an_authority_that_has_ended_is_no_use() -> None:
     assert old.authority.certificate not in fresh.bundle
 
 
-def vaults(folder: Path) -> dict[str, tuple[Vault, Vault]]:
+def vaults(folder: Path) -> dict[str, tuple[CertificateStore, CertificateStore]]:
     """Two replicas' views of each sort of place."""
     cluster = Cluster(empty_world(), lambda: START)
     replicas = [SecretVault(WorldTransport(cluster), SPACE) for _ in range(2)]

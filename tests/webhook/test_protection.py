@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.settings import Gates
-from gitkruise.wire.names import Obj
-from gitkruise.world.cluster import World
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.world.api.cluster import World
 from tests.webhook.hooked import hooked, review, sidecarset
 from tests.worlds import SPACE, START, cloneset, container, create, empty_world, pod
 

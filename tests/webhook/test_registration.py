@@ -11,24 +11,24 @@ from typing import Any
 
 import pytest
 
-from gitkruise.admission.protection import KINDS
+from gitkruise.admission.kruise.deletion_protection import KINDS
 from gitkruise.errors import ClusterFailed, UsageProblem
-from gitkruise.kube.certificates import server_context
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.data import installable_crds, load_catalog
-from gitkruise.sandbox.cluster import Cluster
-from gitkruise.sandbox.inprocess import WorldTransport
-from gitkruise.webhook.credentials import FolderVault, current
+from gitkruise.kube.serve.certificates import server_context
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.package_data import installable_crds, load_catalog
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.webhook.certificates import FolderVault, current
 from gitkruise.webhook.registration import (
     OPENKRUISE,
     Address,
     Registrar,
     configurations,
 )
-from gitkruise.webhook.service import Keeper
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.paths import get
-from gitkruise.world.cluster import World
+from gitkruise.webhook.service import CertificateManager
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.world.api.cluster import World
 from tests.webhook.hooked import Hooked, hooked, play
 from tests.worlds import START, create, empty_world
 
@@ -146,7 +146,7 @@ def test_what_somebody_changes_is_put_right_and_told(
         shown = await current(vault, SERVICE.hosts, clock.now())
         await registrar.publish(shown.bundle)
         context = server_context(shown.server)
-        keeper = Keeper(registrar, vault, context, SERVICE.hosts, clock)
+        keeper = CertificateManager(registrar, vault, context, SERVICE.hosts, clock)
         assert await keeper.check(shown) == shown
         await registrar.withdraw()
         assert await keeper.check(shown) == shown
@@ -165,7 +165,7 @@ def test_another_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
             registrar, clock = Registrar(hooks.transport, URL), SystemClock(speed=1000)
             old = await current(vault, ("127.0.0.1",), clock.now())
             hosts = ("127.0.0.1", "hook.example.com")
-            keeper = Keeper(registrar, vault, hooks.serving.context, hosts, clock)
+            keeper = CertificateManager(registrar, vault, hooks.serving.context, hosts, clock)
             fresh = await keeper.check(old)
             assert fresh.server != old.server
             assert await _shown(hooks) != before

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.admission.conversion import convert
-from gitkruise.admission.pod_defaults import fill_spec
+from gitkruise.admission.conversion.registry import convert
+from gitkruise.admission.pods.defaults import fill_spec
 from gitkruise.errors import BadRequest
-from gitkruise.kube.clock import ManualClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.settings import Gates
-from gitkruise.webhook.judge import Judge, conversion
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.webhook.handler import AdmissionHandler, conversion
 from gitkruise.webhook.review import Conversion, read_conversion, read_review
 from gitkruise.webhook.server import REVIEW_MAX
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.paths import drop, put
-from gitkruise.wire.typed import settle
-from gitkruise.world.cluster import World
+from gitkruise.wire.kruise.go_round_trip import settle
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import drop, put
+from gitkruise.world.api.cluster import World
 from tests.webhook.hooked import JSON, Hooked, patched, play, review, sidecarset
 from tests.worlds import SPACE, START, cloneset, container, create, empty_world, pod
 
@@ -212,7 +212,7 @@ def test_what_no_api_server_sends_is_refused_before_it_is_read(tmp_path: Path) -
     play(tmp_path, script)
 
 
-JUDGE = Judge(catalog=load_catalog(), gates=Gates())
+JUDGE = AdmissionHandler(catalog=load_catalog(), gates=Gates())
 _leaf = st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3)
 _any = st.recursive(
     _leaf,
@@ -253,6 +253,7 @@ def test_law_any_bytes_are_a_bad_request(data: bytes) -> None:
 
 def test_a_conversion_that_cannot_be_says_why() -> None:
     other = {"apiVersion": "x.io/v1", "kind": "Else", "metadata": {"name": "a"}}
-    answer = json.loads(conversion(Conversion("c", "x.io/v2", [other])))["response"]
+    pieces = conversion(Conversion("c", "x.io/v2", [json.dumps(other).encode()]), load_catalog())
+    answer = json.loads(b"".join(pieces))["response"]
     assert (answer["uid"], answer["result"]["status"]) == ("c", "Failure")
     assert "Else.x.io" in answer["result"]["message"]

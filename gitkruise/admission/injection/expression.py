@@ -1,7 +1,7 @@
 """Arithmetic of a resourcesPolicy: `max(cpu*50%, 100m)` over numbers and Kubernetes quantities.
 
-Source: OpenKruise's expression evaluator, its lexer's oddities included: letters behind a number
-belong to the number, and a number that makes no sense is 0 (`2cpu`).
+Source: OpenKruise's expression evaluator, with the quirks of its lexer: letters after a number
+belong to the number, and an invalid number is 0 (`2cpu`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, TypeAlias
 
-from gitkruise.wire.quantity import SI, parse_quantity, written
+from gitkruise.wire.values.quantity import SI, parse_quantity, written
 
 LENGTH_MAX: Final = 1024  # characters of an expression
 _DEPTH_MAX: Final = 50
@@ -26,7 +26,7 @@ _FLOAT: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 _SUFFIXES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "m", "k", "M", "G", "T", "P")
 
 
-class BadExpression(ValueError):
+class BadAmountExpression(ValueError):
     """An expression that cannot be read, or not be computed."""
 
 
@@ -64,19 +64,19 @@ def evaluate(expression: str, variables: Mapping[str, Value], *, strict: bool = 
     is an error too, and not 0.
     """
     if len(expression) > LENGTH_MAX:
-        raise BadExpression(f"longer than {LENGTH_MAX} characters")
+        raise BadAmountExpression(f"longer than {LENGTH_MAX} characters")
     result = _Parser(_tokens(expression), variables, strict=strict).whole()
     if not isinstance(result, Amount):
         whole(result)
     if (result.value if isinstance(result, Amount) else result) < 0:
-        raise BadExpression("the result is negative")
+        raise BadAmountExpression("the result is negative")
     return result
 
 
 def whole(number: float) -> int:
     """The number without its decimals. Raises BadExpression on infinity and what is no number."""
     if not math.isfinite(number):
-        raise BadExpression("a number is too large")
+        raise BadAmountExpression("a number is too large")
     return int(number)
 
 
@@ -86,7 +86,7 @@ def _tokens(expression: str) -> list[tuple[str, str]]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise BadExpression(f"unexpected {text[at:].strip()[:1]!r}")
+            raise BadAmountExpression(f"unexpected {text[at:].strip()[:1]!r}")
         assert match.lastgroup is not None
         found.append((match.lastgroup, match[match.lastgroup]))
         at = match.end()
@@ -133,7 +133,7 @@ def _subtract(left: Value, right: Value) -> Value:
 def _multiply(left: Value, right: Value) -> Value:
     if isinstance(left, Amount):
         if isinstance(right, Amount):
-            raise BadExpression("a quantity cannot be multiplied by a quantity")
+            raise BadAmountExpression("a quantity cannot be multiplied by a quantity")
         return _scaled(left, lambda milli: milli * right)
     if isinstance(right, Amount):
         return _scaled(right, lambda milli: milli * left)
@@ -142,9 +142,9 @@ def _multiply(left: Value, right: Value) -> Value:
 
 def _divide(left: Value, right: Value) -> Value:
     if isinstance(right, Amount):
-        raise BadExpression("nothing can be divided by a quantity")
+        raise BadAmountExpression("nothing can be divided by a quantity")
     if right == 0:
-        raise BadExpression("division by zero")
+        raise BadAmountExpression("division by zero")
     return _scaled(left, lambda milli: milli / right) if isinstance(left, Amount) else left / right
 
 
@@ -187,7 +187,7 @@ class _Parser:
     def whole(self) -> Value:
         value = self._sum()
         if self._at < len(self._tokens):
-            raise BadExpression(f"unexpected {self._peek()!r}")
+            raise BadAmountExpression(f"unexpected {self._peek()!r}")
         return value
 
     def _peek(self) -> str:
@@ -195,7 +195,7 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if self._peek() != sign:
-            raise BadExpression(f"expected {sign!r}, found {self._peek() or 'the end'!r}")
+            raise BadAmountExpression(f"expected {sign!r}, found {self._peek() or 'the end'!r}")
         self._at += 1
 
     def _chain(self, operators: _Operators, operand: Callable[[], Value]) -> Value:
@@ -208,7 +208,7 @@ class _Parser:
     def _sum(self) -> Value:
         self._depth += 1
         if self._depth > _DEPTH_MAX:
-            raise BadExpression(f"nested deeper than {_DEPTH_MAX} levels")
+            raise BadAmountExpression(f"nested deeper than {_DEPTH_MAX} levels")
         value = self._chain(_SUMS, lambda: self._chain(_PRODUCTS, self._signed))
         self._depth -= 1
         return value
@@ -223,7 +223,7 @@ class _Parser:
 
     def _operand(self) -> Value:
         if self._at >= len(self._tokens):
-            raise BadExpression("the expression ends too soon")
+            raise BadAmountExpression("the expression ends too soon")
         kind, text = self._tokens[self._at]
         self._at += 1
         if kind == "number":
@@ -231,7 +231,7 @@ class _Parser:
         if kind == "name":
             return self._named(text.lower())
         if text != "(":
-            raise BadExpression(f"unexpected {text!r}")
+            raise BadAmountExpression(f"unexpected {text!r}")
         value = self._sum()
         self._expect(")")
         return value
@@ -239,10 +239,10 @@ class _Parser:
     def _named(self, name: str) -> Value:
         if self._peek() != "(":
             if name not in self._variables:
-                raise BadExpression(f"unknown variable {name!r}")
+                raise BadAmountExpression(f"unknown variable {name!r}")
             return self._variables[name]
         if name not in _FUNCTIONS:
-            raise BadExpression(f"unknown function {name!r}")
+            raise BadAmountExpression(f"unknown function {name!r}")
         self._expect("(")
         left = self._sum()
         self._expect(",")
@@ -257,10 +257,10 @@ def _number(text: str, *, strict: bool) -> Value:
         try:
             return amount(text)
         except ValueError as error:
-            raise BadExpression(str(error)) from error
+            raise BadAmountExpression(str(error)) from error
     bare = text.removesuffix("%")
     if not _FLOAT.fullmatch(bare):
         if strict:
-            raise BadExpression(f"{text!r} is no number")
+            raise BadAmountExpression(f"{text!r} is no number")
         return 0.0
     return float(bare) / 100 if text.endswith("%") else float(bare)

@@ -1,4 +1,4 @@
-"""Sidecar injection: SidecarSets and a pod that is being created give the pod with its sidecars."""
+"""Sidecar injection into a pod that is being created."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.admission.injection.build import Builder, Built, Haul
-from gitkruise.admission.injection.choose import FindRevision, Newborn, chosen_sets
-from gitkruise.admission.injection.sources import Lenders
-from gitkruise.model.sidecarset import SidecarSetFacts
-from gitkruise.model.sidecarset_marks import (
+from gitkruise.admission.injection.containers import (
+    BuiltContainer,
+    ContainerBuilder,
+    InjectionResult,
+)
+from gitkruise.admission.injection.matching import FindRevision, NewPod, chosen_sets
+from gitkruise.admission.injection.transfers import PodSources
+from gitkruise.model.workloads.sidecarset import SidecarSetFacts
+from gitkruise.model.workloads.sidecarset_annotations import (
     WORKING,
     injected_notes,
     working_containers,
     working_text,
 )
-from gitkruise.model.sidecarset_metadata import patched_annotations
-from gitkruise.wire.names import Obj
-from gitkruise.wire.patches import json_diff
+from gitkruise.model.workloads.sidecarset_metadata import patched_annotations
+from gitkruise.wire.patch.json_patch import json_diff
+from gitkruise.wire.primitives.names import Obj
 
 _FINISHED: Final = ("Succeeded", "Failed")
 
@@ -41,31 +45,31 @@ class Injection:
 def inject(
     pod: Obj,
     sets: Sequence[SidecarSetFacts],
-    newborn: Newborn,
+    new_pod: NewPod,
     find: FindRevision,
     now: datetime,
     *,
     sort_by_name: bool = False,
 ) -> Injection:
-    """What SidecarSets make of a pod: pure, and the same for the same input.
+    """Inject the sidecars of all matching SidecarSets into a pod; pure and deterministic.
 
     `sort_by_name` is gate EnableSortSidecarContainerByName. Raises ValueError where OpenKruise
-    denies the pod: a pinned revision that is gone, a formula or an annotation without sense.
+    denies the pod: a missing pinned revision, an invalid formula or annotation.
     """
     if not is_active(pod):
         return Injection(pod, pod)
-    chosen = chosen_sets(sets, newborn, find)
+    chosen = chosen_sets(sets, new_pod, find)
     if not chosen:
         return Injection(pod, pod)
     notes = _annotations(pod)
     for facts in chosen:
         notes = patched_annotations(notes, facts.pod_metadata)
     spec: Obj = pod.get("spec") or {}
-    haul = _haul(chosen, Lenders(spec.get("containers") or (), newborn.labels, notes), spec)
-    if haul.inits or haul.containers:
+    result = _build(chosen, PodSources(spec.get("containers") or (), new_pod.labels, notes), spec)
+    if result.inits or result.containers:
         brought = [(facts, bool(facts.containers or facts.init_containers)) for facts in chosen]
-        notes = {**notes, **_hot_notes(notes, haul), **injected_notes(notes, brought, now)}
-        spec = _assembled(spec, haul, sort_by_name=sort_by_name)
+        notes = {**notes, **_hot_notes(notes, result), **injected_notes(notes, brought, now)}
+        spec = _assembled(spec, result, sort_by_name=sort_by_name)
     names = tuple(facts.name for facts in chosen)
     return Injection(pod, _with(pod, spec, notes), names)
 
@@ -87,51 +91,51 @@ def _with(pod: Obj, spec: Obj, notes: dict[str, str]) -> Obj:
     return {**pod, "metadata": meta, "spec": spec}
 
 
-def _haul(chosen: Sequence[SidecarSetFacts], lenders: Lenders, spec: Obj) -> Haul:
+def _build(chosen: Sequence[SidecarSetFacts], sources: PodSources, spec: Obj) -> InjectionResult:
     names = frozenset(
         sidecar.name for facts in chosen for sidecar in (*facts.init_containers, *facts.containers)
     )
-    builder, haul = Builder(lenders, spec, names), Haul()
+    builder, result = ContainerBuilder(sources, spec, names), InjectionResult()
     for facts in chosen:
         volumes = {volume.get("name") or "": volume for volume in facts.volumes}
         try:
             for sidecar in facts.init_containers:
-                builder.add(sidecar, volumes, haul, init=True)
+                builder.add(sidecar, volumes, result, init=True)
             for sidecar in facts.containers:
-                builder.add(sidecar, volumes, haul, init=False)
+                builder.add(sidecar, volumes, result, init=False)
         except ValueError as error:
             raise ValueError(f"SidecarSet {facts.name}: {error}") from error
-        haul.pull_secrets += facts.pull_secrets
-    return haul
+        result.pull_secrets += facts.pull_secrets
+    return result
 
 
-def _hot_notes(notes: dict[str, str], haul: Haul) -> dict[str, str]:
-    if not haul.working:
+def _hot_notes(notes: dict[str, str], result: InjectionResult) -> dict[str, str]:
+    if not result.working:
         return {}
-    return {**haul.notes, WORKING: working_text({**working_containers(notes), **haul.working})}
+    return {**result.notes, WORKING: working_text({**working_containers(notes), **result.working})}
 
 
-def _assembled(spec: Obj, haul: Haul, *, sort_by_name: bool) -> Obj:
-    containers: list[Built] = haul.containers
+def _assembled(spec: Obj, result: InjectionResult, *, sort_by_name: bool) -> Obj:
+    containers: list[BuiltContainer] = result.containers
     if sort_by_name:
         containers = sorted(containers, key=_name)
     out = {**spec, "containers": _merged(spec.get("containers") or (), containers)}
-    if haul.inits:
-        inits = sorted(haul.inits, key=_name)
+    if result.inits:
+        inits = sorted(result.inits, key=_name)
         out["initContainers"] = _merged(spec.get("initContainers") or (), inits)
-    if haul.volumes:
-        out["volumes"] = _first_of_each([*(spec.get("volumes") or ()), *haul.volumes])
-    listed = [*(spec.get("imagePullSecrets") or ()), *({"name": n} for n in haul.pull_secrets)]
+    if result.volumes:
+        out["volumes"] = _first_of_each([*(spec.get("volumes") or ()), *result.volumes])
+    listed = [*(spec.get("imagePullSecrets") or ()), *({"name": n} for n in result.pull_secrets)]
     if listed:
         out["imagePullSecrets"] = _first_of_each(listed)
     return out
 
 
-def _name(built: Built) -> str:
+def _name(built: BuiltContainer) -> str:
     return str(built.container.get("name") or "")
 
 
-def _merged(own: Iterable[Obj], injected: Sequence[Built]) -> list[Obj]:
+def _merged(own: Iterable[Obj], injected: Sequence[BuiltContainer]) -> list[Obj]:
     """The pod's containers with the injected ones around them, or in the place of a namesake."""
     own = list(own)
     places = {container.get("name"): at for at, container in enumerate(own)}

@@ -13,15 +13,22 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.errors import Problem, invalid_object
-from gitkruise.model.plan import Action, Create, Delete, Event, Plan
-from gitkruise.model.settings import Gates
-from gitkruise.model.view import View
-from gitkruise.model.workload import Workload
-from gitkruise.planner.builtin import sets as rs
-from gitkruise.planner.builtin.deployment_status import Standing, deployment_status
-from gitkruise.planner.builtin.rolling import Bounds, Size, bounds, grow_new, rescale, shrink_old
-from gitkruise.planner.builtin.sets import SetFacts, set_facts
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of, key_of
+from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.builtin import replicasets as rs
+from gitkruise.planner.builtin.deployment_status import RolloutCounts, deployment_status
+from gitkruise.planner.builtin.proportional_scaling import (
+    Bounds,
+    Size,
+    bounds,
+    grow_new,
+    rescale,
+    shrink_old,
+)
+from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of, key_of
 
 KIND: Final = GroupKind("apps", "Deployment")
 REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
@@ -44,7 +51,9 @@ class DeploymentSnapshot:
     now: datetime
 
 
-def observe_deployment(view: View, key: ObjectKey, now: datetime) -> DeploymentSnapshot | None:
+def observe_deployment(
+    view: ClusterView, key: ObjectKey, now: datetime
+) -> DeploymentSnapshot | None:
     raw = view.get(key)
     if raw is None:
         return None
@@ -65,7 +74,7 @@ def observe_deployment(view: View, key: ObjectKey, now: datetime) -> DeploymentS
     )
 
 
-def _free_name(view: View, raw: Obj, own: set[str]) -> tuple[str, int]:
+def _free_name(view: ClusterView, raw: Obj, own: set[str]) -> tuple[str, int]:
     """The next ReplicaSet's name, past those that others have taken."""
     meta, first = raw["metadata"], (raw.get("status") or {}).get("collisionCount") or 0
     for collisions in range(first, first + _COLLISIONS_MAX):
@@ -78,7 +87,7 @@ def _free_name(view: View, raw: Obj, own: set[str]) -> tuple[str, int]:
     raise AssertionError("a hundred ReplicaSets of others have our names")
 
 
-def _old_pods(view: View, raw: Obj, sets: Sequence[SetFacts]) -> int:
+def _old_pods(view: ClusterView, raw: Obj, sets: Sequence[SetFacts]) -> int:
     new = _new_set(raw, sets)
     count = 0
     for one in sets:
@@ -105,7 +114,7 @@ def plan_deployment(s: DeploymentSnapshot, gates: Gates) -> Plan:
         return Plan(problem=error)
     standing = round_.standing()
     status, wake_at = deployment_status(s.raw, standing, s.now)
-    if s.old_pods:  # nobody tells us when the last pod of an old ReplicaSet is gone
+    if s.old_pods:  # no event marks the end of the last pod of an old ReplicaSet
         wake_at = min(filter(None, (wake_at, s.now + _LOOK_AGAIN)))
     actions = [] if s.raw["metadata"].get("deletionTimestamp") else round_.actions(standing)
     same = status == s.raw.get("status")
@@ -139,12 +148,12 @@ class _Round:
 
     @property
     def most(self) -> int:
-        """What the max-replicas annotation says."""
+        """The value of the max-replicas annotation."""
         return self.wanted + self.surge
 
-    def standing(self) -> Standing:
+    def standing(self) -> RolloutCounts:
         capped = min(self.unavailable, self.wanted)
-        return Standing(
+        return RolloutCounts(
             wanted=self.wanted,
             unavailable_max=capped,
             new=self.new,
@@ -167,7 +176,7 @@ class _Round:
         least = max((one.revision for one in self.olds), default=0) + 1
         return max(least, self.new.revision if self.new else 0)
 
-    def actions(self, standing: Standing) -> list[Action]:
+    def actions(self, standing: RolloutCounts) -> list[Action]:
         sizes, create = self._sizes()
         out: list[Action] = []
         if create is not None:
@@ -228,7 +237,8 @@ class _Round:
     def _revise(self, one: SetFacts, size: int | None) -> list[Action]:
         """Everything the new ReplicaSet needs, in one patch."""
         made = self._scale(one, size) if size is not None else None
-        assert made is None or not isinstance(made, Create | Delete)
+        if isinstance(made, Create | Delete):
+            raise TypeError("a ReplicaSet is scaled by a patch")
         notes = dict(rs.renumbered(one, self.revision, self.s.raw))
         body: dict[str, Any] = dict(made.steps[0].body) if made else {}
         if notes:

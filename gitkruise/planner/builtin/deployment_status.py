@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from gitkruise.model import conditions
-from gitkruise.planner.builtin.sets import SetFacts, created_at
-from gitkruise.wire.names import Obj
-from gitkruise.wire.times import parse_time
+from gitkruise.model.workloads import conditions
+from gitkruise.planner.builtin.replicasets import SetFacts, created_at
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.times import parse_time
 
 NO_DEADLINE, DEADLINE_S = 2**31 - 1, 600  # the default is apps/v1's
 _DONE, _LATE = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where a rollout stands: all ReplicaSets, the new one among them (None: not created yet)."""
+class RolloutCounts:
+    """Counts of a rollout: all ReplicaSets, and the new one among them (None: not created yet)."""
 
     wanted: int
     unavailable_max: int
@@ -49,7 +49,9 @@ class Standing:
         return self.new is not None and counts == {self.wanted}
 
 
-def deployment_status(raw: Obj, standing: Standing, now: datetime) -> tuple[Obj, datetime | None]:
+def deployment_status(
+    raw: Obj, standing: RolloutCounts, now: datetime
+) -> tuple[Obj, datetime | None]:
     """(the whole status, when the progress deadline must be looked at)."""
     old: Obj = raw.get("status") or {}
     missing = sum(one.size.replicas for one in standing.sets) - standing.available
@@ -74,7 +76,7 @@ def deployment_status(raw: Obj, standing: Standing, now: datetime) -> tuple[Obj,
     return {**status, "conditions": list(found)}, wake_at
 
 
-def _available(standing: Standing) -> Obj:
+def _available(standing: RolloutCounts) -> Obj:
     if standing.available >= standing.wanted - standing.unavailable_max:
         return conditions.condition(
             "Available",
@@ -90,7 +92,7 @@ def _available(standing: Standing) -> Obj:
     )
 
 
-def _moved(old: Mapping[str, Any], standing: Standing) -> bool:
+def _moved(old: Mapping[str, Any], standing: RolloutCounts) -> bool:
     """Progress since the last status: more updated, fewer old, more ready or more available."""
     updated, replicas = old.get("updatedReplicas") or 0, old.get("replicas") or 0
     return (
@@ -102,7 +104,7 @@ def _moved(old: Mapping[str, Any], standing: Standing) -> bool:
 
 
 def _progressing(
-    raw: Obj, old: Obj, standing: Standing, now: datetime
+    raw: Obj, old: Obj, standing: RolloutCounts, now: datetime
 ) -> tuple[Obj | None, datetime | None]:
     spec = raw["spec"]
     deadline = spec.get("progressDeadlineSeconds", DEADLINE_S)
@@ -122,7 +124,7 @@ def _progressing(
 
 
 def _timed(
-    before: Obj | None, old: Obj, standing: Standing, now: datetime, deadline: timedelta
+    before: Obj | None, old: Obj, standing: RolloutCounts, now: datetime, deadline: timedelta
 ) -> tuple[Obj | None, datetime | None]:
     """The condition of a rollout that is neither paused nor waiting for its ReplicaSet."""
     assert standing.new is not None
@@ -144,7 +146,7 @@ def _timed(
     return before, since + deadline + timedelta(seconds=1)
 
 
-def _begun(standing: Standing, since: datetime | None) -> Obj:
+def _begun(standing: RolloutCounts, since: datetime | None) -> Obj:
     """The new ReplicaSet was made for this rollout, or had its template from an earlier one."""
     assert standing.new is not None
     name, born = standing.new.name, created_at(standing.new)

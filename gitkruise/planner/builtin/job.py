@@ -1,7 +1,7 @@
 """Job: run pods until enough of them succeeded, or too many failed.
 
 Source: job controller of Kubernetes 1.34, without indexes, pod failure policies and tracking
-finalizers: a finished pod that somebody deletes before the job ends is counted by the status.
+finalizers: a finished pod that is deleted before the job ends is counted by the status.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.plan import Create, Delete, Event, Plan
-from gitkruise.model.pod import POD, PodFacts
-from gitkruise.model.settings import Gates
-from gitkruise.model.workload import Workload
-from gitkruise.planner.builtin.controlled import Controlled, observe_controlled, pod_from
+from gitkruise.model.planning.plan import Create, Delete, Event, Plan
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
 from gitkruise.planner.cloneset.create import instance_ids, waves
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.paths import put
-from gitkruise.wire.times import format_time, parse_time
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import put
+from gitkruise.wire.primitives.times import format_time, parse_time
 
 KIND: Final = GroupKind("batch", "Job")
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 10.0, 600.0
@@ -32,7 +32,7 @@ def plan_job(s: Controlled, gates: Gates) -> Plan:
         return Plan()
     if _finished(s.raw):
         return _expire(s)
-    count = _Count(s)
+    count = _JobPods(s)
     verdict = count.verdict()
     actions: list[Create | Delete] = []
     events: tuple[Event, ...] = ()
@@ -55,7 +55,7 @@ def plan_job(s: Controlled, gates: Gates) -> Plan:
     )
 
 
-class _Count:
+class _JobPods:
     """The pods of one Job, counted, and what the spec asks."""
 
     def __init__(self, s: Controlled) -> None:
@@ -96,7 +96,7 @@ class _Count:
         return self.started + timedelta(seconds=self.deadline)
 
     def resume_at(self) -> datetime | None:
-        """When a pod may be created again after the last failure; None: at once."""
+        """Time from which a pod may be created after the last failure; None: immediately."""
         if not self.failed_pods:
             return None
         last = max(p.ready_since or p.created or self.now for p in self.failed_pods)
@@ -104,7 +104,7 @@ class _Count:
         return last + timedelta(seconds=pause)
 
     def missing(self) -> int:
-        """How many pods to create."""
+        """The number of pods to create."""
         if self.completions is None:
             wanted = 0 if self.succeeded else self.parallelism
         else:
@@ -119,7 +119,7 @@ class _Count:
         return min(filter(None, times), default=None)
 
 
-def _create(s: Controlled, count: _Count) -> list[Create]:
+def _create(s: Controlled, count: _JobPods) -> list[Create]:
     missing = count.missing()
     name, uid = s.raw["metadata"]["name"], s.raw["metadata"]["uid"]
     template = s.raw["spec"]["template"]
@@ -149,7 +149,7 @@ def _delete(pod: PodFacts) -> Delete:
     return Delete(key=pod.key, version="v1", uid=pod.uid, resource_version="", done=done)
 
 
-def _status(s: Controlled, count: _Count, verdict: tuple[str, str, str] | None) -> Obj:
+def _status(s: Controlled, count: _JobPods, verdict: tuple[str, str, str] | None) -> Obj:
     old: Obj = s.raw.get("status") or {}
     found = [c for c in old.get("conditions") or () if c["type"] != "Suspended"]
     was = next((c for c in old.get("conditions") or () if c["type"] == "Suspended"), None)

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.plan import Create, Delete, Event, Plan
-from gitkruise.model.pod import POD, PodFacts
-from gitkruise.model.settings import Gates
-from gitkruise.model.workload import Workload
-from gitkruise.planner.builtin.controlled import Controlled, observe_controlled, pod_from
+from gitkruise.model.planning.plan import Create, Delete, Event, Plan
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
 from gitkruise.planner.cloneset.create import instance_ids, waves
-from gitkruise.wire.names import GroupKind, Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj
 
 KIND: Final = GroupKind("apps", "ReplicaSet")
 BURST: Final = 500

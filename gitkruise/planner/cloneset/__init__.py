@@ -1,1 +1,10 @@
-"""What a CloneSet should do next: count, then scale or update."""
+"""One planning round of a CloneSet, with the arithmetic of OpenKruise.
+
+`observe` collects a snapshot and `plan` walks it: revisions, `status`, `diffs` (OpenKruise:
+`expectationDiffs`), then `scale` (with `create` and `deletes`) or `update`, and `refresh` for
+started work. `budget` resolves partition, maxSurge and maxUnavailable. Row ids in comments and
+tests (NUM, FLOW, ...) point to docs/behaviour.
+
+Rules of a single pod are in `planner.pods`, revisions in `planner.revisions`. Callers:
+`planner.workloads`, and `planner.report` for forecasts through `world.simulation`.
+"""

@@ -1,4 +1,4 @@
-"""Amounts: what percentages come to, and how many pods may be touched at once."""
+"""Amounts: percentages resolved to pods, and the number of pods that one round may move."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gitkruise.errors import Problem
-from gitkruise.model.cloneset import CloneSetFacts, UpdateStrategy
-from gitkruise.model.plan import Hold
-from gitkruise.model.pod import PodFacts
-from gitkruise.planner.amounts import bad_amounts
-from gitkruise.wire.intstr import (
+from gitkruise.model.planning.plan import Hold
+from gitkruise.model.workloads.cloneset import CloneSetFacts, UpdateStrategy
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.revisions.int_or_percent_checks import bad_amounts
+from gitkruise.wire.values.intstr import (
     partition_count,
     scale_unavailable_count,
     surge_count,
@@ -30,11 +30,10 @@ class Amounts:
 
 
 def resolve_amounts(owner: CloneSetFacts) -> Amounts:
-    """Behaviour of section "inputs" of the diff: partition up, surge up (0 while paused),
-    maxUnavailable up without surge and down with it. Without rollingUpdate (OnDelete) the
-    default fifth is rounded up too: OpenKruise's 0 below five replicas never lets a healthy
-    pod go that somebody asked to delete. Never raises: see `unreadable_amounts`.
-    """
+    """Amounts by NUM-1 to NUM-5: partition up, surge up (0 while paused), maxUnavailable up without
+    surge and down with it. Without rollingUpdate (OnDelete) the default fifth is rounded up too:
+    OpenKruise's 0 below five replicas never deletes a healthy pod that a user marked for deletion.
+    Never raises: see `unreadable_amounts`."""
     update, replicas = owner.update, owner.replicas
     scale = scale_unavailable_count(owner.scale.max_unavailable, replicas)
     if not update.rolling:
@@ -63,7 +62,7 @@ def unreadable_amounts(update: UpdateStrategy) -> tuple[Problem, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateQuota:
-    """How far one round of updates may go.
+    """Limits of one round of updates.
 
     `pods` to move at most, of `asked` that the partition asks for (surplus pods need no update,
     they will be deleted); `down` unavailable pods of all; `target_down` those of them already
@@ -103,7 +102,7 @@ def choose_updates(
 
 
 def refusal(quota: UpdateQuota) -> Hold | None:
-    """Why no pod at all may be updated now, up or down; None when one may."""
+    """Reason why no pod may be updated now, up or down; None when one may."""
     return _refusal(0, quota.down, quota, up=False)
 
 

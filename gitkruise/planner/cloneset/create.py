@@ -9,16 +9,17 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, Final
 
-from gitkruise.model import labels as wire
-from gitkruise.model.cloneset import CloneSetFacts
-from gitkruise.model.plan import Create, Event
-from gitkruise.model.pod import State
-from gitkruise.model.revision import Revision
-from gitkruise.model.settings import Gates
-from gitkruise.planner.revisions import template_of
-from gitkruise.wire.names import Obj
-from gitkruise.wire.paths import get
-from gitkruise.wire.times import format_time
+from gitkruise.errors import Unavailable
+from gitkruise.model.planning.plan import Create, Event
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.cloneset import CloneSetFacts
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import LifecycleState
+from gitkruise.model.workloads.revision import Revision
+from gitkruise.planner.revisions.revisions import template_of
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import format_time
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LENGTH: Final = 5
@@ -44,7 +45,8 @@ def instance_ids(
         if made not in used:
             used.add(made)
             chosen.append(made)
-    assert len(chosen) == count, "instance ids ran out"
+    if len(chosen) < count:
+        raise Unavailable(f"{count} more pods find no free instance ids")
     return tuple(sorted(chosen))
 
 
@@ -80,7 +82,7 @@ def new_pod(
         wire.REVISION_HASH: shown,
         wire.TEMPLATE_HASH: revision.short,
         wire.INSTANCE_ID: instance,
-        wire.LIFECYCLE_STATE: str(State.PREPARING_NORMAL),
+        wire.LIFECYCLE_STATE: str(LifecycleState.PREPARING_NORMAL),
     }
     meta["annotations"] = {**meta.get("annotations", {}), wire.LIFECYCLE_TIME: format_time(now)}
     return {

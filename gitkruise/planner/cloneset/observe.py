@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from gitkruise.model.cloneset import CloneSetFacts, cloneset_facts
-from gitkruise.model.conditions import find
-from gitkruise.model.labels import CLONESET
-from gitkruise.model.pod import State
-from gitkruise.model.pods import Pods
-from gitkruise.model.revision import REVISION, Revision, in_order, revision_of
-from gitkruise.model.snapshot import CloneSetSnapshot
-from gitkruise.model.view import View
+from gitkruise.model.planning.snapshot import CloneSetSnapshot
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
+from gitkruise.model.workloads.conditions import find
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.pod import LifecycleState
+from gitkruise.model.workloads.pod_groups import PodGroups
+from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
 from gitkruise.planner.cloneset.budget import resolve_amounts
+from gitkruise.planner.cloneset.conflicts import overlaps, taken_ids
 from gitkruise.planner.cloneset.create import instance_ids
-from gitkruise.planner.cloneset.pods import instance_id
+from gitkruise.planner.cloneset.deletes import instance_id
 from gitkruise.planner.cloneset.predownload import PULL_JOB
 from gitkruise.planner.cloneset.status import FAILED_UPDATE
-from gitkruise.planner.cloneset.strangers import overlaps, taken_ids
-from gitkruise.planner.order import topology_keys
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of
+from gitkruise.planner.pods.order import topology_keys
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
 
 CLAIM = GroupKind("", "PersistentVolumeClaim")
 NODE = GroupKind("", "Node")
@@ -30,12 +30,13 @@ _PREFIX_MAX: Final = 223  # characters of the owner's name in a revision's
 _SPARE: Final = 8  # ids looked at beyond those needed, in case some are taken
 
 
-def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnapshot | None:
+def observe_cloneset(view: ClusterView, key: ObjectKey, now: datetime) -> CloneSetSnapshot | None:
     """Everything one round may look at; None when the CloneSet is gone.
 
     Raises ValueError when the stored object is not one an API server admits.
     """
-    assert key.group_kind == CLONESET, key
+    if key.group_kind != CLONESET:
+        raise ValueError(f"{key} is no CloneSet")
     raw = view.get(key)
     if raw is None:
         return None
@@ -61,7 +62,7 @@ def observe_cloneset(view: View, key: ObjectKey, now: datetime) -> CloneSetSnaps
 
 
 def _revisions(
-    view: View, owner: CloneSetFacts, pods: Pods
+    view: ClusterView, owner: CloneSetFacts, pods: PodGroups
 ) -> tuple[list[Revision], list[Revision]]:
     """Revisions that are ours by selector and control, and others whose names we might want.
 
@@ -84,7 +85,7 @@ def _revisions(
     return ours, others
 
 
-def _complete(owner: CloneSetFacts, pods: Pods, names: set[str]) -> bool:
+def _complete(owner: CloneSetFacts, pods: PodGroups, names: set[str]) -> bool:
     """The spec has been seen before, and all revisions anybody names are among `names`."""
     if owner.status.get("observedGeneration") != owner.generation:
         return False
@@ -94,7 +95,7 @@ def _complete(owner: CloneSetFacts, pods: Pods, names: set[str]) -> bool:
     return stated <= names and needed <= short
 
 
-def _nodes(view: View, owner: CloneSetFacts) -> Mapping[str, Mapping[str, str]]:
+def _nodes(view: ClusterView, owner: CloneSetFacts) -> Mapping[str, Mapping[str, str]]:
     """Node labels by name, when the template spreads its pods."""
     if not topology_keys(owner.template):
         return {}
@@ -105,10 +106,10 @@ def _nodes(view: View, owner: CloneSetFacts) -> Mapping[str, Mapping[str, str]]:
 
 
 def _taken_ids(
-    view: View, owner: CloneSetFacts, pods: Pods, claims: Sequence[Obj]
+    view: ClusterView, owner: CloneSetFacts, pods: PodGroups, claims: Sequence[Obj]
 ) -> dict[str, str]:
     """Of the ids this round may give to new pods, those whose names strangers have; and who."""
-    going = State.PREPARING_DELETE.value
+    going = LifecycleState.PREPARING_DELETE.value
     here = [lot for lot in pods.lots if lot.first.active and lot.first.state != going]
     missing = owner.replicas + resolve_amounts(owner).surge - sum(map(len, here))
     if missing <= 0:
@@ -122,8 +123,9 @@ def _taken_ids(
     return taken_ids(view, owner, sorted(wanted), ours)
 
 
-def _overlaps(view: View, owner: CloneSetFacts) -> list[str]:
-    """Looked for once for each spec, and again while something is amiss: who comes later tells."""
+def _overlaps(view: ClusterView, owner: CloneSetFacts) -> list[str]:
+    """Overlapping CloneSets, searched once per spec and again while there are any: a later CloneSet
+    reports the overlap itself."""
     failed = find(owner.status.get("conditions") or (), FAILED_UPDATE)
     amiss = failed is not None and failed.get("status") == "True"
     if amiss or owner.status.get("observedGeneration") != owner.generation:

@@ -7,20 +7,20 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from gitkruise.model import conditions as rule
-from gitkruise.model.cloneset import CloneSetFacts
-from gitkruise.model.plan import Action, Create, Event, Hold, Patch, Plan, Step
-from gitkruise.model.pods import Pods
-from gitkruise.model.settings import Gates
-from gitkruise.model.snapshot import CloneSetSnapshot
+from gitkruise.model.planning.plan import Action, Create, Event, Hold, Patch, PatchStep, Plan
+from gitkruise.model.planning.snapshot import CloneSetSnapshot
+from gitkruise.model.workloads import conditions as rule
+from gitkruise.model.workloads.cloneset import CloneSetFacts
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod_groups import PodGroups
 from gitkruise.planner.cloneset.budget import resolve_amounts, unreadable_amounts
-from gitkruise.planner.cloneset.claims import claim_pods, clean_claims
-from gitkruise.planner.cloneset.conclude import Conclusion
-from gitkruise.planner.cloneset.count import judge
-from gitkruise.planner.cloneset.pods import instance_id
+from gitkruise.planner.cloneset.conflicts import split_claims
+from gitkruise.planner.cloneset.context import RoundContext
+from gitkruise.planner.cloneset.deletes import instance_id
+from gitkruise.planner.cloneset.diffs import judge
 from gitkruise.planner.cloneset.predownload import plan_predownload
+from gitkruise.planner.cloneset.pvc_ownership import claim_pods, clean_claims
 from gitkruise.planner.cloneset.refresh import plan_refresh
-from gitkruise.planner.cloneset.round import Round
 from gitkruise.planner.cloneset.scale import plan_scale
 from gitkruise.planner.cloneset.status import (
     FAILED_SCALE,
@@ -29,21 +29,21 @@ from gitkruise.planner.cloneset.status import (
     differs,
     next_status,
 )
-from gitkruise.planner.cloneset.strangers import split_claims
-from gitkruise.planner.cloneset.update import held_by_scaling, plan_update
-from gitkruise.planner.findings import Findings, earliest
-from gitkruise.planner.revisions import next_revisions, template_of, truncate
-from gitkruise.wire.names import Obj
-from gitkruise.wire.normal_form import Malformed
+from gitkruise.planner.cloneset.status_after import Conclusion
+from gitkruise.planner.cloneset.update import begun_updates, held_by_scaling, plan_update
+from gitkruise.planner.pods.round_result import RoundResult, earliest
+from gitkruise.planner.revisions.revisions import next_revisions, template_of, truncate
+from gitkruise.wire.kruise.revision_data import Malformed
+from gitkruise.wire.primitives.names import Obj
 
 _TICK = timedelta(milliseconds=1)  # minReadySeconds must have passed strictly
 
 
 def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
-    """What to do next for one CloneSet. Pure: the same snapshot gives the same plan.
+    """Plan the next round of one CloneSet. Pure: the same snapshot gives the same plan.
 
     Scaling and updating never share a round; what was started is finished in every round.
-    A pod template that is none (no admission kept it out) moves no pod and is said so.
+    An invalid pod template (no admission rejected it) moves no pod and becomes a condition.
     """
     owner = snapshot.owner
     owned = claim_pods(owner, snapshot.pods)
@@ -53,7 +53,7 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         history = next_revisions(owner, snapshot.revisions, snapshot.other_revisions)
     except Malformed as error:
         return _unreadable(snapshot, f"spec.template: {error}")
-    this = Round(
+    this = RoundContext(
         owner=owner,
         amounts=resolve_amounts(owner),
         history=history,
@@ -68,7 +68,7 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         gates=gates,
         now=snapshot.now,
     )
-    out = Findings(actions=[*owned.releases, *owned.adoptions, *claim_writes])
+    out = RoundResult(actions=[*owned.releases, *owned.adoptions, *claim_writes])
     out.trouble += [*snapshot.oddities, *oddities, *_unreadable_revisions(this)]
     if owner.deleting is None:
         if history.action is not None:
@@ -79,8 +79,8 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
     return _conclude(this, out)
 
 
-def _unreadable_revisions(this: Round) -> list[str]:
-    """Revisions that pods carry and nobody can read: such pods can only be recreated."""
+def _unreadable_revisions(this: RoundContext) -> list[str]:
+    """Unreadable revisions that pods carry: such pods can only be recreated."""
     carried = {group.first.revision for group in this.fleet.groups}
     found = {r.name: r for r in map(this.history.of, sorted(carried)) if r is not None}
     sentences = []
@@ -103,13 +103,15 @@ def _unreadable(snapshot: CloneSetSnapshot, text: str) -> Plan:
     return Plan(events=(Event("Warning", FAILED_UPDATE, text),), status=status)
 
 
-def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting: bool) -> None:
-    """Scale, refresh, update. A spec with an amount nobody can read moves no pod at all."""
+def _decide(
+    this: RoundContext, snapshot: CloneSetSnapshot, out: RoundResult, *, adopting: bool
+) -> None:
+    """Scale, refresh, update. A spec with an unreadable amount moves no pod at all."""
     problems = unreadable_amounts(this.owner.update)
     if not problems:
         out.actions += plan_predownload(this, snapshot.pull_jobs)
     out.trouble += [f"{p.field}: {p.message}" for p in problems]
-    scaling = Findings()
+    scaling = RoundResult()
     if not problems and not adopting:
         scaling = plan_scale(
             this,
@@ -118,15 +120,18 @@ def _decide(this: Round, snapshot: CloneSetSnapshot, out: Findings, *, adopting:
             nodes=snapshot.nodes,
         )
         out.add(scaling)
-    out.add(plan_refresh(this, skip=out.busy))
+    begun = frozenset() if problems else begun_updates(this)
+    out.add(plan_refresh(this, skip=out.busy | begun))
     if problems or adopting or this.history.creating:
         return  # pods move to a revision once it is there
     if scaling.actions and not _stuck_scaling(this.owner):
         out.add(held_by_scaling(this))
         return
-    # Whether scaling fails again is not known yet: what it takes is nobody's budget any more.
+    # Scaling may fail again: the pods it takes are no longer in the budget.
     staying = this.fleet.without(scaling.busy)
     out.add(plan_update(replace(this, fleet=staying), skip=out.busy))
+    if begun:  # those that are not to move after all serve again
+        out.add(plan_refresh(this, skip=out.busy, only=begun))
 
 
 def _stuck_scaling(owner: CloneSetFacts) -> bool:
@@ -146,7 +151,7 @@ def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> frozenset[str]:
     return frozenset(going | inactive | names | snapshot.foreign_ids)
 
 
-def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
+def _housekeeping(this: RoundContext, snapshot: CloneSetSnapshot) -> list[Action]:
     """Forget deleted names of podsToDelete, and revisions beyond the history limit."""
     actions: list[Action] = []
     named = this.owner.scale.pods_to_delete
@@ -160,7 +165,7 @@ def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
                 version=this.owner.served,
                 uid=this.owner.uid,
                 resource_version=this.owner.resource_version,
-                steps=(Step(body=body),),
+                steps=(PatchStep(body=body),),
             )
         )
     carried = {lot.first.short_revision for lot in snapshot.pods.lots}
@@ -168,13 +173,13 @@ def _housekeeping(this: Round, snapshot: CloneSetSnapshot) -> list[Action]:
     return actions
 
 
-def _hold_inactive(pods: Pods, out: Findings) -> None:
+def _hold_inactive(pods: PodGroups, out: RoundResult) -> None:
     for lot in pods.lots:
         if lot.first.deleting is not None:
-            out.hold_lot(lot, Hold.TERMINATING)
+            out.hold_group(lot, Hold.TERMINATING)
 
 
-def _conclude(this: Round, out: Findings) -> Plan:
+def _conclude(this: RoundContext, out: RoundResult) -> Plan:
     """Fold what the phases found into a plan; status only when there is news.
 
     While the update revision is still to be created the status keeps silent: it would report
@@ -200,13 +205,13 @@ def _conclude(this: Round, out: Findings) -> Plan:
     )
 
 
-def _status(this: Round, trouble: Sequence[str]) -> tuple[Obj, datetime | None]:
+def _status(this: RoundContext, trouble: Sequence[str]) -> tuple[Obj, datetime | None]:
     counters = count_status(this.fleet, this.amounts)
     return next_status(this.owner, this.history, counters, trouble=trouble, now=this.now)
 
 
-def _min_ready(this: Round) -> list[datetime]:
-    """When ready pods become available by minReadySeconds."""
+def _min_ready(this: RoundContext) -> list[datetime]:
+    """Time at which ready pods become available by minReadySeconds."""
     if not this.owner.min_ready_s:
         return []
     span = timedelta(seconds=this.owner.min_ready_s) + _TICK

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gitkruise.model import labels as wire
-from gitkruise.model.cloneset import Policy
-from gitkruise.model.plan import Action, Create, Delete, Event, Patch, Step
-from gitkruise.model.revision import REVISION
-from gitkruise.model.settings import Gates
-from gitkruise.planner.cloneset.round import Round
-from gitkruise.planner.inplace import Impossible, in_place_spec
-from gitkruise.planner.revisions import template_of
-from gitkruise.wire.intstr import unavailable_count
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, controller_of
-from gitkruise.wire.paths import get
+from gitkruise.model.planning.plan import Action, Create, Delete, Event, Patch, PatchStep
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.cloneset import Policy
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.revision import REVISION
+from gitkruise.planner.cloneset.context import RoundContext
+from gitkruise.planner.pods.inplace import Impossible, in_place_spec
+from gitkruise.planner.revisions.revisions import template_of
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.intstr import unavailable_count
 
 PULL_JOB: Final = GroupKind(wire.KRUISE_GROUP, "ImagePullJob")
 _VERSION: Final = "v1beta1"
@@ -29,7 +29,7 @@ def enabled(gates: Gates) -> bool:
     return gates.pre_download_image_for_in_place_update and gates.kruise_daemon
 
 
-def plan_predownload(this: Round, jobs: Sequence[Obj]) -> list[Action]:
+def plan_predownload(this: RoundContext, jobs: Sequence[Obj]) -> list[Action]:
     """Jobs for a rollout that begins, none for one that is over; `jobs` refer to the CloneSet.
 
     Whether a revision had its jobs is marked on the revision, once and for all: a template that
@@ -55,7 +55,7 @@ def plan_predownload(this: Round, jobs: Sequence[Obj]) -> list[Action]:
     return [*wanted, *_mark(this, wire.PREDOWNLOAD_CREATED)]
 
 
-def _due(this: Round) -> bool:
+def _due(this: RoundContext) -> bool:
     """As many pods as asked for are ready on the new revision."""
     status = this.owner.status
     known = status.get("updateRevision") == this.history.update.name
@@ -63,7 +63,7 @@ def _due(this: Round) -> bool:
     return ready >= (this.owner.update.predownload_min_ready or 0)
 
 
-def _worth_it(this: Round) -> bool:
+def _worth_it(this: RoundContext) -> bool:
     owner, update = this.owner, this.owner.update
     if not update.rolling or update.policy is Policy.RECREATE or owner.replicas <= _FEW:
         return False
@@ -76,7 +76,7 @@ def _worth_it(this: Round) -> bool:
     return not isinstance(spec, Impossible)
 
 
-def _new_images(this: Round) -> dict[str, str]:
+def _new_images(this: RoundContext) -> dict[str, str]:
     """Images by container that the current revision does not run there."""
     before, after = (
         {c["name"]: c.get("image", "") for c in template_of(revision.data)["spec"]["containers"]}
@@ -85,7 +85,7 @@ def _new_images(this: Round) -> dict[str, str]:
     return {name: image for name, image in after.items() if before.get(name) != image}
 
 
-def _job(this: Round, container: str, image: str) -> Create:
+def _job(this: RoundContext, container: str, image: str) -> Create:
     owner, update = this.owner, this.history.update
     name = f"{update.name}-{container}"
     template = template_of(update.data)
@@ -134,7 +134,7 @@ def _or(value: int | str | None, default: int) -> int | str:
     return default if value is None else value
 
 
-def _pods_to_come(this: Round) -> Obj:
+def _pods_to_come(this: RoundContext) -> Obj:
     """The nodes of pods that do not run the new revision yet."""
     update, selector = this.history.update, this.owner.selector_raw
     not_new = {
@@ -145,7 +145,7 @@ def _pods_to_come(this: Round) -> Obj:
     return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), not_new]}
 
 
-def _mark(this: Round, label: str) -> list[Action]:
+def _mark(this: RoundContext, label: str) -> list[Action]:
     """The mark on the update revision; not while the round writes that revision already."""
     update = this.history.update
     if this.history.action is not None:
@@ -156,7 +156,7 @@ def _mark(this: Round, label: str) -> list[Action]:
             version="v1",
             uid=update.uid,
             resource_version=update.resource_version,
-            steps=(Step(body={"metadata": {"labels": {label: "true"}}}),),
+            steps=(PatchStep(body={"metadata": {"labels": {label: "true"}}}),),
         )
     ]
 

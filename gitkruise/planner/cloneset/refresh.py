@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from datetime import datetime, timedelta
 
-from gitkruise.model import labels as wire
-from gitkruise.model.plan import Hold
-from gitkruise.model.pod import PodFacts
-from gitkruise.planner.batches import batch_done, next_batch
-from gitkruise.planner.cloneset.round import Round
-from gitkruise.planner.findings import Findings
-from gitkruise.planner.inplace import UpdateSpec
-from gitkruise.planner.inplace_state import (
+from gitkruise.model.planning.plan import Hold
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.cloneset.context import RoundContext
+from gitkruise.planner.pods.inplace import UpdateSpec
+from gitkruise.planner.pods.inplace_batches import batch_done, next_batch
+from gitkruise.planner.pods.inplace_state import (
     InPlaceState,
     read_grace,
     read_state,
     state_text,
 )
-from gitkruise.planner.lifecycle import awaited, enter, next_state
-from gitkruise.planner.pod_change import PodChange, patch_of
-from gitkruise.planner.readiness import in_place_condition, kruise_condition
-from gitkruise.wire.times import format_duration
+from gitkruise.planner.pods.lifecycle import awaited, enter, next_state
+from gitkruise.planner.pods.pod_patch import PodChange, patch_of
+from gitkruise.planner.pods.readiness import in_place_condition, kruise_condition
+from gitkruise.planner.pods.round_result import RoundResult
+from gitkruise.wire.primitives.times import format_duration
 
 
-def plan_refresh(this: Round, skip: set[str]) -> Findings:
-    """One patch at most for each pod not in `skip`. A pod that cannot be read is trouble of its
-    own and stops nobody else.
+def plan_refresh(
+    this: RoundContext, skip: Set[str], *, only: Set[str] | None = None
+) -> RoundResult:
+    """Patch each pod not in `skip` (and in `only`, if given) at most once.
 
+    A pod that cannot be read is a warning of its own and does not stop the others.
     Source: CloneSet's in-place refresh, lifecycle refresh and label fix. OpenKruise ends the
     round after the first failure or change; here only the pods concerned sit it out.
     """
-    out = Findings()
+    out = RoundResult()
     for pod in this.fleet.where(lambda group: not group.first.settled):
-        if pod.name in skip:
+        if pod.name in skip or (only is not None and pod.name not in only):
             continue
         change = PodChange()
         try:
@@ -47,7 +50,7 @@ def plan_refresh(this: Round, skip: set[str]) -> Findings:
     return out
 
 
-def _refresh(this: Round, pod: PodFacts, change: PodChange, out: Findings) -> None:
+def _refresh(this: RoundContext, pod: PodFacts, change: PodChange, out: RoundResult) -> None:
     completed = _refresh_in_place(this, pod, change, out)
     condition = kruise_condition(pod, (), this.now)
     if condition is not None:
@@ -64,13 +67,15 @@ def _refresh(this: Round, pod: PodFacts, change: PodChange, out: Findings) -> No
         _hold(this, pod, out)
 
 
-def _hold(this: Round, pod: PodFacts, out: Findings) -> None:
+def _hold(this: RoundContext, pod: PodFacts, out: RoundResult) -> None:
     hook = awaited(pod, this.owner.lifecycle)
     if hook:
         out.hold(pod, Hold.HOOK, hook)
 
 
-def _refresh_in_place(this: Round, pod: PodFacts, change: PodChange, out: Findings) -> bool:
+def _refresh_in_place(
+    this: RoundContext, pod: PodFacts, change: PodChange, out: RoundResult
+) -> bool:
     """Drive the pod's in-place update; True when there is none or it is complete."""
     grace = read_grace(pod)
     state = read_state(pod)
@@ -85,11 +90,11 @@ def _refresh_in_place(this: Round, pod: PodFacts, change: PodChange, out: Findin
 
 
 def _finish_grace(
-    this: Round,
+    this: RoundContext,
     pod: PodFacts,
     stored: tuple[UpdateSpec, InPlaceState | None],
     change: PodChange,
-    out: Findings,
+    out: RoundResult,
 ) -> None:
     """At the end of its grace period the stored update is written, even if a newer one exists."""
     grace, state = stored
@@ -121,7 +126,7 @@ def _whole_second(now: datetime, end: datetime) -> datetime:
 
 
 def _advance(
-    this: Round, pod: PodFacts, state: InPlaceState, change: PodChange, out: Findings
+    this: RoundContext, pod: PodFacts, state: InPlaceState, change: PodChange, out: RoundResult
 ) -> bool:
     """True when the update is complete; starts its next batch when the last one is done."""
     vertical = this.gates.in_place_workload_vertical_scaling

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gitkruise.model.plan import Event, Hold
-from gitkruise.model.pod import PodFacts, State
-from gitkruise.model.revision import Revision
+from gitkruise.model.planning.plan import Event, Hold
+from gitkruise.model.workloads.pod import LifecycleState, PodFacts
+from gitkruise.model.workloads.revision import Revision
 from gitkruise.planner.cloneset.budget import choose_deletions
-from gitkruise.planner.cloneset.count import Diff, Group, Rules, diff, tally
+from gitkruise.planner.cloneset.context import RoundContext
 from gitkruise.planner.cloneset.create import creations, instance_ids
-from gitkruise.planner.cloneset.pods import delete_of, instance_id
-from gitkruise.planner.cloneset.round import Round
-from gitkruise.planner.findings import Findings
-from gitkruise.planner.lifecycle import StateChange, enter, hooked
-from gitkruise.planner.order import (
+from gitkruise.planner.cloneset.deletes import delete_of, instance_id
+from gitkruise.planner.cloneset.diffs import DiffRules, ExpectationDiffs, JudgedGroup, diff, tally
+from gitkruise.planner.pods.lifecycle import StateChange, enter, hooked
+from gitkruise.planner.pods.order import (
     deletion_order,
     same_node_ranks,
     spread_ranks,
     topology_keys,
 )
-from gitkruise.planner.pod_change import PodChange, patch_of
-from gitkruise.planner.revisions import template_of
+from gitkruise.planner.pods.pod_patch import PodChange, patch_of
+from gitkruise.planner.pods.round_result import RoundResult
+from gitkruise.planner.revisions.revisions import template_of
 
 Nodes = Mapping[str, Mapping[str, str]]
 Taken = Callable[[], frozenset[str]]
 
 
-def scale_predicate(this: Round) -> Callable[[Group], bool]:
-    """Which pods count as updated while scaling."""
+def scale_predicate(this: RoundContext) -> Callable[[JudgedGroup], bool]:
+    """The predicate of pods that count as updated while scaling."""
     also = this.gates.preparing_update_as_update
-    return lambda g: g.updated or (also and g.first.state == State.PREPARING_UPDATE)
+    return lambda g: g.updated or (also and g.first.state == LifecycleState.PREPARING_UPDATE)
 
 
-def count(this: Round, updated: Callable[[Group], bool]) -> Diff:
-    """The numbers of this round; `updated` tells which pods are new."""
-    rules = Rules(
+def count(this: RoundContext, updated: Callable[[JudgedGroup], bool]) -> ExpectationDiffs:
+    """The numbers of this round; `updated` selects the pods of the update revision."""
+    rules = DiffRules(
         same_revision=this.history.current.name == this.history.update.name,
         partition_rollback=this.gates.clone_set_partition_rollback,
         exclude_preparing_delete=this.owner.scale.exclude_preparing_delete,
@@ -43,10 +43,10 @@ def count(this: Round, updated: Callable[[Group], bool]) -> Diff:
     return diff(this.amounts, *tally(this.fleet, updated), rules)
 
 
-def plan_scale(this: Round, *, taken: Taken, seed: int, nodes: Nodes) -> Findings:
-    """What scaling does this round; no actions: nothing to scale, updates may go on.
+def plan_scale(this: RoundContext, *, taken: Taken, seed: int, nodes: Nodes) -> RoundResult:
+    """Scale for one round; without actions there is nothing to scale, and updates may go on.
 
-    `taken` tells instance ids and pod names that finished and terminating pods still hold.
+    `taken` holds instance ids and pod names of finished and terminating pods.
     Source: CloneSet's Scale, in its order.
     """
     fleet = this.fleet
@@ -58,7 +58,7 @@ def plan_scale(this: Round, *, taken: Taken, seed: int, nodes: Nodes) -> Finding
     numbers = count(this, updated)
     if numbers.up > 0:
         return _create(this, numbers, taken=taken, seed=seed)
-    out = Findings()
+    out = RoundResult()
     _delete(this, fleet.where(lambda g: g.preparing), out)
     # In the order updates marked them: a round that marks some and one that marks more later keep
     # to the order in which one round would have deleted them all.
@@ -75,17 +75,17 @@ def plan_scale(this: Round, *, taken: Taken, seed: int, nodes: Nodes) -> Finding
     return out
 
 
-def _wait(pods: Sequence[PodFacts], out: Findings) -> None:
+def _wait(pods: Sequence[PodFacts], out: RoundResult) -> None:
     for pod in pods:
         out.hold(pod, Hold.DELETE_BUDGET)
 
 
-def _cancel(this: Round, doomed: int) -> Findings:
+def _cancel(this: RoundContext, doomed: int) -> RoundResult:
     """Replicas grew back: pods preparing to be deleted return, but for the named ones.
 
-    Not where a hook takes pods out of service, because nobody would put them back.
+    Not where a hook takes pods out of service, because nothing would put them back.
     """
-    out = Findings()
+    out = RoundResult()
     lifecycle = this.owner.lifecycle
     hooks = (lifecycle.pre_delete, lifecycle.in_place_update) if lifecycle else ()
     if any(hook and hook.mark_not_ready for hook in hooks):
@@ -94,16 +94,18 @@ def _cancel(this: Round, doomed: int) -> Findings:
     for pod in this.fleet.where(lambda g: g.preparing and not g.specified):
         if missing <= 0:
             break
-        missing -= _enter(this, pod, enter(State.PREPARING_NORMAL, None, this.now), out)
+        missing -= _enter(this, pod, enter(LifecycleState.PREPARING_NORMAL, None, this.now), out)
     return out
 
 
-def _create(this: Round, numbers: Diff, *, taken: Taken, seed: int) -> Findings:
+def _create(
+    this: RoundContext, numbers: ExpectationDiffs, *, taken: Taken, seed: int
+) -> RoundResult:
     """Create what is missing: first the current revision's share, then the update revision's.
 
     Ids of claims that lost their pod are used again, unless a pod still carries their id.
     """
-    out = Findings()
+    out = RoundResult()
     owner = this.owner
     if numbers.up > numbers.up_limit and owner.status.get("observedGeneration") != owner.generation:
         text = (
@@ -133,7 +135,7 @@ def _create(this: Round, numbers: Diff, *, taken: Taken, seed: int) -> Findings:
     return out
 
 
-def _usable(revision: Revision, out: Findings) -> bool:
+def _usable(revision: Revision, out: RoundResult) -> bool:
     try:
         template_of(revision.data)
     except ValueError as error:
@@ -144,7 +146,7 @@ def _usable(revision: Revision, out: Findings) -> bool:
     return True
 
 
-def _delete(this: Round, pods: Sequence[PodFacts], out: Findings) -> None:
+def _delete(this: RoundContext, pods: Sequence[PodFacts], out: RoundResult) -> None:
     """Delete each pod, or bring it to PreparingDelete while its hook blocks."""
     lifecycle = this.owner.lifecycle
     hook = lifecycle.pre_delete if lifecycle else None
@@ -152,13 +154,13 @@ def _delete(this: Round, pods: Sequence[PodFacts], out: Findings) -> None:
         blockers = hooked(hook, pod)
         if not blockers:
             out.act(pod, delete_of(pod, this.claims))
-        elif pod.state == State.PREPARING_DELETE:
+        elif pod.state == LifecycleState.PREPARING_DELETE:
             out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
         else:
-            _enter(this, pod, enter(State.PREPARING_DELETE, hook, this.now), out)
+            _enter(this, pod, enter(LifecycleState.PREPARING_DELETE, hook, this.now), out)
 
 
-def _enter(this: Round, pod: PodFacts, state: StateChange, out: Findings) -> bool:
+def _enter(this: RoundContext, pod: PodFacts, state: StateChange, out: RoundResult) -> bool:
     """Write a lifecycle state; a pod whose conditions cannot be read stays as it is."""
     change = PodChange()
     try:
@@ -167,12 +169,15 @@ def _enter(this: Round, pod: PodFacts, state: StateChange, out: Findings) -> boo
         out.trouble.append(f"pod {pod.name}: {error}")
         out.hold(pod, Hold.HOOK, str(error))
         return False
-    out.act(pod, patch_of(pod, change, this.now))
+    out.act(pod, patch_of(pod, change, this.now, spends=True))
     return True
 
 
 def _choose(
-    this: Round, numbers: Diff, updated: Callable[[Group], bool], nodes: Nodes
+    this: RoundContext,
+    numbers: ExpectationDiffs,
+    updated: Callable[[JudgedGroup], bool],
+    nodes: Nodes,
 ) -> list[PodFacts]:
     """Surplus pods: the current revision's share first, each share in deletion order.
 
@@ -186,7 +191,9 @@ def _choose(
     ]
 
 
-def _first(this: Round, group: Sequence[PodFacts], size: int, nodes: Nodes) -> list[PodFacts]:
+def _first(
+    this: RoundContext, group: Sequence[PodFacts], size: int, nodes: Nodes
+) -> list[PodFacts]:
     if size <= 0:
         return []
     keys = topology_keys(this.owner.template)

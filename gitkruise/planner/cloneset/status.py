@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model import conditions as rule
-from gitkruise.model.cloneset import CloneSetFacts
+from gitkruise.model.workloads import conditions as rule
+from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.planner.cloneset.budget import Amounts
-from gitkruise.planner.cloneset.count import Fleet
-from gitkruise.planner.revisions import History
-from gitkruise.wire.names import Obj
-from gitkruise.wire.times import parse_time
+from gitkruise.planner.cloneset.diffs import PodSet
+from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.times import parse_time
 
 PROGRESSING: Final = "Progressing"
 FAILED_UPDATE: Final = "FailedUpdate"
@@ -55,7 +55,7 @@ class Counters:
         return dict(zip(_COUNTERS, values, strict=True))
 
 
-def count_status(fleet: Fleet, amounts: Amounts) -> Counters:
+def count_status(fleet: PodSet, amounts: Amounts) -> Counters:
     """Counters over the owned active pods. Ready counts in any lifecycle state."""
     return Counters(
         replicas=fleet.size,
@@ -70,7 +70,7 @@ def count_status(fleet: Fleet, amounts: Amounts) -> Counters:
 
 def next_status(
     owner: CloneSetFacts,
-    history: History,
+    history: RevisionHistory,
     counters: Counters,
     *,
     trouble: Sequence[str],
@@ -115,11 +115,11 @@ def _failed_update(
 def progressing(
     owner: CloneSetFacts, status: Mapping[str, Any], conditions: Sequence[Obj], now: datetime
 ) -> tuple[tuple[Obj, ...], datetime | None]:
-    """Conditions with Progressing brought up to date, and when the deadline would pass.
+    """Conditions with Progressing brought up to date, and the time of the deadline.
 
-    The clock of the deadline starts anew whenever something moved: a new revision, generation or
+    The clock of the deadline restarts whenever something moved: a new revision, generation or
     partition, a resumed pause, a pod more that is updated, ready or available. In OpenKruise
-    nothing renews it, so that a rollout that follows a quiet day has failed at once.
+    nothing renews it, so that a rollout that follows a quiet day fails immediately.
     """
     if owner.progress_deadline_s is None:
         return rule.drop(conditions, PROGRESSING), None
@@ -185,7 +185,7 @@ def _moved(before: Obj, after: Mapping[str, Any], condition: Obj) -> bool:
 
 
 def differs(old: Obj, new: Mapping[str, Any]) -> bool:
-    """Whether `new` is worth writing: anything but absent against 0, empty or null differs."""
+    """Return whether `new` is worth writing: 0, empty and null equal an absent field."""
     for name in {*old, *new}:
         left, right = old.get(name), new.get(name)
         if left != right and (left or right):

@@ -7,28 +7,30 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from gitkruise.model import labels as wire
-from gitkruise.model.cloneset import Policy
-from gitkruise.model.plan import Event, Hold, Step
-from gitkruise.model.pod import Container, PodFacts, State
-from gitkruise.model.pods import Lot
-from gitkruise.model.revision import Revision
-from gitkruise.planner.batches import needs_unready, next_batch
+from gitkruise.model.planning.plan import Event, Hold, PatchStep
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.cloneset import Policy
+from gitkruise.model.workloads.pod import Container, LifecycleState, PodFacts
+from gitkruise.model.workloads.pod_groups import PodGroup
+from gitkruise.model.workloads.revision import Revision
 from gitkruise.planner.cloneset.budget import UpdateQuota, choose_updates, refusal
-from gitkruise.planner.cloneset.count import Group
-from gitkruise.planner.cloneset.round import Round
+from gitkruise.planner.cloneset.context import RoundContext
+from gitkruise.planner.cloneset.diffs import ExpectationDiffs, JudgedGroup
 from gitkruise.planner.cloneset.scale import count
-from gitkruise.planner.findings import Findings
-from gitkruise.planner.inplace import Impossible, UpdateSpec, in_place_spec
-from gitkruise.planner.inplace_state import InPlaceState, grace_text, state_text
-from gitkruise.planner.lifecycle import enter, hooked
-from gitkruise.planner.pod_change import PodChange, patch_of, patch_with, steps_of
-from gitkruise.planner.readiness import in_place_condition
+from gitkruise.planner.pods.inplace import Impossible, UpdateSpec, in_place_spec
+from gitkruise.planner.pods.inplace_batches import needs_unready, next_batch
+from gitkruise.planner.pods.inplace_state import InPlaceState, grace_text, state_text
+from gitkruise.planner.pods.lifecycle import enter, hooked
+from gitkruise.planner.pods.pod_patch import PodChange, patch_of, patch_with, steps_of
+from gitkruise.planner.pods.readiness import in_place_condition
+from gitkruise.planner.pods.round_result import RoundResult
 
-_FRESH: Final = frozenset({State.NONE, State.PREPARING_NORMAL, State.NORMAL})
-_KNOWN: Final = frozenset(State)
+_FRESH: Final = frozenset(
+    {LifecycleState.NONE, LifecycleState.PREPARING_NORMAL, LifecycleState.NORMAL}
+)
+_KNOWN: Final = frozenset(LifecycleState)
 _LEFTOVERS: Final = (wire.INPLACE_STATE_LEGACY, wire.INPLACE_GRACE, wire.INPLACE_GRACE_LEGACY)
-_MARK: Final = (Step(body={"metadata": {"labels": {wire.SPECIFIED_DELETE: "true"}}}),)
+_MARK: Final = (PatchStep(body={"metadata": {"labels": {wire.SPECIFIED_DELETE: "true"}}}),)
 
 
 class _Traits(NamedTuple):
@@ -55,28 +57,28 @@ def _traits(pod: PodFacts) -> _Traits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What a round has found out, by the revision pods come from: most of them are alike."""
+class _RevisionFindings:
+    """Findings of a round by the revision that pods come from: most pods share one."""
 
     specs: dict[str, UpdateSpec | Impossible] = field(default_factory=dict)
-    begun: dict[str, tuple[_Traits, tuple[Step, ...]]] = field(default_factory=dict)
+    begun: dict[str, tuple[_Traits, tuple[PatchStep, ...]]] = field(default_factory=dict)
 
 
-def plan_update(this: Round, skip: set[str]) -> Findings:
+def plan_update(this: RoundContext, skip: set[str]) -> RoundResult:
     """Move pods towards the partition; pods in `skip` are busy with something else this round.
 
     Source: CloneSet's Update: candidates, order, quota, then each pod by its lifecycle state.
     """
-    out = Findings()
+    out = RoundResult()
     fleet = this.fleet
-    numbers = count(this, lambda group: group.updated)
+    numbers = _numbers(this)
     forward = numbers.update >= 0
     movable = [group for group in fleet.groups if group.updated != forward]
     waiting = _candidates(movable, skip, out)
     blocked = _blocked(this)
     if blocked or numbers.update == 0:
         for lot in waiting:
-            out.hold_lot(lot, blocked or Hold.PARTITION)
+            out.hold_group(lot, blocked or Hold.PARTITION)
         return out
     size = sum(map(len, waiting))
     target = this.history.update if forward else this.history.current
@@ -89,14 +91,14 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
     )
     if size <= quota.pods and (stop := refusal(quota)):
         for lot in waiting:  # in whatever order
-            out.hold_lot(lot, stop)
+            out.hold_group(lot, stop)
         return out
-    chosen, held = choose_updates(
-        this.in_turn([pod for lot in waiting for pod in lot]), fleet.available, quota
-    )
+    ordered = this.in_turn([pod for lot in waiting for pod in lot])
+    ordered.sort(key=lambda pod: not pod.begun)  # what was begun is finished first
+    chosen, held = choose_updates(ordered, fleet.available, quota)
     for why, pods in held:
         out.hold_all(pods, why)
-    known = _Known()
+    known = _RevisionFindings()
     for pod in chosen:
         try:
             _update(this, pod, target, known, out)
@@ -106,34 +108,50 @@ def plan_update(this: Round, skip: set[str]) -> Findings:
     return out
 
 
-def _blocked(this: Round) -> Hold | None:
+def begun_updates(this: RoundContext) -> frozenset[str]:
+    """Pods that a round took out of service and that have yet to get their update.
+
+    Updates continue with them first; otherwise they would leave service twice.
+    """
+    begun = [group for group in this.fleet.groups if group.first.begun]
+    if not begun:
+        return frozenset()
+    forward = _numbers(this).update >= 0
+    return frozenset().union(*[group.lot.names for group in begun if group.updated != forward])
+
+
+def _numbers(this: RoundContext) -> ExpectationDiffs:
+    return count(this, lambda group: group.updated)
+
+
+def _blocked(this: RoundContext) -> Hold | None:
     if this.owner.update.on_delete:
         return Hold.ON_DELETE
     return Hold.PAUSED if this.owner.update.paused else None
 
 
-def _candidates(groups: Sequence[Group], skip: set[str], out: Findings) -> list[Lot]:
-    """Pods on their way out, and pods in their grace period, are nobody's candidates."""
-    found: list[Lot] = []
+def _candidates(groups: Sequence[JudgedGroup], skip: set[str], out: RoundResult) -> list[PodGroup]:
+    """Candidates for an update: neither leaving nor in their grace period."""
+    found: list[PodGroup] = []
     for group in groups:
         lot = group.lot.without(skip)
         if lot is None:
             continue
         if group.preparing:
-            out.hold_lot(lot, Hold.HOOK, "being deleted")
-        elif group.first.state != State.UPDATED and group.first.in_grace:
-            out.hold_lot(lot, Hold.GRACE)
+            out.hold_group(lot, Hold.HOOK, "being deleted")
+        elif group.first.state != LifecycleState.UPDATED and group.first.in_grace:
+            out.hold_group(lot, Hold.GRACE)
         else:
             found.append(lot)
     return found
 
 
 def _update(
-    this: Round,
+    this: RoundContext,
     pod: PodFacts,
     target: Revision,
-    known: _Known,
-    out: Findings,
+    known: _RevisionFindings,
+    out: RoundResult,
 ) -> None:
     policy = this.owner.update.policy
     if policy is Policy.RECREATE:
@@ -157,7 +175,7 @@ def _update(
         _recreate(pod, out)
 
 
-def _recreate(pod: PodFacts, out: Findings) -> None:
+def _recreate(pod: PodFacts, out: RoundResult) -> None:
     """Mark the pod; the next round's scaling deletes it within its budget."""
     if pod.specified_delete:
         out.hold(pod, Hold.DELETE_BUDGET)
@@ -180,30 +198,36 @@ def _recreate(pod: PodFacts, out: Findings) -> None:
 
 
 def _update_in_place(
-    this: Round, pod: PodFacts, target: Revision, known: _Known, out: Findings
+    this: RoundContext, pod: PodFacts, target: Revision, known: _RevisionFindings, out: RoundResult
 ) -> None:
     """By lifecycle state: prepare, wait for the hook, or write the update."""
     lifecycle = this.owner.lifecycle
     hook = lifecycle.in_place_update if lifecycle else None
     blockers = hooked(hook, pod)
     change = PodChange()
-    if pod.state == State.UPDATED and hook is not None:
-        change.enter(pod, enter(State.PREPARING_UPDATE, hook, this.now, readd=True), this.now)
-        out.act(pod, patch_of(pod, change, this.now))
+    if pod.state == LifecycleState.UPDATED and hook is not None:
+        change.enter(
+            pod, enter(LifecycleState.PREPARING_UPDATE, hook, this.now, readd=True), this.now
+        )
+        out.act(pod, patch_of(pod, change, this.now, spends=True))
     elif pod.state in _FRESH and blockers:
-        change.enter(pod, enter(State.PREPARING_UPDATE, hook, this.now), this.now)
-        out.act(pod, patch_of(pod, change, this.now))
-    elif pod.state == State.PREPARING_UPDATE and blockers:
+        change.enter(pod, enter(LifecycleState.PREPARING_UPDATE, hook, this.now), this.now)
+        out.act(pod, patch_of(pod, change, this.now, spends=True))
+    elif pod.state == LifecycleState.PREPARING_UPDATE and blockers:
         out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
     elif pod.state in _KNOWN:
         _write(this, pod, target, known, out)
     else:
-        text = f"pod {pod.name} is in lifecycle state {pod.state!r}, which is none of OpenKruise's"
+        text = (
+            f"pod {pod.name} is in lifecycle state {pod.state!r}, which OpenKruise does not define"
+        )
         out.trouble.append(text)
         out.hold(pod, Hold.HOOK, text)
 
 
-def _write(this: Round, pod: PodFacts, target: Revision, known: _Known, out: Findings) -> None:
+def _write(
+    this: RoundContext, pod: PodFacts, target: Revision, known: _RevisionFindings, out: RoundResult
+) -> None:
     """The in-place patch, which pods of the same traits share."""
     spec, traits = known.specs[pod.revision], _traits(pod)
     assert isinstance(spec, UpdateSpec)
@@ -219,22 +243,23 @@ def _write(this: Round, pod: PodFacts, target: Revision, known: _Known, out: Fin
         patch_with(
             pod,
             last[1],
+            spends=True,
             done=Event("Normal", "SuccessfulUpdatePodInPlace", f"updated {text} in place"),
             failed=Event("Warning", "FailedUpdatePodInPlace", f"could not update {text}: "),
         ),
     )
 
 
-def _beginning(this: Round, pod: PodFacts, target: Revision, spec: UpdateSpec) -> PodChange:
+def _beginning(this: RoundContext, pod: PodFacts, target: Revision, spec: UpdateSpec) -> PodChange:
     """Out of service first, then revision, state and (after grace) the first batch.
 
-    What it asks of the pod stands in `_Traits`.
+    `_Traits` holds the requirements on the pod.
     """
     change = PodChange()
     vertical = this.gates.in_place_workload_vertical_scaling
     if needs_unready(pod, spec, vertical=vertical) and pod.in_place is not False:
         change.conditions.append(in_place_condition(pod, ready=False, now=this.now))
-    change.enter(pod, enter(State.UPDATING, None, this.now), this.now)
+    change.enter(pod, enter(LifecycleState.UPDATING, None, this.now), this.now)
     shown = target.short if this.gates.clone_set_short_hash else target.name
     change.merge({"labels": {wire.REVISION_HASH: shown, wire.TEMPLATE_HASH: target.short}})
     change.merge({"annotations": _annotations(pod, spec, change, this.now)})
@@ -264,10 +289,10 @@ def _annotations(
     return {**dict.fromkeys(name for name in gone if name in pod.annotations), **notes}
 
 
-def held_by_scaling(this: Round) -> Findings:
+def held_by_scaling(this: RoundContext) -> RoundResult:
     """Reasons for pods that would be updated, in a round that scales."""
-    out, why = Findings(), _blocked(this) or Hold.SCALE_FIRST
+    out, why = RoundResult(), _blocked(this) or Hold.SCALE_FIRST
     for group in this.fleet.groups:
         if not group.updated:
-            out.hold_lot(group.lot, why)
+            out.hold_group(group.lot, why)
     return out

@@ -8,20 +8,26 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from gitkruise.model.plan import Action, Create, Event, Patch
-from gitkruise.model.revision import Revision
-from gitkruise.model.sidecarset import VERSION_LABEL, SidecarSetFacts
-from gitkruise.model.sidecarset_hash import HASH
-from gitkruise.model.sidecarset_marks import Mark
-from gitkruise.model.sidecarset_revision import (
+from gitkruise.model.planning.plan import Action, Create, Event, Patch
+from gitkruise.model.workloads.revision import Revision
+from gitkruise.model.workloads.sidecarset import VERSION_LABEL, SidecarSetFacts
+from gitkruise.model.workloads.sidecarset_annotations import HashMark
+from gitkruise.model.workloads.sidecarset_hash import HASH
+from gitkruise.model.workloads.sidecarset_revision import (
     REVISION_NAMESPACE,
     new_revision,
     newest_of_version,
 )
-from gitkruise.planner.json_diff import json_diff
-from gitkruise.planner.registration import Registered, Shelf, forget, patch_revision, register
-from gitkruise.wire.names import Obj
-from gitkruise.wire.paths import get
+from gitkruise.planner.pods.json_diff import json_diff
+from gitkruise.planner.revisions.registration import (
+    RegisteredRevision,
+    Shelf,
+    forget,
+    patch_revision,
+    register,
+)
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 
 NAMESPACE_OBJECT: Final[Obj] = {
     "apiVersion": "v1",
@@ -32,10 +38,10 @@ NAMESPACE_OBJECT: Final[Obj] = {
 
 def next_history(
     owner: SidecarSetFacts, revisions: Sequence[Revision], others: Mapping[str, Revision]
-) -> Registered:
+) -> RegisteredRevision:
     """Find, revive or create the revision of the present spec, and tag it with `customVersion`.
 
-    Raises Malformed for a spec no admission lets through. Source: behaviour 2.8, 1 to 5.
+    Raises Malformed for a spec no admission lets through. Source: SSET-60 to SSET-63.
     """
     made = new_revision(owner, 0)
     found = register(made, revisions, others, owner.collision_count, _shelf(owner))
@@ -48,7 +54,7 @@ def _shelf(owner: SidecarSetFacts) -> Shelf:
     )
 
 
-def _tagged(owner: SidecarSetFacts, found: Registered) -> Registered:
+def _tagged(owner: SidecarSetFacts, found: RegisteredRevision) -> RegisteredRevision:
     """The custom version moves to the latest revision; an older tag of that one is lost, and said.
 
     OpenKruise overwrites it in silence.
@@ -65,7 +71,7 @@ def _tagged(owner: SidecarSetFacts, found: Registered) -> Registered:
     return replace(found, action=patch_revision(latest, body, _shelf(owner), done=moved))
 
 
-def registration(found: Registered, *, homeless: bool) -> list[Action]:
+def registration(found: RegisteredRevision, *, homeless: bool) -> list[Action]:
     """The writes that register it; the namespace of revisions first where there is none."""
     match found.action:
         case None:
@@ -78,10 +84,10 @@ def registration(found: Registered, *, homeless: bool) -> list[Action]:
 
 
 def surplus(
-    owner: SidecarSetFacts, found: Registered, carried: Callable[[], Iterable[Mark]]
+    owner: SidecarSetFacts, found: RegisteredRevision, carried: Callable[[], Iterable[HashMark]]
 ) -> tuple[Action, ...]:
     """Delete the oldest revisions beyond the limit, but for those in use; `carried` are the marks
-    of pods. The newest always stays, whatever the limit. Source: behaviour 2.8, 6; what pods run
+    of pods. The newest always stays, whatever the limit. Source: SSET-64; what pods run
     is known by its hash too, where the name they recorded is missing or wrong.
     """
     need = len(found.known) - owner.history_limit
@@ -105,7 +111,7 @@ def _pinned(owner: SidecarSetFacts, known: Sequence[Revision]) -> set[str]:
     return names
 
 
-def carried_by(mark: Mark, known: Sequence[Revision]) -> Revision | None:
+def carried_by(mark: HashMark, known: Sequence[Revision]) -> Revision | None:
     """The revision a pod was born with or upgraded to: by name, else by the hash it recorded.
 
     The name may be missing or one behind where a pod is made right after a change.
@@ -116,8 +122,8 @@ def carried_by(mark: Mark, known: Sequence[Revision]) -> Revision | None:
     return best[0] if best else None
 
 
-def why_not(found: Registered, mark: Mark) -> str:
-    """Why a pod that carries `mark` cannot take the latest revision live."""
+def why_not(found: RegisteredRevision, mark: HashMark) -> str:
+    """Reason why a pod that carries `mark` cannot take the latest revision live."""
     old = carried_by(mark, found.known)
     if old is None:
         return "its revision is not in history any more"

@@ -6,27 +6,30 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from gitkruise.model.labels import SIDECARSET
-from gitkruise.model.pod import PodFacts
-from gitkruise.model.revision import REVISION, Revision, in_order, revision_of
-from gitkruise.model.sidecarset import NAMESPACE_LABEL, SidecarSetFacts, sidecarset_facts
-from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE, SET_LABEL
-from gitkruise.model.snapshot import SidecarSetSnapshot
-from gitkruise.model.view import View
-from gitkruise.planner.sidecarset.match import matched
-from gitkruise.wire.names import GroupKind, ObjectKey, controller_of
-from gitkruise.wire.paths import get
+from gitkruise.model.planning.snapshot import SidecarSetSnapshot
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.labels import SIDECARSET
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
+from gitkruise.model.workloads.sidecarset import NAMESPACE_LABEL, SidecarSetFacts, sidecarset_facts
+from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE, SET_LABEL
+from gitkruise.planner.sidecarset.matching import matched
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey, controller_of
+from gitkruise.wire.primitives.paths import get
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 _PREFIX_MAX: Final = 223  # characters of the owner's name in a revision's
 
 
-def observe_sidecarset(view: View, key: ObjectKey, now: datetime) -> SidecarSetSnapshot | None:
+def observe_sidecarset(
+    view: ClusterView, key: ObjectKey, now: datetime
+) -> SidecarSetSnapshot | None:
     """Everything one round may look at; None when the SidecarSet is gone.
 
     Raises BadRequest when the stored object is not one an API server admits.
     """
-    assert key.group_kind == SIDECARSET, key
+    if key.group_kind != SIDECARSET:
+        raise ValueError(f"{key} is no SidecarSet")
     raw = view.get(key)
     if raw is None:
         return None
@@ -43,7 +46,7 @@ def observe_sidecarset(view: View, key: ObjectKey, now: datetime) -> SidecarSetS
     )
 
 
-def _pods(view: View, owner: SidecarSetFacts) -> Sequence[PodFacts]:
+def _pods(view: ClusterView, owner: SidecarSetFacts) -> Sequence[PodFacts]:
     """Pods of the namespaces that are meant, in the order of namespace and name."""
     if owner.namespace_selector is None:
         return view.pods("")
@@ -53,7 +56,7 @@ def _pods(view: View, owner: SidecarSetFacts) -> Sequence[PodFacts]:
     return found
 
 
-def _namespaces(view: View, owner: SidecarSetFacts) -> list[str]:
+def _namespaces(view: ClusterView, owner: SidecarSetFacts) -> list[str]:
     named = _only_namespace(owner)
     if named:
         raw = view.get(ObjectKey(*NAMESPACE, "", named))
@@ -74,7 +77,7 @@ def _only_namespace(owner: SidecarSetFacts) -> str:
     return name or spec.get("namespace") or ""
 
 
-def _revisions(view: View, owner: SidecarSetFacts) -> tuple[list[Revision], list[Revision]]:
+def _revisions(view: ClusterView, owner: SidecarSetFacts) -> tuple[list[Revision], list[Revision]]:
     """Revisions that are ours by label and control, and others whose names we might want.
 
     Ownerless ones are ours too. The namespace is searched for them, and for taken names, only

@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gitkruise.model.plan import Event, Hold, Plan
-from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SidecarSetFacts
-from gitkruise.model.snapshot import SidecarSetSnapshot
-from gitkruise.planner.findings import Findings
-from gitkruise.planner.registration import Registered
-from gitkruise.planner.sidecarset.fleet import Judged, Yardstick
+from gitkruise.model.planning.plan import Event, Hold, Plan
+from gitkruise.model.planning.snapshot import SidecarSetSnapshot
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.sidecarset import SidecarSetFacts
+from gitkruise.planner.pods.round_result import RoundResult
+from gitkruise.planner.revisions.registration import RegisteredRevision
 from gitkruise.planner.sidecarset.history import next_history, registration, surplus
-from gitkruise.planner.sidecarset.rolling import Round, plan_rolling
-from gitkruise.wire.names import Obj
-from gitkruise.wire.typed import Malformed
+from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState
+from gitkruise.planner.sidecarset.update import SidecarRound, plan_rolling
+from gitkruise.wire.kruise.go_round_trip import Malformed
+from gitkruise.wire.primitives.names import Obj
 
 _OPTIONAL: Final = ("updatedReadyPods", "latestRevision")  # absent when 0 or ""
 
 
 def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
-    """What to do next for one SidecarSet. Pure: the same snapshot gives the same plan.
+    """Plan the next round of one SidecarSet. Pure: the same snapshot gives the same plan.
 
-    Sidecars that are none (no admission kept them out) move no pod and are said so.
+    Invalid sidecars (no admission rejected them) move no pod and become a condition.
     """
-    del gates  # none of them concerns pods that run
+    del gates  # they concern new pods only
     owner = snapshot.owner
     try:
         history = next_history(owner, snapshot.revisions, snapshot.other_revisions)
@@ -35,10 +35,12 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
     if not history.creating:
         latest = {**owner.status, "latestRevision": history.latest.name}
         owner = replace(owner, status=latest)
-    yardstick = Yardstick(owner)
+    yardstick = MatchCriteria(owner)
     pods = tuple([yardstick.judge(pod) for pod in snapshot.pods])
-    this = Round(owner=owner, yardstick=yardstick, pods=pods, history=history, now=snapshot.now)
-    out = Findings(spaces=True)
+    this = SidecarRound(
+        owner=owner, yardstick=yardstick, pods=pods, history=history, now=snapshot.now
+    )
+    out = RoundResult(spaces=True)
     if owner.deleting is None:
         out.actions += registration(history, homeless=snapshot.homeless)
         out.add(plan_rolling(this))
@@ -50,14 +52,14 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
     return _conclude(snapshot.owner, this, out)
 
 
-def _hold_all(pods: Sequence[Judged], out: Findings) -> None:
+def _hold_all(pods: Sequence[PodState], out: RoundResult) -> None:
     """A SidecarSet on its way out changes no pod."""
     for judged in pods:
         if not judged.updated:
             out.hold(judged.pod, Hold.PAUSED, "the SidecarSet is being deleted")
 
 
-def _conclude(before: SidecarSetFacts, this: Round, out: Findings) -> Plan:
+def _conclude(before: SidecarSetFacts, this: SidecarRound, out: RoundResult) -> Plan:
     events = [*out.events, *(Event("Warning", "FailedUpdate", text) for text in out.trouble)]
     after = next_status(this.owner, this.pods, this.history)
     news = not this.history.creating and _shown(before.status) != _shown(after)
@@ -69,10 +71,12 @@ def _conclude(before: SidecarSetFacts, this: Round, out: Findings) -> Plan:
     )
 
 
-def next_status(owner: SidecarSetFacts, pods: Sequence[Judged], history: Registered) -> Obj:
+def next_status(
+    owner: SidecarSetFacts, pods: Sequence[PodState], history: RegisteredRevision
+) -> Obj:
     """The whole status: what was observed, never what is intended.
 
-    `observedGeneration` never goes back. Source: behaviour 1.5.
+    `observedGeneration` never goes back. Source: SSET-18.
     """
     updated = [judged for judged in pods if judged.updated]
     status: dict[str, Any] = {

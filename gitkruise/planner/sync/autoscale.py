@@ -1,13 +1,13 @@
-"""Which workloads an autoscaler sizes: git names their first size, and no later one."""
+"""Workloads sized by an autoscaler: git sets their first size only."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Final
 
-from gitkruise.model.change import Desired
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
-from gitkruise.wire.paths import get, put
+from gitkruise.model.gitops.change import Desired
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.primitives.paths import get, put
 
 # autoscaling HorizontalPodAutoscaler, and KEDA's ScaledObject, which makes one of its own.
 AUTOSCALERS: Final = (
@@ -29,7 +29,7 @@ def target_of(autoscaler: Obj) -> ObjectKey | None:
 
 
 def scalable(d: Desired) -> bool:
-    """Whether git gives the object a size that an autoscaler could change."""
+    """Return whether git gives the object a size that an autoscaler could change."""
     return get(d.obj, *REPLICAS) is not None
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
-from gitkruise.model.change import Desired
-from gitkruise.planner.sync.stages import place_of
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.paths import get
+from gitkruise.model.gitops.change import Desired
+from gitkruise.planner.sync.apply_order import place_of
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 DEPENDS_ON: Final = ("gitkruise.io/depends-on", "config.kubernetes.io/depends-on")
 Name = TypeVar("Name", bound=Hashable)
@@ -18,7 +18,7 @@ FORM: Final = "group/namespaces/NAMESPACE/Kind/name, or group/Kind/name without 
 
 
 def depends_on(obj: Obj) -> tuple[ObjectKey, ...]:
-    """What an object waits for, in the form of cli-utils: ids joined by commas.
+    """The objects that an object waits for, in the form of cli-utils: ids joined by commas.
 
     The core group is written as nothing: `/namespaces/shop/ConfigMap/settings`. Raises ValueError
     with the id that cannot be read.

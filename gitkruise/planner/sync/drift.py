@@ -1,4 +1,4 @@
-"""How live objects moved away from what git wants: found, attributed, ignored, fought over."""
+"""Drift of live objects from git: found, attributed, ignored, contested."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gitkruise.errors import Finding
-from gitkruise.model.change import (
+from gitkruise.model.gitops.change import (
     MISSING,
-    Change,
     ChangeKind,
     Desired,
     FieldChange,
     IgnoreRule,
     Live,
+    ObjectChange,
     Path,
     SyncSnapshot,
 )
-from gitkruise.planner.sync.attribution import field_owners, read_managed
+from gitkruise.planner.sync.annotations import annotation
 from gitkruise.planner.sync.autoscale import REPLICAS
-from gitkruise.planner.sync.differ import owned_differences
-from gitkruise.planner.sync.marks import annotation
-from gitkruise.wire.catalog import Catalog
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.times import format_time
+from gitkruise.planner.sync.diff import owned_differences
+from gitkruise.planner.sync.field_owners import field_owners, read_managed
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.secret_names import concealed
+from gitkruise.wire.primitives.times import format_time
 
 IGNORE: Final = "gitkruise.io/ignore"  # JSON pointers, apart by spaces or commas
 # Differences found before: of which wanted and which live object, and which.
@@ -33,8 +34,8 @@ Memo: TypeAlias = MutableMapping[ObjectKey, tuple[Desired, Obj, tuple[FieldChang
 
 def drift_of(
     d: Desired, live: Live, s: SyncSnapshot, catalog: Catalog, memo: Memo
-) -> Change | None:
-    """What others changed in an object that is applied; ignored fields are no change."""
+) -> ObjectChange | None:
+    """Changes by others to an applied object; ignored fields do not count."""
     found = differences(d, live, catalog, memo)
     if not found:
         return None
@@ -43,7 +44,7 @@ def drift_of(
     fields = tuple(change for change in found if change.path not in passed)
     if not fields:
         return None
-    return Change(
+    return ObjectChange(
         kind=ChangeKind.CONFIGURE,
         key=d.key,
         before=live.obj,
@@ -106,7 +107,9 @@ def _matches(rule: IgnoreRule, change: FieldChange) -> bool:
     return here and theirs
 
 
-def parted(change: Change, held: Collection[Path]) -> tuple[Change | None, Change | None]:
+def split_change(
+    change: ObjectChange, held: Collection[Path]
+) -> tuple[ObjectChange | None, ObjectChange | None]:
     """(the part of a drift that is put back, the part that stays as it is)."""
     back = tuple(f for f in change.fields if f.path not in held)
     stay = tuple(f for f in change.fields if f.path in held)
@@ -116,7 +119,7 @@ def parted(change: Change, held: Collection[Path]) -> tuple[Change | None, Chang
     )
 
 
-def yielding(d: Desired, stay: Iterable[FieldChange]) -> Desired:
+def drop_fields(d: Desired, stay: Iterable[FieldChange]) -> Desired:
     """`d` with the live values of the fields that are to stay as they are.
 
     Sent so, an apply changes the rest of the object and takes nothing from their owners.
@@ -140,15 +143,15 @@ def _with(node: Any, path: Path, value: Any) -> Any:
     return made
 
 
-def fights(standing: Iterable[Change], s: SyncSnapshot) -> Iterator[Finding]:
-    """One warning for every field that somebody changes each time it is put back."""
+def fights(standing: Iterable[ObjectChange], s: SyncSnapshot) -> Iterator[Finding]:
+    """One warning for every field that another manager changes after each correction."""
     for change in standing:
         for field in change.fields:
             fight = s.fought.get(change.key, {}).get(field.path)
             if fight is None:
                 continue
-            name = ".".join(map(str, field.path))
-            who = field.owners[0][0] if field.owners else "somebody"
+            name = ".".join(map(str, concealed(field.path)))
+            who = field.owners[0][0] if field.owners else "an unknown manager"
             yield Finding(
                 code="GK2501",
                 message=f"{change.key}: {who} changes {name} each time gitkruise puts it back, "

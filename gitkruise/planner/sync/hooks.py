@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from gitkruise.model.change import Desired, DesiredSet, Live, SyncSnapshot, Waiting
-from gitkruise.planner.sync.marks import HEALTH, PLAN, REPLACED, UNIT, annotation
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.paths import get
+from gitkruise.model.gitops.change import Desired, DesiredSet, Live, SyncSnapshot, WaitingObject
+from gitkruise.planner.sync.annotations import HEALTH, PLAN, REPLACED, UNIT, annotation
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 PRE, POST, FAILURE = "pre-apply", "post-apply", "on-failure"
 LAST: Final = "pre-delete"  # when the unit itself goes
@@ -31,8 +31,8 @@ _WORDS: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
-class Run(StrEnum):
-    """Where a hook stands for one plan."""
+class HookRun(StrEnum):
+    """State of a hook for one plan."""
 
     DUE = "due"  # it is not there
     OLD = "old"  # it ran for another plan
@@ -43,19 +43,20 @@ class Run(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What is to be done for the hooks of one moment; empty when all of them have run well."""
+class HookStep:
+    """The next step for the hooks of one phase; empty when all of them have succeeded."""
 
     apply: tuple[Desired, ...] = ()
     replace: tuple[ObjectKey, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[WaitingObject, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.apply or self.replace or self.waiting)
 
 
 def hook_of(obj: Obj) -> str:
-    """When the object is to run; "" when it is none. Raises ValueError for an unknown word."""
+    """The phase in which the object runs; "" when it is no hook. Raises ValueError for an unknown
+    word."""
     notes = get(obj, "metadata", "annotations", default={})
     name = next((n for n in (HOOK, ARGO_HOOK) if n in notes), "")
     if not name:
@@ -72,28 +73,37 @@ def plan_mark(desired: DesiredSet) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
-def run_of(live: Live | None, mark: str, label: str) -> Run:
-    """How the hook does for the plan called `mark`; a Job is over by its own conditions."""
+def content_of_hooks(desired: DesiredSet, commit: str) -> str:
+    """Name the content of git that hooks run for; "" where there is no hook.
+
+    The commit is a part of it: hooks run again when a later one brings the content back.
+    """
+    hooked = any(d.hook for d in desired.objects)
+    return f"{plan_mark(desired)}-{commit[:12]}" if hooked else ""
+
+
+def run_of(live: Live | None, mark: str, label: str) -> HookRun:
+    """State of the hook for the plan called `mark`; a Job is finished by its own conditions."""
     if live is None:
-        return Run.DUE
+        return HookRun.DUE
     if live.obj["metadata"].get("deletionTimestamp"):
-        return Run.LEAVING
+        return HookRun.LEAVING
     if annotation(live.obj, PLAN) != mark or get(live.obj, "metadata", "labels", UNIT) != label:
-        return Run.OLD
+        return HookRun.OLD
     ended = over(live.obj)
-    return Run.DONE if "Complete" in ended else Run.FAILED if ended else Run.RUNNING
+    return HookRun.DONE if "Complete" in ended else HookRun.FAILED if ended else HookRun.RUNNING
 
 
 def over(job: Obj) -> frozenset[str]:
-    """How a Job ended: Complete or Failed; empty while it goes on."""
+    """The condition that ended a Job: Complete or Failed; empty while it runs."""
     conditions = get(job, "status", "conditions", default=())
     true = {c.get("type") for c in conditions if c.get("status") == "True"}
     return frozenset(true & {"Complete", "Failed"})
 
 
 def asleep(job: Obj) -> Obj:
-    """A pre-delete Job as the cluster is to have it until the unit goes: it waits to be woken, is
-    made anew when it changes, and nobody waits for it."""
+    """A pre-delete Job as it stays in the cluster until the unit is removed: suspended, created
+    again when it changes, and not waited for."""
     notes = get(job, "metadata", "annotations", default={})
     spec, metadata = get(job, "spec", default={}), job["metadata"]
     notes = {HEALTH: "Ignore", **REPLACED, **notes}
@@ -101,17 +111,17 @@ def asleep(job: Obj) -> Obj:
     return {**job, **waiting}
 
 
-def hooks_step(when: str, s: SyncSnapshot, mark: str) -> Step:
-    """What the hooks of one moment need. One that failed waits for other contents of git."""
+def hooks_step(when: str, s: SyncSnapshot, mark: str) -> HookStep:
+    """Plan the hooks of one phase. A failed one waits for other contents of git."""
     mine = [d for d in s.desired.objects if d.hook == when and d.key not in s.claimed]
     runs = {d.key: run_of(s.live.get(d.key), mark, s.unit_label) for d in mine}
     refused = {d.key for d in mine if s.refused.get(d.key) == d.digest}
-    due = [d for d in mine if runs[d.key] is Run.DUE and d.key not in refused]
-    return Step(
+    due = [d for d in mine if runs[d.key] is HookRun.DUE and d.key not in refused]
+    return HookStep(
         apply=tuple(replace(d, plan=mark) for d in due),
-        replace=tuple(key for key, run in runs.items() if run is Run.OLD),
+        replace=tuple(key for key, run in runs.items() if run is HookRun.OLD),
         waiting=tuple(
-            Waiting(key=key, why="the cluster refused it" if key in refused else _WHY[run])
+            WaitingObject(key=key, why="the cluster refused it" if key in refused else _WHY[run])
             for key, run in runs.items()
             if run in _WHY or key in refused
         ),
@@ -119,18 +129,18 @@ def hooks_step(when: str, s: SyncSnapshot, mark: str) -> Step:
 
 
 def failing(objects: Iterable[Desired], s: SyncSnapshot, mark: str) -> bool:
-    """Whether something that is not itself there for failures has failed."""
+    """Return whether an object other than the failure hooks has failed."""
     for d in objects:
         live = s.live.get(d.key)
-        if d.hook in {PRE, POST} and run_of(live, mark, s.unit_label) is Run.FAILED:
+        if d.hook in {PRE, POST} and run_of(live, mark, s.unit_label) is HookRun.FAILED:
             return True
         if not d.hook and live is not None and live.failed:
             return True
     return False
 
 
-_WHY: Final[Mapping[Run, str]] = {
-    Run.LEAVING: "until the old one is gone",
-    Run.RUNNING: "the hook runs",
-    Run.FAILED: "the hook failed",
+_WHY: Final[Mapping[HookRun, str]] = {
+    HookRun.LEAVING: "until the old one is gone",
+    HookRun.RUNNING: "the hook runs",
+    HookRun.FAILED: "the hook failed",
 }

@@ -7,34 +7,48 @@ from dataclasses import replace
 from itertools import groupby
 
 from gitkruise.errors import Finding
-from gitkruise.model.change import Change, Desired, Live, SyncPlan, SyncSnapshot, Waiting
-from gitkruise.planner.sync.drift import Memo, drift_of, fights, ignored, parted, yielding
-from gitkruise.planner.sync.hooks import FAILURE, POST, PRE, Step, failing, hooks_step, plan_mark
-from gitkruise.planner.sync.marks import DIGEST, UNIT, annotation, create_only, untouched
+from gitkruise.model.gitops.change import (
+    Desired,
+    Live,
+    ObjectChange,
+    SyncPlan,
+    SyncSnapshot,
+    WaitingObject,
+)
+from gitkruise.planner.sync.annotations import DIGEST, UNIT, annotation, create_only, untouched
+from gitkruise.planner.sync.apply_order import FIRST, place_of
+from gitkruise.planner.sync.drift import Memo, drift_of, drop_fields, fights, ignored, split_change
+from gitkruise.planner.sync.hooks import (
+    FAILURE,
+    POST,
+    PRE,
+    HookStep,
+    failing,
+    hooks_step,
+    plan_mark,
+)
 from gitkruise.planner.sync.prune import choose_prunes
-from gitkruise.planner.sync.stages import FIRST, place_of
-from gitkruise.wire.catalog import Catalog
-from gitkruise.wire.names import ObjectKey
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import ObjectKey
 
 
 def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> SyncPlan:
     """Level-triggered: the same snapshot gives the same plan, whatever happened before.
 
-    Foundations (namespaces, CRDs) come first, then user waves, inside a wave the stages of
-    their kinds. A stage starts when the one before is applied; a wave starts when every object
-    of the waves before is ready, and a held rollout is ready. Inside a wave an object that names
-    others it depends on waits until they are applied and ready, and holds nobody up. What drifted
-    is put back at once, for it had its turn. Hooks run once for each content of git: before the
-    waves, when all of them are ready, and beside them when something fails. Deletes come last,
-    after everything applied is ready.
-    `memo` is a place to remember comparisons of objects that did not change; it has no other
-    effect.
+    Foundations (namespaces, CRDs) come first, then user waves, inside a wave the stages of their
+    kinds. A stage starts when the one before is applied; a wave starts when every object of the
+    waves before is ready, and a held rollout is ready. Inside a wave an object that names others it
+    depends on waits until they are applied and ready, and does not block others. Drift is corrected
+    immediately, because its wave is past. Hooks run once for each content of git: before the waves,
+    when all of them are ready, and in parallel when something fails. Deletes come last, after
+    everything applied is ready. `memo` is a place to remember comparisons of objects that did not
+    change; it has no other effect.
     """
     memo = {} if memo is None else memo
     plan = _healing(s, catalog, memo)
-    step = next(filter(None, _steps(s)), Step())
+    step = next(filter(None, _steps(s)), HookStep())
     if step:
-        fresh = tuple(respectful(d, s, catalog, memo) for d in step.apply)
+        fresh = tuple(apply_ignores(d, s, catalog, memo) for d in step.apply)
         apply = (*plan.apply, *fresh)
         return replace(plan, apply=apply, replace=step.replace, waiting=step.waiting)
     if plan.apply or any(d.key in s.claimed for d in s.desired.objects):
@@ -45,18 +59,20 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
 
 
 def _healing(s: SyncSnapshot, catalog: Catalog, memo: Memo) -> SyncPlan:
-    """What drifted, what of it is put back now, and what is in the way."""
+    """Drift, the part of it to correct now, and warnings."""
     drift, healing, standing, heal = [], [], [], []
     for d in s.desired.objects:
         change = _drift_of(d, s, catalog, memo)
         if change is None:
             continue
         drift.append(change)
-        back, stay = parted(change, s.resting.get(d.key, ())) if s.correct_drift else (None, change)
+        back, stay = (
+            split_change(change, s.resting.get(d.key, ())) if s.correct_drift else (None, change)
+        )
         if back is not None:
             healing.append(back)
             kept = ignored(d, s.live[d.key], s, catalog, memo)
-            heal.append(yielding(d, (*kept, *(stay.fields if stay else ()))))
+            heal.append(drop_fields(d, (*kept, *(stay.fields if stay else ()))))
         lasting = stay if not s.correct_drift else _fought(stay, s)
         if lasting is not None:
             standing.append(lasting)
@@ -69,24 +85,26 @@ def _healing(s: SyncSnapshot, catalog: Catalog, memo: Memo) -> SyncPlan:
     )
 
 
-def _fought(stay: Change | None, s: SyncSnapshot) -> Change | None:
-    """The part of a resting drift that somebody insists on."""
-    return parted(stay, s.fought.get(stay.key, ()))[1] if stay is not None else None
+def _fought(stay: ObjectChange | None, s: SyncSnapshot) -> ObjectChange | None:
+    """The part of a tolerated drift that another manager insists on."""
+    return split_change(stay, s.fought.get(stay.key, ()))[1] if stay is not None else None
 
 
-def respectful(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Desired:
+def apply_ignores(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Desired:
     """`d` as it is sent: fields that git leaves to others keep their live values."""
     live = s.live.get(d.key)
-    return yielding(d, ignored(d, live, s, catalog, memo)) if live is not None else d
+    return drop_fields(d, ignored(d, live, s, catalog, memo)) if live is not None else d
 
 
-def _steps(s: SyncSnapshot) -> Iterator[Step]:
-    """What has its turn one after the other; what is still to do in the first of them is done."""
+def _steps(s: SyncSnapshot) -> Iterator[HookStep]:
+    """Waves of objects in order, and the objects still to apply in the first unfinished one."""
     order = sorted((d for d in s.desired.objects if not d.hook), key=_order)
-    hooked = len(order) < len(s.desired.objects) and not s.finished
+    hooked = len(order) < len(s.desired.objects) and not s.hooked
     mark = plan_mark(s.desired) if hooked else ""
-    before = hooks_step(PRE, s, mark) if mark else Step()
-    later = hooks_step(FAILURE, s, mark) if mark and failing(s.desired.objects, s, mark) else Step()
+    before = hooks_step(PRE, s, mark) if mark else HookStep()
+    later = (
+        hooks_step(FAILURE, s, mark) if mark and failing(s.desired.objects, s, mark) else HookStep()
+    )
     behind = len(order)
     for place, group in groupby(order, lambda d: _order(d)[:2]):
         if place != FIRST and before:
@@ -96,7 +114,7 @@ def _steps(s: SyncSnapshot) -> Iterator[Step]:
         now, waiting = _wave(wave, s)
         fixed = {d.key for d in now if d.key in s.replacing and d.key in s.live}
         if now or waiting:
-            yield Step(
+            yield HookStep(
                 apply=(*later.apply, *(d for d in now if d.key not in fixed)),
                 replace=(*later.replace, *sorted(fixed)),
                 waiting=(*waiting, *_behind(order[len(order) - behind :], s)),
@@ -118,8 +136,8 @@ def _steps(s: SyncSnapshot) -> Iterator[Step]:
 
 
 def outdated(d: Desired, s: SyncSnapshot) -> bool:
-    """Whether git moved past what was applied; never for what is not to be touched, what another
-    unit wants too, and what the server refused as it is."""
+    """Return whether git moved past the applied state. Never for objects that opted out, that
+    another unit also contains, or that the server rejected as they are."""
     live = s.live.get(d.key)
     if _left_alone(d, live, s) or s.refused.get(d.key) == d.digest or d.key in s.claimed:
         return False
@@ -141,36 +159,38 @@ def _order(d: Desired) -> tuple[int, int, int]:
     return (*place_of(d), d.stage)
 
 
-def _wave(wave: Sequence[Desired], s: SyncSnapshot) -> tuple[Sequence[Desired], list[Waiting]]:
+def _wave(
+    wave: Sequence[Desired], s: SyncSnapshot
+) -> tuple[Sequence[Desired], list[WaitingObject]]:
     """(objects to apply now, what the wave waits for); both are empty when it is ready."""
     stages = [list(group) for _, group in groupby(wave, lambda d: d.stage)]
     wanted = s.desired.by_key() if any(d.depends_on for d in wave) else {}
-    held: list[Waiting] = []
+    held: list[WaitingObject] = []
     for index, stage in enumerate(stages):
         behind = [d for later in stages[index + 1 :] for d in later]
         due = [d for d in stage if outdated(d, s)]
         leaving = [d for d in due if _leaving(s.live.get(d.key))]
         hindered = {d.key: why for d in due if (why := _hindrance(d, s, wanted))}
-        held += [Waiting(key=key, why=why) for key, why in hindered.items()]
+        held += [WaitingObject(key=key, why=why) for key, why in hindered.items()]
         now = [d for d in due if d.key not in hindered and d not in leaving]
         if now:
             return now, [*held, *_behind(behind, s)]
         refused = [d for d in stage if s.refused.get(d.key) == d.digest]
         if refused or leaving:
-            waiting = [Waiting(key=d.key, why="the cluster refused it") for d in refused]
-            waiting += [Waiting(key=d.key, why="until the old one is gone") for d in leaving]
+            waiting = [WaitingObject(key=d.key, why="the cluster refused it") for d in refused]
+            waiting += [WaitingObject(key=d.key, why="until the old one is gone") for d in leaving]
             return (), [*held, *waiting, *_behind(behind, s)]
     late = {waiting.key for waiting in held}
     return (), [*held, *_unready((d for d in wave if d.key not in late), s)]
 
 
 def _leaving(live: Live | None) -> bool:
-    """Whether it is being deleted: what is written to it now goes with it."""
+    """Return whether it is being deleted: a write to it now would be lost."""
     return live is not None and bool(live.obj["metadata"].get("deletionTimestamp"))
 
 
 def _hindrance(d: Desired, s: SyncSnapshot, wanted: Mapping[ObjectKey, Desired]) -> str:
-    """Which of the objects that `d` depends on is not there or not ready; "" when all are."""
+    """The first missing or unready dependency of `d`; "" when all are ready."""
     for key in d.depends_on:
         other, live = wanted[key], s.live.get(key)
         if _left_alone(other, live, s):
@@ -181,19 +201,19 @@ def _hindrance(d: Desired, s: SyncSnapshot, wanted: Mapping[ObjectKey, Desired])
     return ""
 
 
-def _unready(objects: Iterable[Desired], s: SyncSnapshot) -> Iterator[Waiting]:
+def _unready(objects: Iterable[Desired], s: SyncSnapshot) -> Iterator[WaitingObject]:
     for d in objects:
         live = s.live.get(d.key)
         if not _left_alone(d, live, s) and (live is None or not live.ready):
             why = live.why if live else "not seen yet"
-            yield Waiting(key=d.key, why=why, sent=live is not None)
+            yield WaitingObject(key=d.key, why=why, sent=live is not None)
 
 
-def _behind(objects: Iterable[Desired], s: SyncSnapshot) -> list[Waiting]:
-    return [Waiting(key=d.key, why="waits for its turn") for d in objects if outdated(d, s)]
+def _behind(objects: Iterable[Desired], s: SyncSnapshot) -> list[WaitingObject]:
+    return [WaitingObject(key=d.key, why="waits for its turn") for d in objects if outdated(d, s)]
 
 
-def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Change | None:
+def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> ObjectChange | None:
     live = s.live.get(d.key)
     if live is None or d.hook or d.key in s.claimed or not _applied(d, live, s):
         return None
@@ -203,7 +223,7 @@ def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Chan
 
 
 def _shared(s: SyncSnapshot) -> Iterator[Finding]:
-    """What several units want is changed by neither, or they would undo each other for ever."""
+    """Objects in several units. No unit changes them, or the units would undo each other."""
     for d in s.desired.objects if s.claimed else ():
         if d.key in s.claimed:
             yield Finding(

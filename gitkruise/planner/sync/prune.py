@@ -1,4 +1,4 @@
-"""What may be deleted because git no longer names it, and when nothing may be."""
+"""Objects that may be deleted because git no longer contains them, and guards against deletion."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import Finding
-from gitkruise.model.change import Live, PruneRules, SyncSnapshot
-from gitkruise.planner.sync.marks import APPROVE, HOLD, UNIT, kept, wants_consent
-from gitkruise.planner.sync.stages import stage_of
-from gitkruise.wire.names import GroupKind, ObjectKey
-from gitkruise.wire.paths import get
-from gitkruise.wire.times import format_duration, parse_time
+from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
+from gitkruise.planner.sync.annotations import APPROVE, HOLD, UNIT, kept, wants_consent
+from gitkruise.planner.sync.apply_order import stage_of
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import format_duration, parse_time
 
 TRAILER: Final = "Gitkruise-Approve"  # of a commit of the source: the hash of a deletion
 # Deleting one of these deletes what it holds; that is never a mere side effect of a commit.
@@ -31,7 +31,7 @@ _SMALL: Final = 3  # up to this many deletes the percentage does not count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunes:
-    """What to delete now, why others stay, and hashes of deletions that want approval."""
+    """Objects to delete now, reasons why others stay, and hashes of deletions to approve."""
 
     now: tuple[ObjectKey, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -39,7 +39,7 @@ class Prunes:
 
 
 def choose_prunes(s: SyncSnapshot) -> Prunes:
-    """What git no longer names and may go, what others build on last.
+    """Objects that git no longer contains and that may be deleted, foundations last.
 
     Only what carries the unit's label at this moment is the unit's to delete.
     """
@@ -76,9 +76,9 @@ def _within_limits(s: SyncSnapshot, gone: Sequence[ObjectKey]) -> Prunes:
 
 
 def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
-    """Names one deletion: of these objects, as they live now, of this unit. 12 hex digits.
+    """Hash of one deletion: of these objects, as they are live now, of this unit. 12 hex digits.
 
-    An object that is made anew under the same name is another one, so that an approval never
+    An object that is recreated under the same name is another one, so that an approval never
     holds for more than what its author saw.
     """
     lines = [s.unit_label, *(f"{key} {_uid(s, key)}" for key in sorted(keys))]
@@ -88,9 +88,9 @@ def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
 def lingering(
     live: Mapping[ObjectKey, Live], wanted: Iterable[ObjectKey], now: datetime, limit: timedelta
 ) -> tuple[Finding | None, datetime | None]:
-    """(what is still there `limit` after it was deleted, when the next one will be).
+    """(objects that still exist `limit` after their deletion, time of the next one).
 
-    A deletion that waits for finalizers is somebody's unfinished work, not a success.
+    A deletion that waits for finalizers is unfinished work, not a success.
     """
     ends = {
         key: since + limit

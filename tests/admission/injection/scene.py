@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gitkruise.admission.injection.choose import Newborn
 from gitkruise.admission.injection.inject import Injection, inject
-from gitkruise.model.revision import Revision
-from gitkruise.model.sidecarset import Pin, SidecarSetFacts, sidecarset_facts
-from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
+from gitkruise.admission.injection.matching import NewPod
+from gitkruise.model.workloads.revision import Revision
+from gitkruise.model.workloads.sidecarset import Pin, SidecarSetFacts, sidecarset_facts
+from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
 
 NOW: Final = datetime(2026, 7, 2, 8, tzinfo=UTC)
 APP: Final = {"app": "web"}
@@ -68,11 +68,11 @@ def injection(
     def find(_: SidecarSetFacts, pin: Pin) -> Revision | None:
         return (history or {}).get(pin.revision_name or pin.custom_version or "")
 
-    newborn = Newborn(
+    newborn = NewPod(
         namespace=SPACE,
         namespace_labels={"ns": SPACE} if space_labels is None else space_labels,
         labels=sent["metadata"]["labels"],
-        lot=lot,
+        draw_seed=lot,
     )
     return inject(sent, sets, newborn, find, NOW, sort_by_name=sort_by_name)
 

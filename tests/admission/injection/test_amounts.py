@@ -1,4 +1,4 @@
-"""resourcesPolicy: which containers count, and what a sidecar gets (rows 118 to 125)."""
+"""resourcesPolicy: which containers count, and what a sidecar gets (SIDE-118 to SIDE-125)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.admission.injection.amounts import planned_resources
+from gitkruise.admission.injection.resources_policy import planned_resources
 
 
 def app(name: str, limits: str = "", requests: str = "", **more: Any) -> dict[str, Any]:
@@ -41,25 +41,25 @@ HALF: Final = "max(cpu*50%,50m)"
 NATIVE: Final = {"restartPolicy": "Always"}
 
 ROWS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str, str]]] = {
-    "118": (
+    "SIDE-118": (
         {"containers": APPS},
         policy("sum", ".*", "cpu*50%;200Mi", "cpu*50%;100Mi"),
         "300m/200Mi",
         "75m/100Mi",
     ),
-    "119": (
+    "SIDE-119": (
         {"containers": ENGINES},
         policy("max", "^large.engine.v.*$", HALF, HALF),
         "200m",
         "50m",
     ),
-    "120": (
+    "SIDE-120": (
         {"containers": ENGINES},
         policy("sum", "^large.engine.v4$", HALF, HALF),
         "100m",
         "50m",
     ),
-    "122": (
+    "SIDE-122": (
         {
             "containers": [
                 app("app1", "200m/200Mi", "100m/100Mi"),
@@ -70,7 +70,7 @@ ROWS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str, str]]] = {
         "-/180Mi",
         "45m/60Mi",
     ),
-    "123": (
+    "SIDE-123": (
         {
             "containers": [
                 app("app1", "200m/100Mi", "100m/100Mi"),
@@ -81,13 +81,13 @@ ROWS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str, str]]] = {
         "160m",
         "50m/20Mi",
     ),
-    "124": (
+    "SIDE-124": (
         {"containers": [app("app1", "", "100m/100Mi"), app("app2")]},
         policy("sum", ".*", "", "cpu*30%;memory*20%"),
         "",
         "30m/20Mi",
     ),
-    "125": (
+    "SIDE-125": (
         {
             "initContainers": [
                 app("net", "400m/800Mi", "200m/400Mi", **NATIVE),
@@ -126,7 +126,7 @@ def test_resources(spec: dict[str, Any], rule: dict[str, Any], limits: str, requ
 
 
 def test_no_container_that_is_meant_is_an_error() -> None:
-    """Row 121, and sidecars never count."""
+    """SIDE-121, and sidecars never count."""
     rule = policy("sum", "^app", "1", "")
     with pytest.raises(ValueError, match="matches no container"):
         planned_resources(rule, {"containers": [app("web")]}, frozenset())

@@ -1,4 +1,4 @@
-"""Where sidecars land in a pod, and what they bring along (rows 72 to 79, 85 to 87)."""
+"""Place of sidecars in a pod, and what they bring along (SIDE-72 to SIDE-87)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
-from gitkruise.model.sidecarset_marks import INJECTED_LIST, WORKING, mark_of, working_containers
+from gitkruise.model.workloads.sidecarset_annotations import (
+    INJECTED_LIST,
+    WORKING,
+    mark_of,
+    working_containers,
+)
+from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
 from tests.admission.injection.scene import (
     AFTER,
     BEFORE,
@@ -28,7 +33,7 @@ from tests.admission.injection.scene import (
 NATIVE = {"restartPolicy": "Always"}
 
 
-def test_72_sidecars_around_the_app() -> None:
+def test_side_72_sidecars_around_the_app() -> None:
     one = sidecarset(
         containers=[side("dns-f"), side("log-agent", AFTER)],
         initContainers=[side("init-2", AFTER), side("init-1", AFTER)],
@@ -47,11 +52,11 @@ NEW, FIRST, SECOND = side("new-sidecar-1"), side("sidecar-1", AFTER), side("side
 @pytest.mark.parametrize(
     ("origin", "result"),
     [
-        pytest.param(["app"], "new-sidecar-1 app sidecar-1 sidecar-2", id="73"),
+        pytest.param(["app"], "new-sidecar-1 app sidecar-1 sidecar-2", id="SIDE-73"),
         pytest.param(
-            ["sidecar-1", "app", "sidecar-2"], "new-sidecar-1 sidecar-1 app sidecar-2", id="74"
+            ["sidecar-1", "app", "sidecar-2"], "new-sidecar-1 sidecar-1 app sidecar-2", id="SIDE-74"
         ),
-        pytest.param([], "new-sidecar-1 sidecar-1 sidecar-2", id="75"),
+        pytest.param([], "new-sidecar-1 sidecar-1 sidecar-2", id="SIDE-75"),
     ],
 )
 def test_merging(origin: list[str], result: str) -> None:
@@ -68,8 +73,8 @@ def test_merging(origin: list[str], result: str) -> None:
 @pytest.mark.parametrize(
     ("places", "result"),
     [
-        pytest.param((AFTER, BEFORE, BEFORE), "b c app1-init app2-init a", id="76"),
-        pytest.param(("", "", ""), "app1-init app2-init a b c", id="76: no policy"),
+        pytest.param((AFTER, BEFORE, BEFORE), "b c app1-init app2-init a", id="SIDE-76"),
+        pytest.param(("", "", ""), "app1-init app2-init a b c", id="SIDE-76: no policy"),
     ],
 )
 def test_merging_init_containers(places: tuple[str, str, str], result: str) -> None:
@@ -82,9 +87,9 @@ def test_merging_init_containers(places: tuple[str, str, str], result: str) -> N
 @pytest.mark.parametrize(
     ("own", "result"),
     [
-        pytest.param("s2 s3 s3", "s2 s3 s0 s1", id="77"),
-        pytest.param("s3 s4 s5", "s3 s4 s5 s0 s1 s2", id="77: none shared"),
-        pytest.param("", "s0 s1 s2", id="77: none in the pod"),
+        pytest.param("s2 s3 s3", "s2 s3 s0 s1", id="SIDE-77"),
+        pytest.param("s3 s4 s5", "s3 s4 s5 s0 s1 s2", id="SIDE-77: none shared"),
+        pytest.param("", "s0 s1 s2", id="SIDE-77: none in the pod"),
     ],
 )
 def test_pull_secrets(own: str, result: str) -> None:
@@ -103,7 +108,7 @@ def mount(name: str, path: str = "") -> dict[str, Any]:
     return {"name": name, "mountPath": path or f"/{name}"}
 
 
-def test_78_only_volumes_that_are_used_come_along() -> None:
+def test_side_78_only_volumes_that_are_used_come_along() -> None:
     one = sidecarset(
         containers=[side("a", volumeMounts=[mount("volume-1")])],
         volumes=[volume("volume-1"), volume("volume-2")],
@@ -112,7 +117,7 @@ def test_78_only_volumes_that_are_used_come_along() -> None:
     assert names(made, "volumes") == ["volume-a", "volume-b", "volume-1"]
 
 
-def test_79_a_mount_without_volume_adds_nothing() -> None:
+def test_side_79_a_mount_without_volume_adds_nothing() -> None:
     one = sidecarset(containers=[side("a", volumeMounts=[mount("nowhere")])])
     made = injected(pod(), one)
     assert "volumes" not in made["spec"]
@@ -126,7 +131,7 @@ def test_the_volume_of_the_pod_wins_over_a_namesake() -> None:
     assert injected(pod(volumes=[volume("v")]), one)["spec"]["volumes"] == [volume("v")]
 
 
-def test_85_two_sets_on_one_pod() -> None:
+def test_side_85_two_sets_on_one_pod() -> None:
     made = injected(
         pod(),
         sidecarset("sidecarset3", containers=[side("c")]),
@@ -140,7 +145,7 @@ def test_85_two_sets_on_one_pod() -> None:
     assert names(made) == ["a", "c", "app"]
 
 
-def test_86_a_hot_sidecar_is_two() -> None:
+def test_side_86_a_hot_sidecar_is_two() -> None:
     made = injected(pod(), sidecarset(containers=[hot("dns-f")]))
     assert [(c["name"], c["image"]) for c in made["spec"]["containers"]] == [
         ("dns-f-1", "dns-f:1"),
@@ -163,7 +168,7 @@ def test_86_a_hot_sidecar_is_two() -> None:
     ]
 
 
-def test_87_native_sidecars_of_two_sets() -> None:
+def test_side_87_native_sidecars_of_two_sets() -> None:
     made = injected(
         pod(initContainers=[app("init-0")]),
         sidecarset("ss1", initContainers=[side("init-1", AFTER, **NATIVE)]),

@@ -1,4 +1,4 @@
-"""Which SidecarSets a pod gets, and in which revision (rows 68, 88 to 92, canaries)."""
+"""SidecarSets of a pod and the revision of each (SIDE-68, SIDE-88 to SIDE-92, canaries)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.revision import Revision
-from gitkruise.model.sidecarset import SidecarSetFacts
-from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
-from gitkruise.model.sidecarset_marks import INJECTED_LIST, mark_of
-from gitkruise.model.sidecarset_revision import sidecarset_revision_data
-from gitkruise.wire.names import Obj
+from gitkruise.model.workloads.revision import Revision
+from gitkruise.model.workloads.sidecarset import SidecarSetFacts
+from gitkruise.model.workloads.sidecarset_annotations import INJECTED_LIST, mark_of
+from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
+from gitkruise.model.workloads.sidecarset_revision import sidecarset_revision_data
+from gitkruise.wire.primitives.names import Obj
 from tests.admission.injection.scene import (
     AFTER,
     app,
@@ -35,9 +35,9 @@ def revision(name: str, *containers: Obj, **more: Any) -> Revision:
 @pytest.mark.parametrize(
     ("selector", "matches"),
     [
-        pytest.param(None, True, id="68: no namespace selector"),
-        pytest.param({"matchLabels": {"ns": "app1"}}, True, id="68: app1"),
-        pytest.param({"matchLabels": {"ns": "app2"}}, False, id="68: app2"),
+        pytest.param(None, True, id="SIDE-68: no namespace selector"),
+        pytest.param({"matchLabels": {"ns": "app1"}}, True, id="SIDE-68: app1"),
+        pytest.param({"matchLabels": {"ns": "app2"}}, False, id="SIDE-68: app2"),
         pytest.param(BAD, False, id="a senseless selector"),
     ],
 )
@@ -51,8 +51,8 @@ def test_namespaces(selector: Any, *, matches: bool) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param({"injectionStrategy": {"paused": True}}, id="88: paused"),
-        pytest.param({"selector": {"matchLabels": {"app": "other"}}}, id="88: labels"),
+        pytest.param({"injectionStrategy": {"paused": True}}, id="SIDE-88: paused"),
+        pytest.param({"selector": {"matchLabels": {"app": "other"}}}, id="SIDE-88: labels"),
         pytest.param({"selector": {}}, id="an empty selector"),
     ],
 )
@@ -61,7 +61,7 @@ def test_not_for_this_pod(spec: dict[str, Any]) -> None:
     assert (found.patch, found.sets) == ([], ())
 
 
-def test_89_a_pinned_version_brings_its_own_containers() -> None:
+def test_side_89_a_pinned_version_brings_its_own_containers() -> None:
     one = sidecarset(
         containers=[side("a"), side("b")],
         initContainers=[side("x"), side("y")],
@@ -94,13 +94,13 @@ CANARY: Final = {"canary": "true"}
 @pytest.mark.parametrize(
     ("labels", "chosen", "image"),
     [
-        pytest.param({}, partial(), OLD_IMAGE, id="90: a stable pod"),
-        pytest.param(CANARY, partial(), NEW_IMAGE, id="90: a canary pod"),
-        pytest.param(CANARY, partial(0), NEW_IMAGE, id="90: the default partition"),
+        pytest.param({}, partial(), OLD_IMAGE, id="SIDE-90: a stable pod"),
+        pytest.param(CANARY, partial(), NEW_IMAGE, id="SIDE-90: a canary pod"),
+        pytest.param(CANARY, partial(0), NEW_IMAGE, id="SIDE-90: the default partition"),
         pytest.param(CANARY, partial(5), NEW_IMAGE, id="a number counts for nothing"),
-        pytest.param(CANARY, partial("100%"), OLD_IMAGE, id="90: 100%"),
-        pytest.param(CANARY, partial("0%"), NEW_IMAGE, id="90: 0%"),
-        pytest.param(CANARY, partial("0%", paused=True), OLD_IMAGE, id="90: paused"),
+        pytest.param(CANARY, partial("100%"), OLD_IMAGE, id="SIDE-90: 100%"),
+        pytest.param(CANARY, partial("0%"), NEW_IMAGE, id="SIDE-90: 0%"),
+        pytest.param(CANARY, partial("0%", paused=True), OLD_IMAGE, id="SIDE-90: paused"),
         pytest.param({}, partial(selector=None), NEW_IMAGE, id="no update selector"),
     ],
 )
@@ -112,9 +112,11 @@ def test_partial(labels: dict[str, str], chosen: SidecarSetFacts, image: str) ->
 @pytest.mark.parametrize(
     ("chosen", "history", "problem"),
     [
-        pytest.param(partial("abc%"), STABLE, "'abc%' is no percentage", id="90: abc%"),
-        pytest.param(partial(), {}, "its revision ss-old was not found", id="90: no revision"),
-        pytest.param(partial(selector=BAD), STABLE, "updateStrategy.selector", id="90: operator"),
+        pytest.param(partial("abc%"), STABLE, "'abc%' is no percentage", id="SIDE-90: abc%"),
+        pytest.param(partial(), {}, "its revision ss-old was not found", id="SIDE-90: no revision"),
+        pytest.param(
+            partial(selector=BAD), STABLE, "updateStrategy.selector", id="SIDE-90: operator"
+        ),
         pytest.param(sidecarset(selector=BAD), {}, "spec.selector", id="a senseless selector"),
     ],
 )
@@ -218,7 +220,7 @@ def test_annotations_that_cannot_be_merged_deny_the_pod() -> None:
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Overwrite"])
-def test_91_metadata_come_first(policy: str) -> None:
+def test_side_91_metadata_come_first(policy: str) -> None:
     """A transferEnv that reads an annotation sees what was patched."""
     term = {
         "sourceContainerNameFrom": {"fieldRef": {"fieldPath": "metadata.annotations['from']"}},
@@ -232,7 +234,7 @@ def test_91_metadata_come_first(policy: str) -> None:
     assert [v["name"] for v in made["spec"]["containers"][0]["env"]] == ["IS_INJECTED", "A"]
 
 
-def test_92_the_patches_of_two_sets_merge() -> None:
+def test_side_92_the_patches_of_two_sets_merge() -> None:
     sets = [
         sidecarset(
             name,

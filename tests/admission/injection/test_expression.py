@@ -1,4 +1,4 @@
-"""Expressions of a resourcesPolicy: the values and errors of table 8.11."""
+"""Expressions of a resourcesPolicy: values and errors (INJ-63)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gitkruise.admission.injection.expression import (
     Amount,
-    BadExpression,
+    BadAmountExpression,
     Value,
     amount,
     evaluate,
@@ -65,7 +65,7 @@ def test_constants(expression: str, result: str | float) -> None:
 
 @pytest.mark.parametrize("expression", ERRORS)
 def test_errors(expression: str) -> None:
-    with pytest.raises(BadExpression):
+    with pytest.raises(BadAmountExpression):
         evaluate(expression, {"cpu": amount("1")})
 
 
@@ -73,7 +73,7 @@ def test_errors(expression: str) -> None:
 def test_quirk_a_malformed_number_is_zero_unless_asked_strictly(expression: str) -> None:
     """Since the first release; a SidecarSet is judged strictly, a pod gets what it always got."""
     assert evaluate(expression, {}) == 0
-    with pytest.raises(BadExpression, match="is no number"):
+    with pytest.raises(BadAmountExpression, match="is no number"):
         evaluate(expression, {}, strict=True)
 
 
@@ -81,6 +81,6 @@ def test_quirk_a_malformed_number_is_zero_unless_asked_strictly(expression: str)
 def test_every_text_has_a_value_or_an_error(expression: str) -> None:
     try:
         found = evaluate(expression, {"cpu": amount("2")})
-    except BadExpression:
+    except BadAmountExpression:
         return
     assert (found.value if isinstance(found, Amount) else Fraction(found)) >= 0

@@ -1,4 +1,4 @@
-"""What app containers lend: mounts, devices, variables (rows 80 to 84), and the whole of 3.11."""
+"""Transfers of mounts, devices and variables to sidecars (SIDE-80 to SIDE-84, INJ-70)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
+from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
 from tests.admission.injection.scene import (
     AFTER,
     app,
@@ -29,7 +29,7 @@ def at(*paths: str, **more: Any) -> list[dict[str, Any]]:
     return [{"name": "v", "mountPath": path, **more} for path in paths]
 
 
-def test_80_mounts_are_shared_once() -> None:
+def test_side_80_mounts_are_shared_once() -> None:
     one = sidecarset(
         containers=[side("a", volumeMounts=at("/a/b/c", "/d/e/f", "/staragent"), **SHARED)]
     )
@@ -44,9 +44,9 @@ def variable(name: str, value: str = "x") -> dict[str, str]:
 @pytest.mark.parametrize(
     ("expression", "borrowed"),
     [
-        pytest.param("foo/$(POD_NAME)/$(OD_NAME)/conf", ["POD_NAME", "OD_NAME"], id="81"),
-        pytest.param("foo", [], id="81: nothing in it"),
-        pytest.param("", [], id="81: empty"),
+        pytest.param("foo/$(POD_NAME)/$(OD_NAME)/conf", ["POD_NAME", "OD_NAME"], id="SIDE-81"),
+        pytest.param("foo", [], id="SIDE-81: nothing in it"),
+        pytest.param("", [], id="SIDE-81: empty"),
         pytest.param("$(NOWHERE)/$POD_NAME", [], id="what is not there"),
     ],
 )
@@ -73,9 +73,9 @@ def devices(*paths: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("policy", "result"),
     [
-        pytest.param({"type": "enabled"}, ["/dev/nvme0", "/origin-1", "/share"], id="82"),
-        pytest.param({"type": "disabled"}, ["/dev/nvme0"], id="82: disabled"),
-        pytest.param(None, ["/dev/nvme0"], id="82: no policy"),
+        pytest.param({"type": "enabled"}, ["/dev/nvme0", "/origin-1", "/share"], id="SIDE-82"),
+        pytest.param({"type": "disabled"}, ["/dev/nvme0"], id="SIDE-82: disabled"),
+        pytest.param(None, ["/dev/nvme0"], id="SIDE-82: no policy"),
     ],
 )
 def test_devices(policy: dict[str, str] | None, result: list[str]) -> None:
@@ -100,9 +100,12 @@ def source(field: str) -> dict[str, Any]:
 
 
 TRANSFERS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
-    "83": ({"sourceContainerName": "main", "envName": "hello2"}, ["hello2"]),
-    "84: label": ({**source("metadata.labels['app']"), "envName": "hello2"}, ["hello2"]),
-    "84: annotation": ({**source("metadata.annotations['App']"), "envName": "hello2"}, ["hello2"]),
+    "SIDE-83": ({"sourceContainerName": "main", "envName": "hello2"}, ["hello2"]),
+    "SIDE-84: label": ({**source("metadata.labels['app']"), "envName": "hello2"}, ["hello2"]),
+    "SIDE-84: annotation": (
+        {**source("metadata.annotations['App']"), "envName": "hello2"},
+        ["hello2"],
+    ),
     "several, sorted": (
         {"sourceContainerName": "main", "envName": "hello2", "envNames": ["hello1", "hello2"]},
         ["hello1", "hello2"],
@@ -113,7 +116,7 @@ TRANSFERS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
     ),
     "a label that is not there": ({**source("metadata.labels['no']"), "envName": "hello1"}, []),
     "a key that is none": ({**source("metadata.labels['-']"), "envName": "hello1"}, []),
-    "a field nobody reads": ({**source("metadata.name"), "envName": "hello1"}, []),
+    "an unused field": ({**source("metadata.name"), "envName": "hello1"}, []),
     "a field that is not named": (
         {"sourceContainerNameFrom": {"fieldRef": {}}, "envName": "hello1"},
         [],

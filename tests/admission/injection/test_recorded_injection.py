@@ -11,13 +11,13 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.errors import ApiError
-from gitkruise.model.labels import SIDECARSET
-from gitkruise.model.sidecarset_revision import sidecarset_revision_data
-from gitkruise.wire.hashes import revision_hash, revision_name
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.world.cluster import World
-from tests.model.test_sidecarset_hash import ORACLE
+from gitkruise.model.workloads.labels import SIDECARSET
+from gitkruise.model.workloads.sidecarset_revision import sidecarset_revision_data
+from gitkruise.wire.kruise.hashes import revision_hash, revision_name
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.api.cluster import World
+from tests.model.workloads.test_sidecarset_hash import ORACLE
 from tests.worlds import START, create, empty_world
 
 SPACE: Final = "vec-inj"

@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitkruise.kube.auth import Connection, explicit
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.http import HttpTransport
+from gitkruise.kube.auth.connection import Connection, explicit
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.system.clock import SystemClock
 from tests.conftest import need
 from tests.kube.certificates import self_signed
 
@@ -29,7 +29,7 @@ STARTS_WITHIN = 600  # looks at the port, a tenth of a second apart
 
 
 def find(name: str) -> str:
-    """Where the program `name` is, as other suites of the Kubernetes world look for it; or ""."""
+    """Return the path of the program `name`, found as other Kubernetes suites do; or ""."""
     variables = os.environ  # noqa: TID251  the test run's own switches
     said = variables.get("TEST_ASSET_" + name.upper().replace("-", "_"), "")
     assets = variables.get("KUBEBUILDER_ASSETS", "")
@@ -167,7 +167,7 @@ class Apiserver:
 def apiserver(folder: Path, *, alone: bool = False) -> Iterator[Apiserver]:
     """A fresh cluster. Skips the test when a program is missing.
 
-    `alone`: nobody ever takes the finalizers away that protect volumes in use.
+    `alone`: no controller ever removes the finalizers that protect volumes in use.
     """
     server = Apiserver(folder, need_both())
     if alone:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gitkruise.errors import ApiError, Conflict, NotFound
-from gitkruise.kube.clock import Clock
-from gitkruise.kube.rawobject import thaw
-from gitkruise.kube.transport import Transport
-from gitkruise.wire.names import Obj
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.wire.times import format_time
+from gitkruise.kube.client.rawobject import thaw
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.times import format_time
 
 PODS = ResourceRef("", "v1", "pods")
 NODES = 3

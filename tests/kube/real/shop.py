@@ -10,17 +10,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitkruise.app import Running, RunOptions, controller
-from gitkruise.gitops.config import load_config
-from gitkruise.gitops.install import Installer, Wishes, manifests
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.data import data_dir, load_catalog
-from gitkruise.kube.rawobject import thaw
-from gitkruise.kube.transport import Transport
-from gitkruise.model.record import UnitRecord
-from gitkruise.model.states import State
-from gitkruise.wire.names import Obj
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.app import RunningController, RunOptions, controller
+from gitkruise.gitops.config.loader import load_config
+from gitkruise.gitops.install.installer import Installer, InstallOptions, manifests
+from gitkruise.kube.client.rawobject import thaw
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.package_data import data_dir, load_catalog
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.kube.real.kubelet import Kubelet
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1beta1", "clonesets")
@@ -93,7 +93,7 @@ class Shop:
         return RunOptions(
             config=load_config(self.clone / "gitkruise.yaml"),
             cluster=cluster,
-            state_dir=self.root / "state",
+            state_dir=self.root / "state" / cluster,
             identity="test",
             listeners=(news.offer,),
         )
@@ -145,7 +145,7 @@ class News:
 @asynccontextmanager
 async def following(
     shop: Shop, transport: Transport, cluster: str = "real"
-) -> AsyncIterator[tuple[Running, News]]:
+) -> AsyncIterator[tuple[RunningController, News]]:
     """A controller that runs while the body does, with records still owed written at the end."""
     news = News()
     async with controller(shop.options(cluster, news), transport, SystemClock()) as running:
@@ -155,8 +155,8 @@ async def following(
 
 
 async def install_crds(transport: Transport) -> None:
-    """What `gitkruise install --crds` does."""
-    wishes = Wishes(crds_only=True)
+    """Install the CRDs as `gitkruise install --crds` does."""
+    wishes = InstallOptions(crds_only=True)
     installer = Installer(transport, load_catalog(), SystemClock(), wishes)
     await installer.install(manifests(wishes))
 

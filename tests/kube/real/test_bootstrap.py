@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from gitkruise.app import RunOptions, controller
-from gitkruise.gitops.custom.declared import Rules
-from gitkruise.kube.clock import SystemClock
-from gitkruise.model.config import Config
+from gitkruise.gitops.resources.declared import ResourceRules
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.model.gitops.config import Config
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.installed import command
 from tests.kube.real.shop import HANG_S, Shop
@@ -48,7 +48,7 @@ def test_it_follows_itself_and_is_upgraded_by_a_commit(
         async with talking(fresh, token) as account:
             options = RunOptions(
                 config=Config(), cluster="real", state_dir=tmp_path / "state",
-                identity="test", custom=Rules(),
+                identity="test", custom=ResourceRules(local_sources=True),
             )  # fmt: skip
             async with controller(options, account, SystemClock()):
                 image = "{.spec.template.spec.containers[0].image}"

@@ -16,9 +16,9 @@ from typing import Final
 
 import pytest
 
-from gitkruise.kube.data import data_dir
-from gitkruise.kube.discovery import CRDS
-from gitkruise.wire.request import ApiRequest
+from gitkruise.kube.client.discovery import CRDS
+from gitkruise.kube.system.package_data import data_dir
+from gitkruise.wire.primitives.requests import ApiRequest
 from tests.conformance.run_http import FOLDER, GATES, SUBSET, differences, gate_flags, scenarios
 from tests.e2e.program import environment, gitkruise, started
 from tests.kube.real.apiserver import ADMIN, Apiserver, free_port, talking

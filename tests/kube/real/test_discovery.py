@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.kube.data import data_dir, read_json
+from gitkruise.kube.system.package_data import data_dir, read_json
 from tests.kube.real.apiserver import Apiserver
-from tests.sandbox.test_discovery import compare, page
+from tests.sandbox.discovery.test_discovery import compare, page
 from tests.transcripts.real import client_of
 
 pytestmark = pytest.mark.kube

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.data import data_dir, load_catalog
-from gitkruise.kube.http import HttpTransport
-from gitkruise.kube.listening import Listen
-from gitkruise.model.states import State
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.package_data import data_dir, load_catalog
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.webhook.registration import Address
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
-from gitkruise.wire.names import Obj, ObjectKey, key_of
-from gitkruise.wire.request import APPLY_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.installed import command
 from tests.kube.real.shop import Shop, following, pods_run
@@ -142,7 +142,7 @@ def test_the_rights_of_the_service_account_are_enough(
     with caplog.at_level(logging.INFO, logger="gitkruise"):
         asyncio.run(play())
     refused = [line for line in caplog.messages if "forbidden" in line]
-    unseen = [line for line in refused if "not looked for what is ours among" in line]
+    unseen = [line for line in refused if "in inventory scan" in line]
     assert refused == unseen, "only kinds it may not bring are out of sight"
     assert any("secrets" in line for line in unseen)
 

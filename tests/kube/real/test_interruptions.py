@@ -1,4 +1,4 @@
-"""When the API server is away, is not the one it should be, or says no."""
+"""Interruptions: the API server is away, is another one, or refuses."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ pytestmark = [
 
 def unreachable(server: Apiserver) -> Path:
     """A kubeconfig whose server is not there."""
-    path = server.kubeconfig(name="nobody")
+    path = server.kubeconfig(name="other")
     path.write_text(path.read_text().replace(f":{server.port}", f":{free_port()}"))
     return path
 
 
-TROUBLES = {
+FAILURES = {
     "unreachable": (unreachable, "GK4101", "connection refused"),
     "wrong-authority": (
         lambda s: s.kubeconfig(ca_pem=self_signed().cert_pem, name="other"),
@@ -40,11 +40,11 @@ TROUBLES = {
 
 
 @pytest.mark.parametrize("verb", ["status", "run"])
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("failure", FAILURES)
 def test_a_cluster_that_cannot_be_used_is_an_error_of_its_own(
-    trouble: str, verb: str, server: Apiserver, tmp_path: Path
+    failure: str, verb: str, server: Apiserver, tmp_path: Path
 ) -> None:
-    make, code, why = TROUBLES[trouble]
+    make, code, why = FAILURES[failure]
     words = [verb, "--kubeconfig", str(make(server))]
     if verb == "run":
         shop = Shop(tmp_path)

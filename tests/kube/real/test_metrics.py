@@ -1,4 +1,4 @@
-"""Who may read metrics of a controller that others than its own machine can reach."""
+"""Authorization for the metrics of a controller that other machines can reach."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 import aiohttp
 import pytest
 
-from gitkruise.gitops.scraping import metered
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.http import HttpTransport
-from gitkruise.kube.listening import Listen
-from gitkruise.wire.names import Obj
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.gitops.telemetry.server import metered
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.test_install import ACCOUNTS, token_of
 
@@ -57,7 +57,7 @@ async def story(admin: HttpTransport) -> None:
             async with session.get(meter.url, headers=headers) as answer:
                 return answer.status
 
-        assert await status("nobody") == 401
+        assert await status("unknown") == 401
         assert await status(stranger) == 403
         for _ in range(200):  # until the server has heard of the binding
             if await status(scraper) == 200:

@@ -1,4 +1,4 @@
-"""The example shop on a real API server: rolled out, and told, as on the embedded cluster."""
+"""The example shop on a real API server: rolled out and reported as on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from gitkruise.app import sandbox_controllers
-from gitkruise.kube.auth import from_kubeconfig
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.http import HttpTransport
-from gitkruise.kube.transport import Transport
-from gitkruise.model.states import State
+from gitkruise.kube.auth.connection import from_kubeconfig
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.sandbox.server import SandboxOptions, serve
-from gitkruise.wire.gojson import RawJSON
-from gitkruise.wire.hashes import revision_hash
-from gitkruise.wire.names import Obj
-from gitkruise.wire.normal_form import default_template, revision_data
+from gitkruise.wire.kruise.hashes import revision_hash
+from gitkruise.wire.kruise.revision_data import default_template, revision_data
+from gitkruise.wire.primitives.gojson import RawJSON
+from gitkruise.wire.primitives.names import Obj
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.shop import (
     CLONESETS,
@@ -55,7 +55,7 @@ def without_times(text: str, cluster: str) -> str:
 
 
 async def outcome(shop: Shop, transport: Transport, cluster: str) -> dict[str, object]:
-    """What must not depend on the kind of cluster: branch, annotations, revisions."""
+    """Everything that must not depend on the kind of cluster: branch, annotations, revisions."""
     clonesets = await listed(transport, CLONESETS)
     return {
         "branch": {p: without_times(t, cluster) for p, t in shop.status_branch(cluster).items()},

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gitkruise.app import Running
-from gitkruise.kube.http import HttpTransport
-from gitkruise.wire.names import Obj
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.app import RunningController
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.shop import (
     CLONESETS,
@@ -34,7 +34,7 @@ pytestmark = [
 ]
 CONFIG_MAPS = ResourceRef("", "v1", "configmaps")
 SERVICES = ResourceRef("", "v1", "services")
-Scene = Callable[[Shop, HttpTransport, Running, News], Awaitable[None]]
+Scene = Callable[[Shop, HttpTransport, RunningController, News], Awaitable[None]]
 
 
 def play(server: Apiserver, root: Path, namespace: str, scene: Scene) -> None:
@@ -57,7 +57,7 @@ async def read(transport: HttpTransport, ref: ResourceRef, namespace: str, name:
     return (await transport.send(request)).body
 
 
-async def until(running: Running, check: Callable[[], Awaitable[bool]]) -> None:
+async def until(running: RunningController, check: Callable[[], Awaitable[bool]]) -> None:
     """Look again after every change the controller sees."""
     changed = asyncio.Event()
     unsubscribe = running.live.store.subscribe(lambda _: changed.set())
@@ -71,7 +71,9 @@ async def until(running: Running, check: Callable[[], Awaitable[bool]]) -> None:
 
 
 def test_every_object_is_applied_by_one_manager(server: Apiserver, tmp_path: Path) -> None:
-    async def scene(shop: Shop, transport: HttpTransport, _running: Running, _: News) -> None:
+    async def scene(
+        shop: Shop, transport: HttpTransport, _running: RunningController, _: News
+    ) -> None:
         for ref in (CLONESETS, SERVICES):
             for obj in await listed(transport, ref, shop.namespace):
                 appliers = [
@@ -87,7 +89,9 @@ def test_every_object_is_applied_by_one_manager(server: Apiserver, tmp_path: Pat
 def test_drift_of_what_git_names_is_healed_and_the_rest_is_left_alone(
     server: Apiserver, tmp_path: Path
 ) -> None:
-    async def scene(shop: Shop, transport: HttpTransport, running: Running, _: News) -> None:
+    async def scene(
+        shop: Shop, transport: HttpTransport, running: RunningController, _: News
+    ) -> None:
         space, name = shop.namespace, "checkout-settings"
         before = (await read(transport, CONFIG_MAPS, space, name))["data"]
         wrong = dict.fromkeys(before, "by hand") | {"added": "stays"}
@@ -113,9 +117,11 @@ def test_drift_of_what_git_names_is_healed_and_the_rest_is_left_alone(
 
 
 def test_fields_of_another_applier_are_not_taken_over(server: Apiserver, tmp_path: Path) -> None:
-    """Git says nothing about replicas of search; somebody else scales it, also across commits."""
+    """Git has no replicas of search; another manager scales it, also across commits."""
 
-    async def scene(shop: Shop, transport: HttpTransport, _running: Running, news: News) -> None:
+    async def scene(
+        shop: Shop, transport: HttpTransport, _running: RunningController, news: News
+    ) -> None:
         shop.edit("search", ("  replicas: 3\n", ""))
         await news.settled(shop.push("Leave the number to the autoscaler"))
         scaled: dict[str, Any] = {
@@ -147,7 +153,9 @@ def test_fields_of_another_applier_are_not_taken_over(server: Apiserver, tmp_pat
 def test_prune_deletes_what_left_git_and_stops_at_its_guard(
     server: Apiserver, tmp_path: Path
 ) -> None:
-    async def scene(shop: Shop, transport: HttpTransport, running: Running, news: News) -> None:
+    async def scene(
+        shop: Shop, transport: HttpTransport, running: RunningController, news: News
+    ) -> None:
         (shop.clone / "apps/checkout/service.yaml").unlink()
         await news.settled(shop.push("Retire one service"))
 
@@ -177,9 +185,11 @@ def test_prune_deletes_what_left_git_and_stops_at_its_guard(
 def test_a_clone_set_stored_without_any_defaults_rolls_too(
     server: Apiserver, tmp_path: Path
 ) -> None:
-    """Applied by somebody else on a cluster without webhooks: name and template, nothing more."""
+    """Applied by another client on a cluster without webhooks: name and template, nothing more."""
 
-    async def scene(shop: Shop, transport: HttpTransport, running: Running, _: News) -> None:
+    async def scene(
+        shop: Shop, transport: HttpTransport, running: RunningController, _: News
+    ) -> None:
         def bare(image: str) -> dict[str, Any]:
             pod = {"containers": [{"name": "app", "image": image}]}
             template = {"metadata": {"labels": {"app": "bare"}}, "spec": pod}
@@ -197,7 +207,7 @@ def test_a_clone_set_stored_without_any_defaults_rolls_too(
                     name="bare",
                     body=bare(image),
                     content_type=APPLY_PATCH,
-                    params={"fieldManager": "somebody"},
+                    params={"fieldManager": "another"},
                 )
             )
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gitkruise.app import RunOptions, controller
-from gitkruise.gitops.custom.declared import Rules
-from gitkruise.kube.clock import SystemClock
-from gitkruise.model.config import Config
+from gitkruise.gitops.resources.declared import ResourceRules
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.model.gitops.config import Config
 from tests.kube.real.apiserver import Apiserver, talking
 from tests.kube.real.installed import command
 from tests.kube.real.shop import HANG_S, Shop, pods_run
@@ -132,7 +132,7 @@ def test_kubectl_shows_units_and_rbac_bounds_them(
             async with talking(fresh, token) as account:
                 options = RunOptions(
                     config=Config(), cluster="real", state_dir=tmp_path / "state",
-                    identity="test", custom=Rules(),
+                    identity="test", custom=ResourceRules(local_sources=True),
                 )  # fmt: skip
                 async with controller(options, account, SystemClock()):
                     await story(Kubectl(kubectl, config), Shop(tmp_path))

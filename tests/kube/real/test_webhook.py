@@ -13,16 +13,16 @@ import pytest
 
 from gitkruise.app import controller
 from gitkruise.errors import ApiError, InternalError, InvalidObject, NotFound
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.kube.discovery import CRDS
-from gitkruise.kube.http import HttpTransport
-from gitkruise.kube.listening import Listen
+from gitkruise.kube.client.discovery import CRDS
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.webhook.registration import MUTATING, NAME, VALIDATING, Address, Registrar
 from gitkruise.webhook.service import Serving, WebhookOptions, serve_webhooks
-from gitkruise.wire.names import Obj
-from gitkruise.wire.paths import get
-from gitkruise.wire.request import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, free_port, talking
 from tests.kube.real.shop import PODS, News, Shop, install_crds
 
@@ -251,7 +251,7 @@ async def barrier_of(transport: HttpTransport, keys: int) -> Any:
 
 
 async def report(transport: HttpTransport, ready: dict[str, bool]) -> None:
-    """What a kubelet would tell of pod `p`."""
+    """A kubelet's report of pod `p`."""
     statuses = [
         {"name": name, "ready": well, "restartCount": 0, "image": "i", "imageID": "i"}
         for name, well in ready.items()

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from gitkruise.controller.controllers import Controllers, Options
+from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import ApiError, NotFound
-from gitkruise.kube.clock import SystemClock
-from gitkruise.kube.data import load_catalog
-from gitkruise.kube.http import HttpTransport
-from gitkruise.model.labels import SIDECARSET
-from gitkruise.model.sidecarset_revision import REVISION_NAMESPACE
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.labels import SIDECARSET
+from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.workloads import WORKLOADS
-from gitkruise.webhook.around import Surroundings
-from gitkruise.wire.names import Obj, ObjectKey
-from gitkruise.wire.request import ApiRequest, ResourceRef
+from gitkruise.webhook.cluster_context import ClusterContext
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.admission.injection.test_recorded_injection import (
     PARTS,
     ROWS,
@@ -46,7 +46,7 @@ SETS = {
 OFTEN = 400  # looks, a twentieth of a second apart
 
 
-async def seen(around: Surroundings, name: str) -> Obj:
+async def seen(around: ClusterContext, name: str) -> Obj:
     """The SidecarSet as the webhook sees it, once its revision is in the status."""
     key = ObjectKey(*SIDECARSET, "", name)
     for _ in range(OFTEN):
@@ -57,8 +57,8 @@ async def seen(around: Surroundings, name: str) -> Obj:
     raise AssertionError(f"{name} gets no revision")
 
 
-async def difference(transport: HttpTransport, around: Surroundings, row: Obj) -> str:
-    """How what the server admits differs from what was recorded; "" when it does not."""
+async def difference(transport: HttpTransport, around: ClusterContext, row: Obj) -> str:
+    """The difference between the admitted and the recorded object; "" when there is none."""
     made: list[str] = []
     try:
         for one in row["sidecarsets"]:
@@ -114,7 +114,9 @@ def test_every_recorded_pod_is_admitted_alike(fresh: Apiserver, tmp_path: Path) 
                 await namespace(transport, name)
             async with serving(transport, tmp_path) as (hooks, _), asyncio.TaskGroup() as tasks:
                 clock = SystemClock()
-                controllers = Controllers(WORKLOADS, transport, load_catalog(), clock, Options())
+                controllers = Controllers(
+                    WORKLOADS, transport, load_catalog(), clock, ControllerOptions()
+                )
                 tasks.create_task(controllers.run())
                 await told(transport, SETS["v1alpha1"], ROWS[0]["sidecarsets"][0]["manifest"], "")
                 name = ROWS[0]["sidecarsets"][0]["manifest"]["metadata"]["name"]

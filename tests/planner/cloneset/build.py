@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.model.cloneset import cloneset_facts
-from gitkruise.model.plan import Patch, Plan
-from gitkruise.model.pod import PodFacts
-from gitkruise.model.pods import grouped
-from gitkruise.model.revision import Revision
-from gitkruise.model.settings import Gates
-from gitkruise.model.snapshot import CloneSetSnapshot
-from gitkruise.planner.cloneset.count import Fleet, judge
+from gitkruise.model.planning.plan import Patch, Plan
+from gitkruise.model.planning.snapshot import CloneSetSnapshot
+from gitkruise.model.workloads.cloneset import cloneset_facts
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.pod_groups import grouped
+from gitkruise.model.workloads.revision import Revision
+from gitkruise.planner.cloneset.diffs import PodSet, judge
 from gitkruise.planner.cloneset.plan import plan_cloneset
-from gitkruise.wire.hashes import revision_hash, revision_name
-from gitkruise.wire.names import Obj
-from gitkruise.wire.normal_form import revision_data
+from gitkruise.wire.kruise.hashes import revision_hash, revision_name
+from gitkruise.wire.kruise.revision_data import revision_data
+from gitkruise.wire.primitives.names import Obj
 from tests.pods import NOW, OWNER_UID
 
 ROLLBACK: Final = Gates(clone_set_partition_rollback=True)
@@ -107,7 +107,7 @@ def snapshot(
     )
 
 
-def judged(pods: Sequence[PodFacts]) -> Fleet:
+def judged(pods: Sequence[PodFacts]) -> PodSet:
     """Those pods as a round judges them whose update revision is web-new."""
     return judge(grouped(pods).lots, update_revision="web-new", named=(), min_ready_s=0, now=NOW)
 
@@ -124,7 +124,7 @@ def patch_for(made: Plan, pod: str) -> Patch | None:
 
 
 def body_of(made: Plan, pod: str) -> dict[str, Any]:
-    """What the plan writes on a pod: the bodies of all steps, merged a level deep."""
+    """Writes of the plan on a pod: the bodies of all steps, merged a level deep."""
     found = patch_for(made, pod)
     merged: dict[str, Any] = {}
     for step in found.steps if found else ():

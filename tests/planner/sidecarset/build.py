@@ -8,29 +8,29 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from gitkruise.model.plan import Patch, Plan
-from gitkruise.model.pod import PodFacts, pod_facts
-from gitkruise.model.revision import Revision
-from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import SidecarSetFacts, sidecarset_facts
-from gitkruise.model.sidecarset_hash import (
-    HASH,
-    HASH_WITHOUT_IMAGE,
-    hash_without_image,
-    sidecarset_hash,
-)
-from gitkruise.model.sidecarset_marks import (
+from gitkruise.model.planning.plan import Patch, Plan
+from gitkruise.model.planning.snapshot import SidecarSetSnapshot
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import PodFacts, pod_facts
+from gitkruise.model.workloads.revision import Revision
+from gitkruise.model.workloads.sidecarset import SidecarSetFacts, sidecarset_facts
+from gitkruise.model.workloads.sidecarset_annotations import (
     WORKING,
     injected_notes,
     version_alt_key,
     version_key,
     working_text,
 )
-from gitkruise.model.sidecarset_revision import new_revision
-from gitkruise.model.snapshot import SidecarSetSnapshot
-from gitkruise.planner.sidecarset.match import matched
+from gitkruise.model.workloads.sidecarset_hash import (
+    HASH,
+    HASH_WITHOUT_IMAGE,
+    hash_without_image,
+    sidecarset_hash,
+)
+from gitkruise.model.workloads.sidecarset_revision import new_revision
+from gitkruise.planner.sidecarset.matching import matched
 from gitkruise.planner.sidecarset.plan import plan_sidecarset
-from gitkruise.wire.names import Obj
+from gitkruise.wire.primitives.names import Obj
 from tests.pods import NOW, stamp
 
 EMPTY: Final = "e:0"

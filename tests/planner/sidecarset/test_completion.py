@@ -1,4 +1,4 @@
-"""When a pod runs what its spec says, and which pods are matched: tables 8.2 and 8.8."""
+"""Consistency of pods with their spec, and matching: tables 8.2 and 8.8."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.pod import pod_facts
-from gitkruise.model.sidecarset import sidecarset_facts
-from gitkruise.planner.sidecarset.fleet import Yardstick
-from gitkruise.planner.sidecarset.match import matched, named_by
-from gitkruise.wire.names import Obj
+from gitkruise.model.workloads.pod import pod_facts
+from gitkruise.model.workloads.sidecarset import sidecarset_facts
+from gitkruise.planner.sidecarset.matching import matched, named_by
+from gitkruise.planner.sidecarset.pod_view import MatchCriteria
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sidecarset.build import EMPTY, hot, injected, running, sidecarset
 
 SET: Final = sidecarset(
@@ -27,27 +27,27 @@ DIGEST: Final = f"sha256:{'a' * 64}"
 # images in the spec, (image, imageID) in the status where they differ, image ids before, complete
 Statuses = Mapping[str, tuple[str, str]]
 ROWS: Final[dict[str, tuple[Mapping[str, str], Statuses, Mapping[str, str] | None, bool]]] = {
-    "8": (V1, {}, None, True),
-    "9": ({**V1, C: "cold:2"}, {C: ("cold:1", "c1")}, {C: "c1"}, False),
-    "10": ({**V1, C: "cold:2"}, {C: ("cold:2", "c2")}, {C: "c1"}, True),
-    "11": (
+    "SIDE-8": (V1, {}, None, True),
+    "SIDE-9": ({**V1, C: "cold:2"}, {C: ("cold:1", "c1")}, {C: "c1"}, False),
+    "SIDE-10": ({**V1, C: "cold:2"}, {C: ("cold:2", "c2")}, {C: "c1"}, True),
+    "SIDE-11": (
         {**V1, C: "cold:2", H2: "hot:2"},
         {C: ("cold:2", "c2"), H2: (EMPTY, "e")}, {C: "c1", H2: "e"}, False,
     ),
-    "12": (
+    "SIDE-12": (
         {C: "cold:2", H1: EMPTY, H2: "hot:2"},
         {C: ("cold:2", "c2"), H2: ("hot:2", "h2"), H1: ("hot:1", "h1")},
         {C: "c1", H2: "e", H1: "h1"}, False,
     ),
-    "13": (
+    "SIDE-13": (
         {C: "cold:2", H1: EMPTY, H2: "hot:2"},
         {C: ("cold:2", "c2"), H2: ("hot:2", "h2"), H1: (EMPTY, "e")},
         {C: "c1", H2: "e", H1: "h1"}, True,
     ),
-    "14 a new tag of the same content": (
+    "SIDE-14 a new tag of the same content": (
         {**V1, C: "cold:2"}, {C: ("cold:2", "c1")}, {C: "c1"}, True,
     ),
-    "15 quirk: the registry spelt out is the same image": (
+    "SIDE-15 quirk: the registry spelt out is the same image": (
         {**V1, C: "cold:2"}, {C: ("docker.io/library/cold:2", "c1")}, {C: "c1"}, True,
     ),
     "another image of the same content": (
@@ -93,20 +93,20 @@ def pod_of(
 def test_row(
     images: Mapping[str, str], shown: Statuses, before: Mapping[str, str] | None, complete: bool
 ) -> None:
-    judged = Yardstick(sidecarset_facts(SET)).judge(pod_facts(pod_of(images, shown, before)))
+    judged = MatchCriteria(sidecarset_facts(SET)).judge(pod_facts(pod_of(images, shown, before)))
     assert judged.consistent is complete
     assert bool(judged.late) is not complete, "the container is ready, so it is waited for"
 
 
 def test_a_state_that_cannot_be_read_is_never_complete() -> None:
     raw = injected(SET, annotations={STATE: "{"})
-    assert not Yardstick(sidecarset_facts(SET)).judge(pod_facts(raw)).consistent
+    assert not MatchCriteria(sidecarset_facts(SET)).judge(pod_facts(raw)).consistent
 
 
 def test_nothing_is_complete_while_a_status_is_missing() -> None:
     raw = injected(SET)
     raw["status"]["containerStatuses"].pop()
-    assert not Yardstick(sidecarset_facts(SET)).judge(pod_facts(raw)).consistent
+    assert not MatchCriteria(sidecarset_facts(SET)).judge(pod_facts(raw)).consistent
 
 
 def _broken(**changes: Any) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def test_a_cold_sidecar_may_be_an_init_container() -> None:
     assert matched(sidecarset_facts(SET), [pod_facts(raw)])
 
 
-def test_71_a_pod_wakes_the_sets_it_lists() -> None:
+def test_side_71_a_pod_wakes_the_sets_it_lists() -> None:
     notes = {"kruise.io/sidecarset-injected-list": "a,c"}
     assert [key.name for key in named_by(notes)] == ["a", "c"]
     assert named_by({}) == []
@@ -169,7 +169,7 @@ def test_71_a_pod_wakes_the_sets_it_lists() -> None:
 
 def test_ready_for_the_set_means_that_no_hot_sidecar_is_between_two_versions() -> None:
     raw = injected(SET)
-    yardstick = Yardstick(sidecarset_facts(SET))
+    yardstick = MatchCriteria(sidecarset_facts(SET))
     assert yardstick.judge(pod_facts(raw)).up
     raw["spec"]["containers"][3]["image"] = "hot:2"
     raw["status"]["containerStatuses"][3] = running({"name": H2, "image": "hot:2"})
@@ -179,4 +179,6 @@ def test_ready_for_the_set_means_that_no_hot_sidecar_is_between_two_versions() -
     )  # fmt: skip
     nameless = sidecarset(hot("hot:1", name="hot-sidecar", empty=""))
     facts = replace(sidecarset_facts(nameless), name="ss")
-    assert Yardstick(facts).judge(pod_facts(raw)).rested, "nothing is asked of a set without EMPTY"
+    assert MatchCriteria(facts).judge(pod_facts(raw)).rested, (
+        "nothing is asked of a set without EMPTY"
+    )

@@ -1,4 +1,4 @@
-"""How many pods a round of a SidecarSet changes: table 8.3 of the behaviour."""
+"""Number of pods that a round of a SidecarSet changes: SIDE-16 to SIDE-32."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.plan import Hold
-from gitkruise.wire.names import Obj
+from gitkruise.model.planning.plan import Hold
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sidecarset.build import COLD, injected, moved, plan, reasons, sidecarset
 
 OLD: Final = sidecarset({**COLD, "image": "side:0"})
@@ -24,20 +24,20 @@ def fleet(total: int, updated: int, up: int, new: Obj) -> Iterator[Obj]:
 
 # update strategy, (pods, updated, updated and ready), pods that change now
 ROWS: Final = {
-    "16": ({"maxUnavailable": 10}, (100, 30, 26), 6),
-    "17": ({"maxUnavailable": "10%"}, (1000, 300, 260), 60),
-    "18": ({"maxUnavailable": "5%"}, (1000, 300, 250), 0),
-    "19": ({"maxUnavailable": 100}, (100, 30, 27), 70),
-    "20": ({"maxUnavailable": 100, "partition": 180}, (1000, 800, 760), 20),
-    "21": ({"maxUnavailable": 100, "partition": 100}, (1000, 800, 760), 60),
-    "22": ({"maxUnavailable": 100, "partition": "18%"}, (1000, 800, 760), 20),
-    "23": ({"maxUnavailable": 100, "partition": "10%"}, (1000, 800, 760), 60),
-    "26": ({"maxUnavailable": "5%"}, (5, 0, 0), 1),
-    "27": ({"maxUnavailable": 5, "partition": "99%"}, (5, 0, 0), 1),
-    "28": ({"maxUnavailable": 5, "partition": "1%"}, (5, 0, 0), 4),
-    "31": ({"partition": 1}, (1, 0, 0), 0),
-    "32 NotUpdate": ({"type": "NotUpdate"}, (1, 0, 0), 0),
-    "32 paused": ({"paused": True}, (1, 0, 0), 0),
+    "SIDE-16": ({"maxUnavailable": 10}, (100, 30, 26), 6),
+    "SIDE-17": ({"maxUnavailable": "10%"}, (1000, 300, 260), 60),
+    "SIDE-18": ({"maxUnavailable": "5%"}, (1000, 300, 250), 0),
+    "SIDE-19": ({"maxUnavailable": 100}, (100, 30, 27), 70),
+    "SIDE-20": ({"maxUnavailable": 100, "partition": 180}, (1000, 800, 760), 20),
+    "SIDE-21": ({"maxUnavailable": 100, "partition": 100}, (1000, 800, 760), 60),
+    "SIDE-22": ({"maxUnavailable": 100, "partition": "18%"}, (1000, 800, 760), 20),
+    "SIDE-23": ({"maxUnavailable": 100, "partition": "10%"}, (1000, 800, 760), 60),
+    "SIDE-26": ({"maxUnavailable": "5%"}, (5, 0, 0), 1),
+    "SIDE-27": ({"maxUnavailable": 5, "partition": "99%"}, (5, 0, 0), 1),
+    "SIDE-28": ({"maxUnavailable": 5, "partition": "1%"}, (5, 0, 0), 4),
+    "SIDE-31": ({"partition": 1}, (1, 0, 0), 0),
+    "SIDE-32 NotUpdate": ({"type": "NotUpdate"}, (1, 0, 0), 0),
+    "SIDE-32 paused": ({"paused": True}, (1, 0, 0), 0),
     "100% keeps all": ({"maxUnavailable": 5, "partition": "100%"}, (5, 0, 0), 0),
     "0 keeps ready pods": ({"maxUnavailable": 0}, (5, 0, 0), 0),
     "one by default": ({}, (5, 0, 0), 1),
@@ -58,7 +58,7 @@ def test_row(update: dict[str, Any], counts: tuple[int, int, int], now: int) -> 
     assert made.status.get("updatedReadyPods", 0) == counts[2]
 
 
-def test_24_a_selector_updates_what_it_matches() -> None:
+def test_side_24_a_selector_updates_what_it_matches() -> None:
     new = sidecarset(update={"maxUnavailable": 100, "selector": {"matchLabels": {"pick": "me"}}})
     pods = [
         injected(OLD, f"p-{at:03}", labels={"pick": "me"} if at < 30 else {}) for at in range(100)
@@ -68,7 +68,7 @@ def test_24_a_selector_updates_what_it_matches() -> None:
     assert set(reasons(made).values()) == {Hold.NOT_SELECTED}
 
 
-def test_25_no_pod_that_differs_in_more_than_images_changes() -> None:
+def test_side_25_no_pod_that_differs_in_more_than_images_changes() -> None:
     made = plan(sidecarset(update={"maxUnavailable": 100}), [injected(OTHER, "p")], old=[OTHER])
     assert moved(made) == []
     assert reasons(made) == {"p": Hold.CANNOT_UPDATE}
@@ -77,7 +77,7 @@ def test_25_no_pod_that_differs_in_more_than_images_changes() -> None:
     assert made.events[0].message.startswith("1 pods")
 
 
-def test_29_those_that_can_change_do() -> None:
+def test_side_29_those_that_can_change_do() -> None:
     new = sidecarset(update={"maxUnavailable": "50%"})
     raws = [OLD, OTHER] * 50
     made = plan(new, [injected(raw, f"p-{at:03}") for at, raw in enumerate(raws)])
@@ -85,14 +85,14 @@ def test_29_those_that_can_change_do() -> None:
     assert list(reasons(made).values()).count(Hold.CANNOT_UPDATE) == 50
 
 
-def test_30_pods_that_are_not_ready_cost_nothing() -> None:
+def test_side_30_pods_that_are_not_ready_cost_nothing() -> None:
     pending = injected(OLD, "p", ready=False, phase="Pending")
     assert moved(plan(sidecarset(), [pending])) == ["p"]
     assert moved(plan(sidecarset(update={"maxUnavailable": 0}), [pending])) == ["p"]
 
 
 def test_kept_pods_are_those_that_could_change() -> None:
-    """Quirk 26, kept: 50 of 100 cannot, so a partition of 50 leaves nobody."""
+    """Quirk 26, kept: 50 of 100 cannot, so a partition of 50 leaves no pod."""
     new = sidecarset(update={"maxUnavailable": 100, "partition": 50})
     raws = [OLD, OTHER] * 50
     made = plan(new, [injected(raw, f"p-{at:03}") for at, raw in enumerate(raws)])
@@ -108,7 +108,7 @@ def test_an_amount_nobody_can_read_moves_no_pod(update: dict[str, Any]) -> None:
 
 def test_quirk_a_push_into_a_running_rollout_counts_those_already_told_to_change() -> None:
     """OpenKruise forgets a pod that was patched for the last spec and has not restarted yet, and
-    takes another one down beside it."""
+    takes down another one as well."""
     middle = sidecarset({**COLD, "image": "side:0.5"})
     told = injected(middle, "p-0")
     told["status"]["containerStatuses"][1] |= {"image": "side:0", "imageID": "old-id"}

@@ -1,4 +1,4 @@
-"""Revisions of a SidecarSet: what is registered, tagged and forgotten (2.8, table 8.7)."""
+"""Revisions of a SidecarSet: registered, tagged, deleted (SSET-63, SIDE-63 to SIDE-66)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.plan import Create, Delete, Patch
-from gitkruise.model.revision import Revision
-from gitkruise.model.settings import Gates
-from gitkruise.model.sidecarset import VERSION_LABEL, sidecarset_facts
-from gitkruise.model.snapshot import SidecarSetSnapshot
+from gitkruise.model.planning.plan import Create, Delete, Patch
+from gitkruise.model.planning.snapshot import SidecarSetSnapshot
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.revision import Revision
+from gitkruise.model.workloads.sidecarset import VERSION_LABEL, sidecarset_facts
 from gitkruise.planner.sidecarset.history import difference
 from gitkruise.planner.sidecarset.plan import plan_sidecarset
-from gitkruise.wire.names import Obj
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sidecarset.build import COLD, injected, plan, revision, sidecarset, snapshot
 from tests.pods import NOW
 
@@ -54,7 +54,7 @@ def test_no_pod_moves_before_its_revision_is_there() -> None:
     assert made.actions[0].obj["revision"] == 2  # type: ignore[union-attr]  # a Create, see above
 
 
-def test_64_going_back_raises_the_old_revision() -> None:
+def test_side_64_going_back_raises_the_old_revision() -> None:
     first, second = of_image("side:1"), of_image("side:2")
     made = plan_sidecarset(on_record(first, [revision(first, 1), revision(second, 2)]), Gates())
     (patch,) = made.actions
@@ -92,12 +92,12 @@ def fleet(carried: int, total: int = 15, limit: int = 10) -> list[int]:
 
 # revisions that pods run, those that stay
 KEPT: Final = {
-    "65": (8, [*range(1, 9), 14, 15]),
-    "66 nine": (9, [*range(1, 10), 15]),
-    "66 ten": (10, [*range(1, 11), 15]),
-    "66 eleven": (11, [*range(1, 12), 15]),
-    "66 fourteen": (14, list(range(1, 16))),
-    "66 all": (15, list(range(1, 16))),
+    "SIDE-65": (8, [*range(1, 9), 14, 15]),
+    "SIDE-66 nine": (9, [*range(1, 10), 15]),
+    "SIDE-66 ten": (10, [*range(1, 11), 15]),
+    "SIDE-66 eleven": (11, [*range(1, 12), 15]),
+    "SIDE-66 fourteen": (14, list(range(1, 16))),
+    "SIDE-66 all": (15, list(range(1, 16))),
     "none": (0, list(range(6, 16))),
 }
 
@@ -170,7 +170,7 @@ def test_a_native_sidecar_counts_among_them() -> None:
     assert difference(revision(old).data, revision(new).data) == "initContainers.i.args changed"
 
 
-def test_63_a_plain_init_container_makes_a_revision_and_moves_nobody() -> None:
+def test_side_63_a_plain_init_container_makes_a_revision_and_moves_nobody() -> None:
     old = sidecarset(COLD, initContainers=[{"name": "i", "image": "i:1"}])
     new = sidecarset(COLD, initContainers=[{"name": "i", "image": "i:2"}])
     assert sidecarset_facts(old).hash == sidecarset_facts(new).hash

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.plan import Hold, Patch, Plan
-from gitkruise.wire.names import Obj
+from gitkruise.model.planning.plan import Hold, Patch, Plan
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sidecarset.build import (
     EMPTY,
     hot,
@@ -25,7 +25,7 @@ WORKING: Final = "kruise.io/sidecarset-working-hotupgrade-container"
 
 
 def body_of(made: Plan, name: str = "p") -> dict[str, Any]:
-    """What the one patch of the pod writes on the pod itself."""
+    """Body of the one patch of the pod itself."""
     (patch,) = (a for a in made.actions if isinstance(a, Patch) and a.key.name == name)
     return dict(patch.steps[0].body)
 
@@ -114,7 +114,7 @@ def test_the_worked_example() -> None:
     assert counters(plan(v3, [rested])) == (1, 1, 1, 1)
 
 
-def test_s1_a_newer_image_replaces_a_side_that_never_came_up() -> None:
+def test_a_newer_image_replaces_a_side_that_never_came_up() -> None:
     pod = injected(at(1))
     stuck = with_ready(taken(pod, plan(at(2), [pod])), "side-2", ready=False)
     after = taken(stuck, plan(at(3, "2000"), [stuck]))
@@ -203,7 +203,7 @@ FLIPS: Final = {
 def test_quirk_a_new_placeholder_respects_partition_and_max_unavailable(
     update: dict[str, Any], count: int, down: int, now: int
 ) -> None:
-    """OpenKruise flips the idle containers of all matched pods at once."""
+    """OpenKruise flips the idle containers of all matched pods together."""
     pods = [injected(at(1), f"p-{n}") for n in range(count)]
     for n in range(down):
         pods[n] = with_ready(pods[n], "main", ready=False)

@@ -1,4 +1,4 @@
-"""Where a SidecarSet stands, in the states and the words a person meets."""
+"""Progress of a SidecarSet: states and messages."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.pod import PodFacts, pod_facts
-from gitkruise.model.record import Rollout
-from gitkruise.model.rolling import ROLLING_KINDS
-from gitkruise.model.states import State
-from gitkruise.planner.rollout_kinds import ROLLOUTS
-from gitkruise.planner.sidecarset.rollout import observe_sidecars
-from gitkruise.wire.names import Obj
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.workloads.pod import PodFacts, pod_facts
+from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
+from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.sidecarset.progress import observe_sidecars
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sidecarset.build import COLD, injected, revision, sidecarset
 from tests.pods import NOW
 

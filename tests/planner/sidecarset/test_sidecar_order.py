@@ -1,4 +1,4 @@
-"""Which pods of a SidecarSet change first: table 8.4 of the behaviour."""
+"""Update order of the pods of a SidecarSet: SIDE-33 to SIDE-38."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.pod import pod_facts
-from gitkruise.model.sidecarset import sidecarset_facts
-from gitkruise.planner.order import rollout_order
-from gitkruise.wire.names import Obj
+from gitkruise.model.workloads.pod import pod_facts
+from gitkruise.model.workloads.sidecarset import sidecarset_facts
+from gitkruise.planner.pods.order import rollout_order
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sidecarset.build import COLD, injected, moved, plan, sidecarset
 
 OLD: Final = sidecarset({**COLD, "image": "side:0"})
@@ -35,10 +35,13 @@ def keys(*names: str) -> dict[str, Any]:
 
 # update strategy, updated pods that are not ready, old ones that are not, labels, what changes
 ROWS: Final[dict[str, tuple[dict[str, Any], int, set[int], Labels, list[int]]]] = {
-    "33": ({}, 5, set(), {}, [19, 18, 17, 16, 15]),
-    "34": ({}, 5, {10, 13}, {}, [13, 10, 19, 18, 17, 16, 15]),
-    "35": (weights(k_foo=50, k_bar=30), 8, set(), {16: {"k": "foo"}, 15: {"k": "bar"}}, [16, 15]),
-    "36": (
+    "SIDE-33": ({}, 5, set(), {}, [19, 18, 17, 16, 15]),
+    "SIDE-34": ({}, 5, {10, 13}, {}, [13, 10, 19, 18, 17, 16, 15]),
+    "SIDE-35": (
+        weights(k_foo=50, k_bar=30), 8, set(),
+        {16: {"k": "foo"}, 15: {"k": "bar"}}, [16, 15],
+    ),
+    "SIDE-36": (
         keys("key1"), 8, set(),
         {at: {"key1": {17: "10", 18: "20"}.get(at, "5")} for at in range(20)},
         [18, 17],
@@ -77,14 +80,14 @@ TWO: Final = weights(k_foo=20, k_bar=10)
 ONE: Final[Obj] = {"a": "1"}
 TWICE: Final[Obj] = {"b": "1", "c": "1"}
 PAIRS: Final = {
-    "37": (
+    "SIDE-37": (
         weights(foo_bar=100, hello_world=90),
         ({"hello": "world"}, {}, {"foo": "bar"}, {}),
         [2, 0, 1, 3],
     ),
-    "38 no pod matches": (weights(x_y=100), ({}, A, {}), [0, 1, 2]),
-    "38 an empty strategy": ({"priorityStrategy": {}}, ({}, A, {}), [0, 1, 2]),
-    "nobody before nobody": (TWO, ({}, {}), [0, 1]),
+    "SIDE-38 no pod matches": (weights(x_y=100), ({}, A, {}), [0, 1, 2]),
+    "SIDE-38 an empty strategy": ({"priorityStrategy": {}}, ({}, A, {}), [0, 1, 2]),
+    "no key, no order": (TWO, ({}, {}), [0, 1]),
     "equal weights": (TWO, (A, A), [0, 1]),
     "less weight": (TWO, (B, A), [1, 0]),
     "no weight against some": (TWO, ({}, B), [1, 0]),

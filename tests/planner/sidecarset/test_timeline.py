@@ -1,11 +1,11 @@
-"""Rollouts of sidecars reconcile by reconcile: table 8.6 of the behaviour."""
+"""Rollouts of sidecars reconcile by reconcile: SIDE-58 to SIDE-62."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from gitkruise.model.plan import Patch, Plan
-from gitkruise.wire.names import Obj
+from gitkruise.model.planning.plan import Patch, Plan
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sidecarset.build import COLD, injected, moved, plan, running, sidecarset
 
 OLD: Final = sidecarset({**COLD, "image": "side:1"})
@@ -50,7 +50,7 @@ def restarted(pod: dict[str, Any], *, ready: bool = True) -> dict[str, Any]:
     return {**pod, "status": status}
 
 
-def test_58_two_pods_one_at_a_time() -> None:
+def test_side_58_two_pods_one_at_a_time() -> None:
     pods = [injected(OLD, "pod-1", age_s=1), injected(OLD, "pod-2", age_s=2)]
     seen = []
     for round_ in range(6):
@@ -69,7 +69,7 @@ def test_58_two_pods_one_at_a_time() -> None:
     ]
 
 
-def test_60_an_image_that_cannot_be_pulled_is_replaced_by_a_good_one() -> None:
+def test_side_60_an_image_that_cannot_be_pulled_is_replaced_by_a_good_one() -> None:
     bad = sidecarset({**COLD, "image": "side:bad"})
     pods = [injected(OLD, "pod-1", age_s=1), injected(OLD, "pod-2", age_s=2)]
     pods = written(pods, plan(bad, pods, old=[OLD]))

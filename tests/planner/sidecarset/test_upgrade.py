@@ -1,4 +1,4 @@
-"""What an upgrade writes on a pod: images, marks, state, condition, and nothing else."""
+"""Writes of an upgrade on a pod: images, hashes, state, condition, and nothing more."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.model.plan import Hold, Patch, Plan, Step
-from gitkruise.model.sidecarset import sidecarset_facts
-from gitkruise.wire.names import Obj
-from gitkruise.wire.request import STRATEGIC_PATCH
+from gitkruise.model.planning.plan import Hold, Patch, PatchStep, Plan
+from gitkruise.model.workloads.sidecarset import sidecarset_facts
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import STRATEGIC_PATCH
 from tests.planner.sidecarset.build import (
     COLD,
     injected,
@@ -29,7 +29,7 @@ OLD: Final = sidecarset({**COLD, "image": "side:0"})
 BARRED: Final = sidecarset({**COLD, "image": "side:0", "env": [{"name": "A", "value": "1"}]})
 
 
-def steps(made: Plan, name: str = "p") -> list[Step]:
+def steps(made: Plan, name: str = "p") -> list[PatchStep]:
     """The steps of the patches of a pod."""
     found = [a for a in made.actions if isinstance(a, Patch) and a.key.name == name]
     return [step for patch in found for step in patch.steps]
@@ -96,7 +96,7 @@ def test_patched_containers_stand_in_the_pods_order() -> None:
 
 
 def test_an_unchanged_container_is_left_alone() -> None:
-    """Two containers, one image changes (table 8.6: env and mounts are untouched throughout)."""
+    """Two containers, one image changes (RUN-30: env and mounts are untouched)."""
     before = sidecarset({"name": "a", "image": "a:0"}, {"name": "b", "image": "b:0"})
     after = sidecarset({"name": "a", "image": "a:1"}, {"name": "b", "image": "b:0"})
     main, _ = steps(plan(after, [injected(before)]))
@@ -143,7 +143,7 @@ def test_quirk_a_pod_that_cannot_be_written_does_not_stop_the_others() -> None:
     assert "pod p-0: annotation oom" in event.message
 
 
-def test_61_pods_that_cannot_change_are_told_so_once() -> None:
+def test_side_61_pods_that_cannot_change_are_told_so_once() -> None:
     new = sidecarset(COLD)
     pod = injected(BARRED)
     (step,) = steps(plan(new, [pod], old=[BARRED]))
@@ -159,7 +159,7 @@ def test_61_pods_that_cannot_change_are_told_so_once() -> None:
     assert again.held[0].why == Hold.CANNOT_UPDATE
 
 
-def test_62_one_set_that_cannot_speaks_for_all() -> None:
+def test_side_62_one_set_that_cannot_speaks_for_all() -> None:
     pod = with_condition(injected(OLD), told({"other": False}))
     _, step = steps(plan(sidecarset(), [pod]))
     (condition,) = step.body["status"]["conditions"]
@@ -186,7 +186,7 @@ def test_a_condition_nobody_can_read_holds_its_pod_alone(message: str) -> None:
     assert [e.reason for e in untold.events] == ["FailedUpdate"]
 
 
-def test_61_an_image_alone_upgrades_those_that_have_the_rest() -> None:
+def test_side_61_an_image_alone_upgrades_those_that_have_the_rest() -> None:
     """An env changed first: the old pod never follows, a pod born since follows the image."""
     newest = sidecarset({**BARRED["spec"]["containers"][0], "image": "side:2"})
     made = plan(newest, [injected(OLD, "old"), injected(BARRED, "young")], old=[OLD, BARRED])

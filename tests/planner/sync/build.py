@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gitkruise.model.change import Desired, DesiredSet, Live, PruneRules, SyncSnapshot
-from gitkruise.model.document import Commit, Document
+from gitkruise.model.gitops.change import Desired, DesiredSet, Live, PruneRules, SyncSnapshot
+from gitkruise.model.gitops.document import Document, GitCommit
+from gitkruise.planner.sync.annotations import UNIT, digest_of, marked
+from gitkruise.planner.sync.apply_order import stage_of, wave_of
 from gitkruise.planner.sync.dependencies import depends_on
-from gitkruise.planner.sync.marks import UNIT, digest_of, marked
-from gitkruise.planner.sync.stages import stage_of, wave_of
-from gitkruise.wire.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 
 LABEL = "abcdefabcdef"
-COMMIT = Commit(id="c" * 40, subject="change")
+COMMIT = GitCommit(id="c" * 40, subject="change")
 
 
 def thing(name: str = "a", kind: str = "ConfigMap", /, **more: Any) -> Obj:
@@ -52,7 +52,7 @@ def applied(obj: Obj, *, ready: bool = True, why: str = "", **drifted: Any) -> L
 
 
 def foreign(obj: Obj, label: str = "") -> Live:
-    """`obj` as somebody else made it."""
+    """`obj` as another manager created it."""
     labels = {UNIT: label} if label else {}
     return Live(obj={**obj, "metadata": {**obj["metadata"], "labels": labels}}, ready=True)
 
@@ -64,7 +64,7 @@ def key(obj: Obj) -> ObjectKey:
 def snapshot(
     wanted: list[Obj], live: list[Live], *, inventory: list[Obj] | None = None, **more: Any
 ) -> SyncSnapshot:
-    """What git wants against what is live; the inventory is everything live unless given."""
+    """Desired objects against live ones; the inventory is everything live unless given."""
     seen: Mapping[ObjectKey, Live] = {key(one.obj): one for one in live}
     known = seen.keys() if inventory is None else {key(obj) for obj in inventory}
     rules: dict[str, Any] = {

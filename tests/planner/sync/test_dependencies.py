@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.change import Live
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import Live
 from gitkruise.planner.sync.dependencies import cycle, depends_on, strangers, too_early
 from gitkruise.planner.sync.plan import plan_sync
-from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from tests.planner.sync.build import applied, desired, key, snapshot, thing
 
 IDS: list[tuple[str, str, tuple[ObjectKey, ...] | str]] = [
@@ -101,7 +101,7 @@ def test_a_circle_is_found_exactly_where_there_is_one(edges: dict[str, list[str]
         assert all(after in edges[name] for name, after in itertools.pairwise(found))
         return
     left = set(edges)
-    while left:  # somebody always waits for nobody that is left
+    while left:  # there is always an object without pending dependencies
         free = {name for name in left if not left & set(edges[name])}
         assert free
         left -= free

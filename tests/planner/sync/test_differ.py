@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.change import MISSING, FieldChange
-from gitkruise.planner.sync.differ import all_differences, owned_differences
-from gitkruise.planner.sync.marks import digest_of
-from gitkruise.planner.sync.summary import summarize
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import MISSING, FieldChange
+from gitkruise.planner.report.summary import summarize
+from gitkruise.planner.sync.annotations import digest_of
+from gitkruise.planner.sync.diff import all_differences, owned_differences
 
 CATALOG = load_catalog()
 Path = tuple[str | int, ...]
@@ -66,6 +66,13 @@ ROWS: list[tuple[str, Any, Any, str, list[str]]] = [
     ),
     ("injected containers", pod(image="a"), INJECTED, "Pod", []),
     ("injected, without a schema", pod(image="a"), INJECTED, "", []),
+    (
+        "names that are no texts identify nothing",
+        {"x": [{"name": ["a"]}]},
+        {"x": [{"name": {"b": 1}}]},
+        "",
+        ["x.0.name"],
+    ),
     ("keyed by name", pod(image="b"), INJECTED, "Pod", ["spec.containers.0.image"]),
     (
         "a keyed item is missing",

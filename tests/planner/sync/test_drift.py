@@ -1,4 +1,4 @@
-"""Drift: who changed what, what is left to others, and what is put back beside it."""
+"""Drift: attributed, ignored and corrected fields."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.change import Fight, IgnoreRule, Live, SyncPlan, SyncSnapshot
-from gitkruise.planner.sync.attribution import field_owners
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import Fight, IgnoreRule, Live, SyncPlan, SyncSnapshot
 from gitkruise.planner.sync.drift import pointer
-from gitkruise.planner.sync.plan import plan_sync, respectful
-from gitkruise.wire.names import Obj
+from gitkruise.planner.sync.field_owners import field_owners
+from gitkruise.planner.sync.plan import apply_ignores, plan_sync
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sync.build import applied, desired, key, snapshot, thing
 from tests.worlds import START
 
@@ -75,7 +75,7 @@ def plan(live: Live, *, wanted: Obj = PAIR, **more: Any) -> SyncPlan:
 RULES: list[tuple[str, IgnoreRule, bool]] = [
     ("path", IgnoreRule(paths=(pointer("/data/a"),)), True),
     ("path above", IgnoreRule(paths=(pointer("/data"),)), True),
-    ("path beside", IgnoreRule(paths=(pointer("/data/aa"), pointer("/data/b"))), False),
+    ("path next to it", IgnoreRule(paths=(pointer("/data/aa"), pointer("/data/b"))), False),
     ("path below", IgnoreRule(paths=(pointer("/data/a/x"),)), False),
     ("kind", IgnoreRule(kind="ConfigMap"), True),
     ("another kind", IgnoreRule(kind="Secret", paths=(pointer("/data/a"),)), False),
@@ -133,7 +133,7 @@ def test_items_taken_out_of_a_list_are_taken_out_together() -> None:
     wanted = thing("svc", "Service", spec={"ports": ports})
     live = applied(wanted, spec={"ports": ports[1:2]})
     s = snapshot([wanted], [live], ignore=(IgnoreRule(paths=(pointer("/spec/ports"),)),))
-    sent = respectful(s.desired.objects[0], s, load_catalog(), {})
+    sent = apply_ignores(s.desired.objects[0], s, load_catalog(), {})
     assert sent.obj["spec"]["ports"] == ports[1:2]
 
 

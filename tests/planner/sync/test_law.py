@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.change import Live, PruneRules, SyncSnapshot
-from gitkruise.planner.sync.differ import owned_differences
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
+from gitkruise.planner.sync.diff import owned_differences
 from gitkruise.planner.sync.plan import plan_sync
-from gitkruise.wire.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 from tests.planner.sync.build import applied, foreign, key, snapshot, thing
 
 KINDS = st.sampled_from(["ConfigMap", "Secret", "Service", "CloneSet", "Ingress", "Namespace"])
@@ -49,7 +49,7 @@ def test_plans_end_in_what_git_wants(want: list[Obj], was: list[Obj], data: st.D
         if plan.quiet:
             break
         order(s, [d.key for d in plan.apply])
-        assert not (plan.apply and plan.prune)  # P-2: everything is applied before deletes
+        assert not (plan.apply and plan.prune)  # UNIT-2: everything is applied before deletes
         for d in plan.apply:
             live[d.key] = applied(d.obj)
         for gone in plan.prune:
@@ -58,16 +58,16 @@ def test_plans_end_in_what_git_wants(want: list[Obj], was: list[Obj], data: st.D
     else:
         raise AssertionError("plans do not end")
     wanted = {key(obj): obj for obj in want}
-    assert all(not owned_differences(obj, live[k].obj, None) for k, obj in wanted.items())  # I-2
+    assert all(not owned_differences(obj, live[k].obj, None) for k, obj in wanted.items())  # UNIT-6
     ours = {k for k, one in start.items() if "gitkruise.io/unit" in one.obj["metadata"]["labels"]}
     kept = {"Namespace"}
     expected = {k for k in ours - wanted.keys() if k.kind not in kept} if want else set()
-    assert deleted == expected  # P-1, P-3
-    assert not plan.apply  # I-1
+    assert deleted == expected  # UNIT-1, UNIT-3
+    assert not plan.apply  # UNIT-5
 
 
 def order(s: SyncSnapshot, now: list[ObjectKey]) -> None:
-    """P-9: nothing that is new goes before something new of an earlier wave or stage."""
+    """UNIT-4: nothing that is new goes before something new of an earlier wave or stage."""
     place = {d.key: (d.stage > 0, d.wave if d.stage else 0, d.stage) for d in s.desired.objects}
     new = {k for k in place if k not in s.live}
     firsts = [place[k] for k in now if k in new]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.change import SyncPlan, SyncSnapshot
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import SyncPlan, SyncSnapshot
+from gitkruise.planner.sync.apply_order import wave_of
 from gitkruise.planner.sync.plan import plan_sync
-from gitkruise.planner.sync.stages import wave_of
-from gitkruise.wire.names import Obj
+from gitkruise.wire.primitives.names import Obj
 from tests.planner.sync.build import applied, desired, foreign, key, snapshot, thing
 
 SPACE, MAP, WEB, ROAD = (
@@ -71,7 +71,7 @@ ROWS: list[tuple[str, SyncSnapshot, list[str], list[str]]] = [
         ["cfg"],
     ),
     (
-        "an object waits for one that it names, and holds nobody up",
+        "an object waits for one that it names, and blocks no other",
         snapshot([AFTER_WEB, MAP, WEB], [applied(MAP), applied(WEB, ready=False, why="1 of 2")]),
         [],
         ["after", "web"],
@@ -106,7 +106,7 @@ ROWS: list[tuple[str, SyncSnapshot, list[str], list[str]]] = [
     ),
     ("drift", snapshot([MAP], [applied(MAP, data={"a": "x"})]), ["cfg"], []),
     (
-        "drift, only told",
+        "drift, only reported",
         snapshot([MAP], [applied(MAP, data={"a": "x"})], correct_drift=False),
         [],
         [],

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gitkruise.kube.data import load_catalog
-from gitkruise.model.change import Live, PruneRules
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import Live, PruneRules
+from gitkruise.planner.sync.apply_order import stage_of
 from gitkruise.planner.sync.plan import plan_sync
 from gitkruise.planner.sync.prune import lingering
-from gitkruise.planner.sync.stages import stage_of
-from gitkruise.wire.names import Obj
-from gitkruise.wire.times import parse_time
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.times import parse_time
 from tests.planner.sync.build import LABEL, applied, desired, foreign, key, snapshot, thing
 
 KEEP, GONE = thing("keep"), thing("gone")
@@ -44,7 +44,7 @@ def test_what_git_no_longer_names_is_deleted() -> None:
 
 
 ROWS: list[tuple[str, list[Obj], list[Live], dict[str, Any], str]] = [
-    # guard, git, live, snapshot fields, code told
+    # guard, git, live, snapshot fields, reported code
     ("nothing left in git", [], BOTH, {}, "GK2301"),
     ("inventory not complete", [KEEP], BOTH, {"inventory_complete": False}, ""),
     ("switched off", [KEEP], BOTH, {"prune": PruneRules(enabled=False)}, ""),

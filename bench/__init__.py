@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench [NAME ...]` from the repository's root."""

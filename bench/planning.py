@@ -1,0 +1,44 @@
+"""What one planning round costs: observe and decide over very many pods, idle and rolling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from bench.fleet import fleet, store_of
+from bench.timing import Row, cpu
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.cloneset.observe import observe_cloneset
+from gitkruise.planner.cloneset.plan import plan_cloneset
+from tests.worlds import START
+
+GOAL_MS: Final = 150.0  # for 10,000 pods, and ten times that for ten times as many
+NOW: Final = START + timedelta(hours=2)
+SIZES: Final = (1_000, 10_000, 100_000)
+
+
+def rows() -> Iterator[Row]:
+    for rolling in (0, 500):
+        for size in SIZES:
+            yield _round(size, rolling)
+
+
+def _round(size: int, rolling: int) -> Row:
+    made = fleet(size, rolling=rolling)
+    store = store_of(made, size)
+
+    def work() -> int:
+        snapshot = observe_cloneset(store, made.key, NOW)
+        assert snapshot is not None
+        assert len(snapshot.pods) == size
+        return len(plan_cloneset(snapshot, Gates()).actions)
+
+    assert work() == min(rolling, size), "the fleet is not what it was made for"
+    kind = f"{rolling} patches" if rolling else "idle"
+    return Row(
+        name=f"planning round, {size:,} pods, {kind}",
+        value=cpu(work, repeats=5) * 1000,
+        unit="ms",
+        limit=GOAL_MS * size / 10_000 if size >= 10_000 else None,
+    )

@@ -1,0 +1,171 @@
+"""Registry of version conversions: pure functions, looked up by kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from gitkruise.admission.conversion.hpa import autoscaler
+from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version, split_api_version
+from gitkruise.wire.primitives.paths import drop, get, put
+
+Conversion: TypeAlias = Callable[[Obj, str, str], Obj]  # (object, version it has, version wanted)
+
+EXCLUDE_LABEL: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
+VERSION_LABEL: Final = "apps.kruise.io/sidecarset-custom-version"
+NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
+POLICIES: Final = ("ReCreate", "InPlaceIfPossible", "InPlaceOnly")
+_MOVED: Final = (
+    "partition", "maxUnavailable", "maxSurge", "paused", "priorityStrategy", "scatterStrategy",
+)  # fmt: skip
+_INT32: Final = range(-(2**31), 2**31)
+# annotation of v1alpha1 -> field of v1beta1's inPlaceUpdateStrategy
+_PRE_DOWNLOAD: Final = {
+    "apps.kruise.io/image-predownload-parallelism": "imagePreDownloadParallelism",
+    "apps.kruise.io/image-predownload-timeout-seconds": "imagePreDownloadTimeoutSeconds",
+    "apps.kruise.io/image-predownload-min-updated-ready-pods": (
+        "imagePreDownloadMinUpdatedReadyPods"
+    ),
+}
+_INT_OR_TEXT: Final = "imagePreDownloadParallelism"
+
+
+def convert(obj: Obj, to_version: str) -> Obj:
+    """`obj` in `to_version` of its group ("v1beta1"); shared and unchanged where nothing differs.
+
+    Kinds without an entry in CONVERSIONS differ in `apiVersion` alone.
+    """
+    group, version = split_api_version(obj["apiVersion"])
+    if version == to_version:
+        return obj
+    change = CONVERSIONS.get(GroupKind(group, obj["kind"]))
+    changed = change(obj, version, to_version) if change else obj
+    return {**changed, "apiVersion": join_api_version(group, to_version)}
+
+
+def convertible(kind: GroupKind, version: str, to_version: str) -> bool:
+    """Return whether `convert` handles these two versions of `kind`."""
+    return kind in CONVERSIONS and {version, to_version} == {"v1alpha1", "v1beta1"}
+
+
+def _cloneset(obj: Obj, version: str, to_version: str) -> Obj:
+    """OpenKruise's conversion webhook for CloneSet, its losses included.
+
+    v1alpha1 to v1beta1 loses everything under `updateStrategy` of an OnDelete; v1beta1 to v1alpha1
+    forgets excludePreparingDelete and writes pre-download settings into annotations.
+    """
+    change = {("v1alpha1", "v1beta1"): _to_beta, ("v1beta1", "v1alpha1"): _to_alpha}
+    return change[version, to_version](obj)
+
+
+def _to_beta(obj: Obj) -> Obj:
+    spec: Obj = obj.get("spec") or {}
+    meta: Obj = obj.get("metadata") or {}
+    scale = {**(spec.get("scaleStrategy") or {})}
+    scale["enablePVCReuse"] = not scale.pop("disablePVCReuse", False)
+    if (meta.get("labels") or {}).get(EXCLUDE_LABEL) == "true":
+        scale["excludePreparingDelete"] = True
+    update = spec.get("updateStrategy") or {}
+    strategy = _beta_strategy(update, meta.get("annotations") or {})
+    return {**obj, "spec": {**spec, "scaleStrategy": scale, "updateStrategy": strategy}}
+
+
+def _beta_strategy(update: Obj, annotations: Obj) -> Obj:
+    kind = update.get("type")
+    if kind == "OnDelete":
+        return {"type": "OnDelete"}
+    rolling = {"podUpdatePolicy": kind if kind in POLICIES else POLICIES[0]}
+    rolling |= _taken(update)
+    given = update.get("inPlaceUpdateStrategy")
+    noted = {
+        field: annotations[key] for key, field in _PRE_DOWNLOAD.items() if annotations.get(key)
+    }
+    if given is not None or noted:
+        grace = (given or {}).get("gracePeriodSeconds")
+        in_place: dict[str, Any] = {"gracePeriodSeconds": grace} if grace else {}
+        for field, text in noted.items():
+            value = _read_annotation(field, text)
+            if value is not None:
+                in_place[field] = value
+        rolling["inPlaceUpdateStrategy"] = in_place
+    return {"type": "RollingUpdate", "rollingUpdate": rolling}
+
+
+def _read_annotation(field: str, text: str) -> int | str | None:
+    """An int32, or for parallelism also any text; None for what cannot be read."""
+    if re.fullmatch(r"[+-]?[0-9]{1,20}", text) and int(text) in _INT32:
+        return int(text)
+    return text if field == _INT_OR_TEXT else None
+
+
+def _to_alpha(obj: Obj) -> Obj:
+    spec: Obj = obj.get("spec") or {}
+    scale = {**(spec.get("scaleStrategy") or {})}
+    scale.pop("excludePreparingDelete", None)
+    if not scale.pop("enablePVCReuse", False):
+        scale["disablePVCReuse"] = True
+    update = spec.get("updateStrategy") or {}
+    rolling = update.get("rollingUpdate") or {}
+    policy = rolling.get("podUpdatePolicy")
+    strategy: dict[str, Any] = {"type": policy if policy in POLICIES else POLICIES[0]}
+    if update.get("type") == "OnDelete":
+        strategy["type"] = "OnDelete"
+    strategy |= _taken(rolling)
+    out = {**obj, "spec": {**spec, "scaleStrategy": scale, "updateStrategy": strategy}}
+    in_place = {
+        k: v for k, v in (rolling.get("inPlaceUpdateStrategy") or {}).items() if v is not None
+    }
+    grace = in_place.pop("gracePeriodSeconds", 0)
+    if grace or in_place:
+        strategy["inPlaceUpdateStrategy"] = {"gracePeriodSeconds": grace} if grace else {}
+    return _noted(out, in_place)
+
+
+def _noted(obj: Obj, in_place: Obj) -> Obj:
+    """`obj` with the pre-download settings as annotations."""
+    for key, field in _PRE_DOWNLOAD.items():
+        if field in in_place:
+            obj = put(obj, ("metadata", "annotations", key), str(in_place[field]))
+    return obj
+
+
+def _sidecarset(obj: Obj, version: str, to_version: str) -> Obj:
+    """OpenKruise's conversion webhook for SidecarSet.
+
+    v1alpha1's namespace takes the place of any namespaceSelector, and its version label becomes
+    customVersion; on the way back the selector stays and the version becomes the label again.
+    """
+    change = {("v1alpha1", "v1beta1"): _sidecars_to_beta, ("v1beta1", "v1alpha1"): _sidecars_back}
+    return change[version, to_version](obj)
+
+
+def _sidecars_to_beta(obj: Obj) -> Obj:
+    spec = {**(obj.get("spec") or {})}
+    namespace = spec.pop("namespace", "")
+    if namespace:
+        spec["namespaceSelector"] = {"matchLabels": {NAMESPACE_LABEL: namespace}}
+    custom = get(obj, "metadata", "labels", VERSION_LABEL)
+    if custom:
+        spec["customVersion"] = custom
+    out: Obj = {**obj, "spec": spec}
+    return out if custom is None else drop(out, ("metadata", "labels", VERSION_LABEL))
+
+
+def _sidecars_back(obj: Obj) -> Obj:
+    spec = {**(obj.get("spec") or {})}
+    custom = spec.pop("customVersion", "")
+    out: Obj = {**obj, "spec": spec}
+    return put(out, ("metadata", "labels", VERSION_LABEL), custom) if custom else out
+
+
+def _taken(fields: Obj) -> dict[str, Any]:
+    """The settings that only moved."""
+    return {name: fields[name] for name in _MOVED if fields.get(name) is not None}
+
+
+CONVERSIONS: Final[Mapping[GroupKind, Conversion]] = {
+    GroupKind("apps.kruise.io", "CloneSet"): _cloneset,
+    GroupKind("apps.kruise.io", "SidecarSet"): _sidecarset,
+    GroupKind("autoscaling", "HorizontalPodAutoscaler"): autoscaler,
+}

@@ -1,0 +1,45 @@
+"""The stages about SidecarSets, by name: what they do is imported when the first one comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gitkruise.admission.rules.request import AdmissionRequest
+from gitkruise.errors import Problem
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.names import Obj
+
+
+def inject_sidecars(request: AdmissionRequest, gates: Gates) -> Obj:
+    """A pod being created, as a server stores it once OpenKruise's webhook is done."""
+    from gitkruise.admission.kruise import pod_webhook  # noqa: PLC0415  most commands have no pod
+
+    return pod_webhook.inject_sidecars(request, gates)
+
+
+def injected(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The same as the webhook itself answers, before the server gives its defaults."""
+    from gitkruise.admission.kruise import pod_webhook  # noqa: PLC0415  most commands have no pod
+
+    return pod_webhook.injected(request, gates)
+
+
+def default_sidecarset(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The SidecarSet with its defaults and hashes."""
+    from gitkruise.admission.kruise import sidecarset  # noqa: PLC0415  most commands have no SidecarSet
+
+    return sidecarset.default_sidecarset(request, gates)
+
+
+def sidecarset_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
+    """Validate a SidecarSet without reading other objects."""
+    from gitkruise.admission.kruise import sidecarset  # noqa: PLC0415  most commands have no SidecarSet
+
+    return sidecarset.sidecarset_problems(request, gates)
+
+
+def neighbour_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
+    """Return the conflicts between a SidecarSet and the others of the cluster."""
+    from gitkruise.admission.kruise import sidecarset_conflicts as near  # noqa: PLC0415  as above
+
+    return near.neighbour_problems(request, gates)

@@ -1,0 +1,286 @@
+"""gitkruise plan: preview a commit, object by object and pod by pod, without any write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import say, say_json, tell
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
+
+if TYPE_CHECKING:
+    from gitkruise.git.repository.repository import Repository
+    from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.gitops.preview.preview import Preview
+    from gitkruise.model.gitops.report import PlanReport
+    from gitkruise.model.workloads.feature_gates import Gates
+
+_NO_SERVER: Final = Finding(
+    code="GK7010",
+    message="--server needs a cluster, and no flag names one",
+    notes=(("next", "name one: --sandbox, --kubeconfig or --context, and not --offline"),),
+)
+
+
+@click.command(
+    cls=ExitCodesCommand, exits=(1, 3, 4, 5), says="with --exit-code: the commit changes something"
+)
+@click.argument("commits", metavar="[COMMIT|FROM..TO]", default="")
+@click.option("--repo", default=".", show_default=True, help="Repository to read.")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Configuration file [default: gitkruise.yaml of the repository].",
+)
+@click.option(
+    "--from",
+    "base",
+    default="",
+    metavar="REV",
+    help="Commit to compare with [default: the parent of the planned commit].",
+)
+@click.option("--to", "target", default="", metavar="REV", help="Commit to plan [default: HEAD].")
+@click.option("--include-dirty", is_flag=True, help="Plan the uncommitted working tree.")
+@click.option("--offline", is_flag=True, help="Contact no cluster, even if a flag names one.")
+@click.option("--server", is_flag=True, help="Send each change to the API server as a dry run.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if the commit changes something.")
+@click.option(
+    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "markdown", "html"]),
+    default="text",
+    help="Output format.",
+)
+@cluster_options
+@click.pass_context
+def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: Any) -> None:
+    """Show what a commit would do.
+
+    \b
+    Examples:
+      gitkruise plan                         compare with the followed branch
+      gitkruise plan 4f2c9e1                 compare one commit with its parent
+      gitkruise plan main..canary --sandbox  list pods by name
+
+    Without a cluster (--sandbox, --kubeconfig, --context) the plan counts pods; with one it
+    lists them by name.
+    """
+    from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415  not for --help
+
+    first, dots, second = commits.partition("..")
+    options = _PlanOptions(
+        repo=flags["repo"],
+        config_path=flags["config_path"],
+        base=flags["base"] or (first if dots else ""),
+        target=flags["target"] or (second if dots else first),
+        include_dirty=flags["include_dirty"],
+        gates=parse_gates(flags["feature_gates"]),
+        cluster=cluster if cluster.given and not flags["offline"] else None,
+        server=flags["server"],
+    )
+    if options.server and options.cluster is None:
+        raise UsageProblem(_NO_SERVER)
+    result = _plan(options)
+    _print(result, flags["output"], dirty=options.include_dirty)
+    if any(f.severity == "error" for f in result.preview.unplayed):
+        ctx.exit(3)
+    changes = any(c.kind != "unchanged" for c in result.preview.changes)
+    ctx.exit(1 if flags["exit_code"] and changes else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlanOptions:
+    repo: str
+    config_path: Path | None
+    base: str
+    target: str
+    include_dirty: bool
+    gates: Gates
+    cluster: ClusterChoice | None
+    server: bool
+
+    @property
+    def implicit(self) -> bool:
+        """Return whether no commit was named, so that the working tree is planned."""
+        return not self.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlanResult:
+    base: PlanSide | None
+    target: PlanSide
+    preview: Preview
+    cluster: str = ""
+
+
+def _print(result: _PlanResult, output: str, *, dirty: bool) -> None:
+    from gitkruise.cli.console.findings import finding_obj, findings_text  # noqa: PLC0415
+    from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  imports the model
+
+    style = Style.of(read_environment())
+    report = report_of(
+        result.preview, result.base, result.target, cluster=result.cluster, dirty=dirty
+    )
+    if output == "json":
+        from gitkruise.gitops.preview.render_json import plan_obj  # noqa: PLC0415
+
+        findings = [finding_obj(f) for f in report.findings]
+        say_json({**plan_obj(report), "findings": findings}, style)
+        return
+    _WRITERS[output](report, style)
+    if report.findings:
+        tell(findings_text(report.findings, Style.of_errors(read_environment())).split("\n"))
+
+
+def _text(report: PlanReport, style: Style) -> None:
+    from gitkruise.cli.views.plan import plan_lines  # noqa: PLC0415  imports the model
+
+    say(plan_lines(report, style), style)
+
+
+def _markdown(report: PlanReport, _style: Style) -> None:
+    from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  not for text
+
+    click.echo(plan_markdown(report).encode(), nl=False, color=False)
+
+
+def _html(report: PlanReport, _style: Style) -> None:
+    from gitkruise.gitops.preview.render_html import plan_html  # noqa: PLC0415  not for text
+
+    click.echo(plan_html(report).encode(), nl=False, color=False)
+
+
+_WRITERS: Final = {"text": _text, "markdown": _markdown, "html": _html}
+
+
+def _plan(options: _PlanOptions) -> _PlanResult:
+    base, target = _sides(options)
+    if options.cluster is None:
+        from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  imports the model
+        from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+        preview = offline_preview(base, target, load_catalog(), options.gates)
+        return _PlanResult(base=base, target=target, preview=preview)
+    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+
+    return asyncio.run(_with_cluster(base, target, options))
+
+
+def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
+    """Read and check the two commits. Raises InvalidManifests when the target is invalid."""
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+
+    url, snapshot = _work_tree(options)
+    with Repository.open(url) as repository:
+        # Resolved before the imports below: an unknown commit needs no schemas.
+        old, new = _range(repository, options, snapshot)
+        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
+        from gitkruise.gitops.preview.inputs import config_at, read_side  # noqa: PLC0415
+        from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+        catalog = load_catalog()
+        given = load_config(options.config_path) if options.config_path else None
+        config = given or config_at(repository, new)
+        target = read_side(repository, new, config, catalog, options.gates)
+        errors = [f for f in target.findings if f.severity == "error"]
+        if errors:
+            raise InvalidManifests(*map(_unplanned, errors))
+        if not old:
+            return None, target
+        config = given or config_at(repository, old)
+        return read_side(repository, old, config, catalog, options.gates), target
+
+
+def _unplanned(finding: Finding) -> Finding:
+    """Add the notes `unchanged` and `next` where the finding lacks them."""
+    labels = dict(finding.notes)
+    notes = list(finding.notes)
+    if "unchanged" not in labels:
+        end = next((i for i, (label, _) in enumerate(notes) if label == "next"), len(notes))
+        notes.insert(end, ("unchanged", "nothing was planned, and a plan applies nothing"))
+    if "next" not in labels and finding.places:
+        notes.append(("next", f"gitkruise validate {finding.places[0].file}"))
+    return replace(finding, notes=tuple(notes))
+
+
+def _work_tree(options: _PlanOptions) -> tuple[str, str]:
+    """(path or URL of the repository, a commit of its working tree or "").
+
+    Raises SourceFailed GK3203 when the tree is dirty and no option decides how to treat it.
+    """
+    folder = Path(options.repo)
+    if not folder.exists():
+        return options.repo, ""
+    from gitkruise.git.push.worktree import WorkTree, dirty_tree  # noqa: PLC0415  runs git
+
+    if not options.implicit and not options.include_dirty:
+        return _top_of(folder), ""
+    try:
+        tree = WorkTree(folder)
+    except SourceFailed:
+        return str(folder.resolve()), ""  # bare, or no repository at all
+    if options.include_dirty:
+        return str(tree.top), tree.snapshot()
+    dirty = tree.dirty()
+    if dirty:
+        raise dirty_tree(
+            dirty,
+            unchanged="nothing was planned",
+            next_="gitkruise plan --include-dirty, or git stash, or name a commit",
+        )
+    return str(tree.top), ""
+
+
+def _top_of(folder: Path) -> str:
+    """Return the repository that contains a folder; a bare one is itself."""
+    here = folder.resolve()
+    return str(next((p for p in (here, *here.parents) if (p / ".git").exists()), here))
+
+
+def _range(repository: Repository, options: _PlanOptions, snapshot: str) -> tuple[str, str]:
+    """(from, to) as commit ids; from is "" for a first commit."""
+    from gitkruise.gitops.preview.inputs import default_range  # noqa: PLC0415
+
+    if not options.base and not options.target and not snapshot:
+        return default_range(repository, "main")
+    new = snapshot or _commit(repository, options.target or repository.default_branch())
+    if options.base:
+        return _commit(repository, options.base), new
+    parents = repository.commit(new).parents
+    return (parents[0] if parents else "", new)
+
+
+def _commit(repository: Repository, revision: str) -> str:
+    from gitkruise.git.push.worktree import commit_id  # noqa: PLC0415  runs git
+
+    return commit_id(repository.git_dir, revision)
+
+
+async def _with_cluster(
+    base: PlanSide | None, target: PlanSide, options: _PlanOptions
+) -> _PlanResult:
+    from gitkruise.gitops.preview.preview import live_preview  # noqa: PLC0415  imports the model
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    assert options.cluster is not None
+    async with connected(options.cluster, read_environment()) as chosen:
+        preview = await live_preview(
+            (chosen.transport, chosen.clock.now()),
+            base,
+            target,
+            load_catalog(),
+            options.gates,
+            tried_on=chosen.name if options.server else "",
+        )
+        return _PlanResult(base=base, target=target, preview=preview, cluster=chosen.name)

@@ -1,0 +1,201 @@
+"""gitkruise validate: check manifests as an API server would, without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitkruise import __version__
+from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.findings import findings_list, findings_text, github_annotations, sarif
+from gitkruise.cli.console.output import say, say_json, tell
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import existing, read_named
+from gitkruise.errors import Finding
+
+if TYPE_CHECKING:
+    from gitkruise.git.parsing.documents import Parsed
+    from gitkruise.model.gitops.document import Document
+
+SUFFIXES = {".yaml", ".yml", ".json"}
+KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml", "Kustomization"}
+_NOT_RESOURCES = (
+    "patches", "patchesStrategicMerge", "patchesJson6902", "replacements", "transformers",
+    "generators", "configurations", "components", "validators",
+)  # fmt: skip
+
+
+@click.command(cls=ExitCodesCommand, exits=(1,), says="a manifest is invalid")
+@click.argument("paths", nargs=-1, type=str)
+@click.option("-n", "--namespace", default="default", help="Namespace of objects that name none.")
+@click.option(
+    "--fix", is_flag=True, help="Rename misspelt fields if the correction is unambiguous."
+)
+@click.option(
+    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "github", "sarif"]),
+    default="text",
+    help="Output format.",
+)
+@click.pass_context
+def validate(
+    ctx: click.Context, /, paths: tuple[str, ...], namespace: str, output: str, **flags: Any
+) -> None:
+    """Validate files and directories of manifests offline.
+
+    \b
+    Examples:
+      gitkruise validate
+      gitkruise validate apps/checkout batch/report.yaml
+      gitkruise validate --fix apps/checkout/cloneset.yaml
+      gitkruise validate -o github
+
+    Files that only kustomize reads (kustomizations, their patches and generator inputs) are
+    skipped; `gitkruise plan` validates the rendered objects.
+    """
+    from gitkruise.gitops.build.validate import check_documents  # noqa: PLC0415  imports the schemas
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+    from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415
+
+    given = [existing(p, "file or directory") for p in paths or (".",)]
+    gates, catalog = parse_gates(flags["feature_gates"]), load_catalog()
+    unfixed: tuple[Finding, ...] = ()
+    if flags["fix"]:
+        from gitkruise.cli.context.autofix import fix  # noqa: PLC0415  only with --fix
+
+        unfixed = fix(lambda: _read(given)[0], catalog, namespace)
+    documents, findings = _read(given)
+    _, found = check_documents(documents, catalog, namespace=namespace, gates=gates)
+    findings = [*unfixed, *findings, *found]
+    _print(findings, output, objects=len(documents))
+    ctx.exit(1 if any(f.severity == "error" for f in findings) else 0)
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
+    from gitkruise.model.gitops.config import API_VERSION  # noqa: PLC0415
+    from gitkruise.wire.primitives.paths import get  # noqa: PLC0415
+
+    documents: list[Document] = []
+    findings: list[Finding] = []
+    files = sorted(set(_files(paths)))
+    inputs = _kustomize_inputs(files)
+    for file in files:
+        if file.resolve() in inputs:
+            continue
+        parsed = _parsed(file)
+        findings += parsed.findings
+        for document in parsed.documents:
+            if get(document.obj, "apiVersion") == API_VERSION:
+                findings += _own(document)
+            elif not isinstance(document.obj, dict):
+                findings.append(_no_object(document))
+            else:
+                documents.append(_sealed(document) if "sops" in document.obj else document)
+    return documents, findings
+
+
+# Both modules below import git and subprocesses, which most manifests do not need.
+
+
+def _no_object(document: Document) -> Finding:
+    from gitkruise.git.manifests.reader import no_object  # noqa: PLC0415  start-up budget
+
+    return no_object(document)
+
+
+def _sealed(document: Document) -> Document:
+    """Return a document encrypted with SOPS without its values, any other as it is."""
+    from gitkruise.git.manifests.sops import is_encrypted, sealed  # noqa: PLC0415  start-up budget
+
+    return sealed(document) if is_encrypted(document.obj) else document
+
+
+def _parsed(file: Path) -> Parsed:
+    from gitkruise.git.parsing.documents import LIMITS, Parsed, parse_file, too_large  # noqa: PLC0415
+
+    size = file.stat().st_size
+    if file.is_file() and size > LIMITS.file_bytes:
+        return Parsed((), (too_large(str(file), size),))
+    return parse_file(read_named(file), str(file))
+
+
+def _kustomize_inputs(files: Sequence[Path]) -> set[Path]:
+    """Return kustomizations, and the files they name that are not resources."""
+    inputs: set[Path] = set()
+    for file in files:
+        if file.name not in KUSTOMIZATIONS:
+            continue
+        inputs.add(file.resolve())
+        for document in _parsed(file).documents:
+            inputs |= {(file.parent / name).resolve() for name in _named(document.obj)}
+    return inputs
+
+
+def _named(kustomization: object) -> Iterator[str]:
+    """Yield the paths in fields of a kustomization that do not list resources."""
+    for field in _NOT_RESOURCES:
+        for entry in _listed(kustomization, field):
+            yield from _texts([entry.get("path") if isinstance(entry, dict) else entry])
+    for field in ("configMapGenerator", "secretGenerator"):
+        for entry in _listed(kustomization, field):
+            names = _texts([*_listed(entry, "files"), *_listed(entry, "envs")])
+            yield from (name.rpartition("=")[2] for name in names)
+
+
+def _listed(value: object, field: str) -> list[Any]:
+    """Return the list at a field, or an empty one: `plan` reports wrong types."""
+    found = value.get(field) if isinstance(value, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _texts(values: Iterable[object]) -> Iterator[str]:
+    return (value for value in values if isinstance(value, str) and value and "\0" not in value)
+
+
+def _own(document: Document) -> list[Finding]:
+    from gitkruise.gitops.config.loader import check_document  # noqa: PLC0415  imports jsonschema
+
+    return list(check_document(document))
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield manifest files, except hidden ones and those in hidden folders."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        for file in sorted(path.rglob("*")):
+            hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+            if file.is_file() and file.suffix.lower() in SUFFIXES and not hidden:
+                yield file
+
+
+def _print(findings: Sequence[Finding], output: str, *, objects: int) -> None:
+    style = Style.of(read_environment())
+    if output == "json":
+        say_json(findings_list(findings), style)
+    elif output == "sarif":
+        say_json(sarif(findings, __version__), style)
+    elif output == "github":
+        if findings:
+            click.echo(github_annotations(findings))
+    else:
+        if findings:
+            say(findings_text(findings, style).split("\n"), style)
+        errors = sum(f.severity == "error" for f in findings)
+        problems = "no problem"
+        if findings:
+            problems = f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
+        tell(f"{_count(objects, 'object')}: {problems}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,76 @@
+"""The screen of the demo: bars that move on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from gitkruise.cli.console.style import Style, wrapped
+from gitkruise.cli.views.progress import rollout_bar
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import ObjectKey
+
+
+class DemoScreen:
+    """Prints finished lines above the current rollouts, which are redrawn while it is open."""
+
+    def __init__(self, style: Style, *, live: bool) -> None:
+        self.style = style
+        self._console = Console(highlight=False, no_color=not style.colour) if live else None
+        self._live: Live | None = None
+        self._printed: dict[ObjectKey, tuple[State | None, float, str]] = {}
+
+    def __enter__(self) -> Self:
+        if self._console is not None:
+            self._live = Live(console=self._console, refresh_per_second=12, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def say(self, text: str = "") -> None:
+        """Print one finished line, over as many lines of the terminal as it needs."""
+        lines = list(map(self.style.line, self._wrapped(text)))
+        if self._live is not None:
+            self._live.console.print(Text.from_ansi("\n".join(lines)))
+        else:
+            click.echo("\n".join(lines))
+
+    def _wrapped(self, text: str) -> list[str]:
+        if self._console is None:
+            return [text]  # a file or a pipe: programs read whole lines
+        return wrapped(text, self.style.width, indent=2)
+
+    def show(self, rollouts: Sequence[Rollout], now: float, ends: State) -> None:
+        """Show the current rollouts (`now` in seconds); the result shows the state `ends`.
+
+        Without a terminal one line per rollout and second, and one for each new state.
+        """
+        lines = ["         " + rollout_bar(rollout, self.style) for rollout in rollouts]
+        if self._live is not None:
+            wrapped = [self.style.line(part) for line in lines for part in self._wrapped(line)]
+            self._live.update(Text.from_ansi("\n".join(wrapped)))
+            return
+        for rollout, line in zip(rollouts, lines, strict=True):
+            if rollout.state in {State.WAITING, ends}:
+                continue  # waiting: its counts are still those of the previous commit
+            state, at, text = self._printed.get(rollout.key, (None, 0.0, ""))
+            news = rollout.state is not state or now - at >= 1.0
+            if line != text and news:
+                self._printed[rollout.key] = (rollout.state, now, line)
+                click.echo(self.style.line(line))

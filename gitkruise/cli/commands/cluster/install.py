@@ -1,0 +1,114 @@
+"""gitkruise install: apply or print CRDs, access rights and the controller."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import list_of, say, say_json, tell
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.install.installer import Installed, InstallOptions
+
+FIELDS_SHOWN: Final = 4
+
+
+@click.command(cls=ExitCodesCommand, exits=(5, 6))
+@click.option(
+    "--crds", "crds_only", is_flag=True, help="Install only the CustomResourceDefinitions."
+)
+@click.option("--webhooks", is_flag=True,
+              help="Also install the webhooks, for clusters without OpenKruise.")  # fmt: skip
+@click.option(
+    "--dry-run", is_flag=True, help="Send dry runs to the API server and show the changes."
+)
+@click.option("--export", is_flag=True, help="Print the YAML; contact no cluster.")
+@click.option("--namespace", "-n", default="gitkruise-system", show_default=True,
+              help="Namespace of the controller.")  # fmt: skip
+@click.option("--image", default="", metavar="IMAGE", help="Image of the controller.")
+@click.option("--take-over", is_flag=True,
+              help="Overwrite OpenKruise's CRDs and fields that other managers own.")  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+@cluster_options
+def install(
+    cluster: ClusterChoice, export: bool, output: str, namespace: str, **flags: Any
+) -> None:
+    """Install CRDs and the controller on a cluster.
+
+    \b
+    Examples:
+      gitkruise install --crds
+      gitkruise install --webhooks
+      gitkruise install --dry-run --context prod
+      gitkruise install --export | kubectl apply --server-side -f -
+
+    CRDs of an OpenKruise installation and an existing configuration are not changed.
+    """
+    from gitkruise.gitops.install.installer import InstallOptions  # noqa: PLC0415  imports the schemas
+
+    options = InstallOptions(namespace=namespace, **flags)
+    if export:
+        _print(options)
+        return
+    done = asyncio.run(_install(cluster, options))
+    style = Style.of(read_environment())
+    if output == "json":
+        say_json(list_of("InstallList", [installed_obj(item) for item in done]), style)
+    else:
+        say([line_of(item) for item in done], style)
+    tell(_summary(done, options))
+
+
+def _print(options: InstallOptions) -> None:
+    """Print multi-document YAML on standard output."""
+    from gitkruise.gitops.install.installer import manifest_text, manifests  # noqa: PLC0415
+
+    click.echo(manifest_text(manifests(options)), nl=False, color=False)
+
+
+async def _install(choice: ClusterChoice, options: InstallOptions) -> list[Installed]:
+    from gitkruise.gitops.install.installer import Installer, manifests  # noqa: PLC0415
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    async with connected(choice, read_environment()) as chosen:
+        installer = Installer(chosen.transport, load_catalog(), chosen.clock, options)
+        return await installer.install(manifests(options))
+
+
+def line_of(item: Installed) -> str:
+    """`configured  ClusterRole gitkruise-engine: rules`."""
+    shown = ", ".join(item.fields[:FIELDS_SHOWN])
+    more = len(item.fields) - FIELDS_SHOWN
+    detail = item.why or shown + (f" and {more} more" if more > 0 else "")
+    return f"{item.change:<11} {item.key}" + (f": {detail}" if detail else "")
+
+
+def installed_obj(item: Installed) -> dict[str, Any]:
+    """Result of one object, for JSON."""
+    group, kind, namespace, name = item.key
+    where = {"group": group, "kind": kind, "namespace": namespace, "name": name}
+    out: dict[str, Any] = {"object": where, "change": str(item.change)}
+    if item.fields:
+        out["fields"] = list(item.fields)
+    return out | ({"reason": item.why} if item.why else {})
+
+
+def _summary(done: list[Installed], options: InstallOptions) -> str:
+    counts: dict[str, int] = {}
+    for item in done:
+        counts[item.change] = counts.get(item.change, 0) + 1
+    totals = ", ".join(f"{count} {change}" for change, count in counts.items())
+    if options.dry_run:
+        return f"dry run, nothing was written: {totals}"
+    if options.crds_only:
+        return f"{totals}; next: gitkruise run --config gitkruise.yaml"
+    edit = f"kubectl edit configmap gitkruise-config -n {options.namespace}"
+    return f"{totals}; next: name your repository with {edit}"

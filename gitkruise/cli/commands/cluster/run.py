@@ -1,0 +1,226 @@
+"""gitkruise run: run the controller until a signal stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitkruise.cli.console.command import ExitCodesCommand, lease_name
+from gitkruise.cli.console.environment import SYNC_LEASE, read_environment
+from gitkruise.cli.console.log_format import log_to_stderr
+from gitkruise.cli.console.output import tell
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gitkruise.app import RunningController, RunOptions
+    from gitkruise.cli.console.environment import Environment
+    from gitkruise.model.gitops.config import Config
+    from gitkruise.model.gitops.record import UnitRecord
+    from gitkruise.webhook.service import WebhookOptions
+
+
+@click.command(cls=ExitCodesCommand, exits=(4, 5))
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="File or directory with GitSource, Unit, Sink and Receiver documents, in addition to "
+    "such objects of the cluster [default: ./gitkruise.yaml, if it exists].",
+)
+@click.option(
+    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
+)
+@click.option(
+    "--hooks",
+    default="127.0.0.1:9292",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address on which Receivers listen for webhooks.",
+)
+@click.option(
+    "--webhook",
+    "webhook_listen",
+    default="",
+    metavar="HOST:PORT",
+    help="Also serve the admission webhooks of `gitkruise webhook` on this address.",
+)
+@click.option(
+    "--webhook-url",
+    default="",
+    metavar="https://…",
+    help="URL at which API servers call the webhooks [default: the Service gitkruise-webhook].",
+)
+@click.option(
+    "--metrics",
+    default="",
+    metavar="HOST:PORT",
+    help="Address that serves /metrics, /healthz and /readyz [default: not served].",
+)
+@click.option(
+    "--no-cross-namespace-refs/--cross-namespace-refs",
+    default=True,
+    show_default=True,
+    help="Forbid cross-namespace references between objects of the cluster.",
+)
+@click.option(
+    "--default-service-account",
+    default="",
+    metavar="NAME",
+    help="ServiceAccount of units in the cluster that name none.",
+)
+@click.option(
+    "--lease",
+    default=SYNC_LEASE,
+    callback=lease_name,
+    show_default=True,
+    metavar="NAME",
+    help="Lease in kube-system. Of the processes with one name, one is active; another name "
+    "starts a second controller with its own units.",
+)
+@click.option(
+    "--lease-duration",
+    type=click.IntRange(3, 3_600),
+    default=15,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time after the last renewal at which another process takes over a lease.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log at level INFO.")
+@cluster_options
+def run(
+    config_path: Path | None,
+    feature_gates: str,
+    verbose: bool,
+    cluster: ClusterChoice,
+    **more: Any,
+) -> None:
+    """Run the controller: follow git, reconcile the cluster, record the outcome in git.
+
+    \b
+    Examples:
+      gitkruise run --config gitkruise.yaml --sandbox
+      gitkruise run --sandbox                             units from kubectl apply
+      gitkruise run --config /etc/gitkruise --kubeconfig kube.yaml --context prod
+
+    Prints one line on standard error for each change of state; the status branch has the details.
+    """
+    from gitkruise.app import RunOptions  # noqa: PLC0415  imports aiohttp and git
+    from gitkruise.gitops.resources.declared import ResourceRules  # noqa: PLC0415  imports the model
+    from gitkruise.kube.serve.addresses import parse_listen  # noqa: PLC0415  not for --help
+    from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415  not for --help
+
+    level = logging.INFO if verbose else logging.WARNING
+    log_to_stderr(level)
+    environment = read_environment()
+    options = RunOptions(
+        config=_config(config_path),
+        cluster="",
+        state_dir=environment.controller_dir(more["lease"]),
+        identity=platform.node(),
+        lease=more["lease"],
+        lease_s=more["lease_duration"],
+        gates=parse_gates(feature_gates),
+        listen=parse_listen(more["hooks"]),
+        metrics=parse_listen(more["metrics"], flag="--metrics") if more["metrics"] else None,
+        webhook=_webhook(environment, feature_gates, more),
+        custom=ResourceRules(
+            cross_namespace=not more["no_cross_namespace_refs"],
+            default_account=more["default_service_account"],
+        ),
+        processes=os.cpu_count() or 1,
+    )
+    asyncio.run(_run(options, cluster))
+
+
+def _config(path: Path | None) -> Config:
+    """Load the named file, or ./gitkruise.yaml if it exists, or no configuration."""
+    from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
+    from gitkruise.model.gitops.config import Config  # noqa: PLC0415
+
+    here = Path("gitkruise.yaml")
+    return load_config(path or here) if path is not None or here.exists() else Config()
+
+
+def _webhook(
+    environment: Environment, feature_gates: str, listen: Mapping[str, str]
+) -> WebhookOptions | None:
+    """Return the options of the webhook server; None without --webhook."""
+    if not listen["webhook_listen"]:
+        return None
+    from gitkruise.cli.commands.cluster.webhook import HOME, SERVICE, webhook_options  # noqa: PLC0415
+
+    return webhook_options(
+        environment,
+        listen=listen["webhook_listen"],
+        url=listen["webhook_url"],
+        namespace=HOME,
+        service=SERVICE,
+        feature_gates=feature_gates,
+    )
+
+
+async def _run(options: RunOptions, choice: ClusterChoice) -> None:
+    from gitkruise.app import controller  # noqa: PLC0415  imports aiohttp and git
+    from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
+    from gitkruise.cli.views.progress import ProgressLines  # noqa: PLC0415
+
+    environment = read_environment()
+    progress_lines = ProgressLines(Style.of_errors(environment))
+    waiting = _Waiting()
+    stop = stop_event(waiting.stop)
+    async with connected(choice, environment) as chosen:
+
+        def report(record: UnitRecord) -> None:
+            for line in progress_lines.lines(record, chosen.clock.now()):
+                tell(line)
+
+        assert options.custom is not None
+        rules = replace(options.custom, home=chosen.home)
+        options = replace(options, cluster=chosen.name, listeners=(report,), custom=rules)
+        with waiting:
+            async with controller(options, chosen.transport, chosen.clock) as running:
+                waiting.over = True
+                _announce(running, len(options.config.units), chosen.name)
+                await stop.wait()
+
+
+def _announce(running: RunningController, units: int, cluster: str) -> None:
+    objects = ", and units of the cluster" if running.custom else ""
+    tell(f"following {units} units for cluster {cluster}{objects}, engine {running.engine}")
+    if running.metrics:
+        tell(f"metrics at {running.metrics}")
+    for name, url in running.hooks.items():
+        tell(f"receiver {name} listens at {url}")
+
+
+class _Waiting:
+    """The time until this process leads, which may be long: a signal ends it.
+
+    Without it a process that waits for the lease could not be stopped by a signal.
+    """
+
+    def __init__(self) -> None:
+        self._task, self.over = asyncio.current_task(), False
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Cancel the wait; called once, by a signal."""
+        if not self.over and self._task is not None:
+            self._stopped = True
+            self._task.cancel()
+
+    def __enter__(self) -> _Waiting:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return self._stopped and kind is asyncio.CancelledError

@@ -1,0 +1,213 @@
+"""gitkruise sandbox: run the embedded cluster in the foreground or the background."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import Environment, read_environment
+from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import sandbox_dir, sandbox_kubeconfig
+from gitkruise.errors import Finding, UsageProblem
+
+if TYPE_CHECKING:
+    from gitkruise.sandbox.server import SandboxOptions
+
+
+@click.group()
+def sandbox() -> None:
+    """Run a Kubernetes-compatible cluster on loopback, with simulated kubelets.
+
+    \b
+    Examples:
+      gitkruise sandbox up --detach
+      export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)
+      kubectl get clonesets -A -w
+    """
+
+
+@sandbox.command(cls=ExitCodesCommand, exits=(5,))
+@click.option(
+    "--detach", is_flag=True, help="Run in the background; `gitkruise sandbox down` stops it."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    show_default=True,
+    help="Port to listen on; 0 reuses the last port, or takes a free one.",
+)
+@click.option("--ephemeral", is_flag=True, help="Keep the state in memory only.")
+@click.option(
+    "--no-kubelet",
+    is_flag=True,
+    help="Run no scheduler, no kubelets and no Kubernetes controllers.",
+)
+@click.option("--no-controllers", is_flag=True, help="Run no workload controllers.")
+@click.option(
+    "--feature-gates", default="", metavar="Name=true,…", help="OpenKruise feature gates."
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path), help="Also write the kubeconfig to this file."
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, 5_000),
+    default=5,
+    show_default=True,
+    help="Number of simulated nodes.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["fast", "general", "chaos"]),
+    default="general",
+    show_default=True,
+    help="Behaviour of nodes: fast takes a second for everything; chaos is slow and "
+    "crashes a tenth of the containers.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Speed-up factor for simulated delays.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of UIDs and jitter.")
+def up(detach: bool, **flags: object) -> None:
+    """Start the embedded cluster.
+
+    \b
+    Examples:
+      gitkruise sandbox up
+      gitkruise sandbox up --detach
+      gitkruise sandbox up --ephemeral --no-kubelet --kubeconfig /tmp/kubeconfig
+
+    Runs in the foreground until Ctrl-C or SIGTERM, unless --detach is set. The kubeconfig is
+    written when the server is ready.
+    """
+    environment = read_environment()
+    if not 0 < float(str(flags["speed"])) < float("inf"):  # FloatRange lets "nan" and "inf" through
+        message = "--speed must be a number greater than 0"
+        raise UsageProblem(Finding(code="GK7012", message=message))
+    if detach:
+        if flags["ephemeral"]:
+            message = "--detach excludes --ephemeral: `down` finds a sandbox by its state on disk"
+            raise UsageProblem(Finding(code="GK7010", message=message))
+        _up_detached(environment)
+        return
+    _up_foreground(_options(environment, flags))
+
+
+def _options(environment: Environment, flags: dict[str, object]) -> SandboxOptions:
+    from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415  only to start one
+    from gitkruise.sandbox.server import SandboxOptions  # noqa: PLC0415  imports aiohttp
+
+    kubeconfig = flags["kubeconfig"]
+    return SandboxOptions(
+        state_dir=None if flags["ephemeral"] else sandbox_dir(environment),
+        ephemeral=bool(flags["ephemeral"]),
+        port=int(str(flags["port"])),
+        kubelet=not flags["no_kubelet"],
+        controllers=not flags["no_controllers"],
+        gates=parse_gates(str(flags["feature_gates"])),
+        nodes=int(str(flags["nodes"])),
+        profile=str(flags["profile"]),
+        speed=float(str(flags["speed"])),
+        seed=int(str(flags["seed"])),
+        kubeconfig=kubeconfig.absolute() if isinstance(kubeconfig, Path) else None,
+    )
+
+
+def _up_foreground(options: SandboxOptions) -> None:
+    from gitkruise.cli.console.signals import run_until_stopped  # noqa: PLC0415  imports aiohttp
+
+    def announce(url: str, kubeconfig: Path | None) -> None:
+        tell(f"cluster   {url}  (simulated: containers do not really run)")
+        if kubeconfig:
+            tell(f"try       export KUBECONFIG={kubeconfig}; kubectl get nodes")
+        tell("stop      Ctrl-C")
+
+    run_until_stopped(options, announce)
+
+
+def _up_detached(environment: Environment) -> None:
+    from gitkruise.sandbox import background  # noqa: PLC0415  only to start a process
+
+    flags = [word for word in sys.argv[1:] if word != "--detach"]
+    record = background.start_detached(
+        [sys.executable, "-m", "gitkruise", *flags], sandbox_dir(environment)
+    )
+    tell(f"cluster   {record.url}  (pid {record.pid})")
+    tell("try       export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)")
+    tell("stop      gitkruise sandbox down")
+
+
+@sandbox.command(cls=ExitCodesCommand)
+def down() -> None:
+    """Stop the embedded cluster. Its state is kept for the next `up`.
+
+    \b
+    Example:
+      gitkruise sandbox down
+    """
+    from gitkruise.sandbox import background  # noqa: PLC0415  only to stop a process
+
+    stopped = background.stop(sandbox_dir(read_environment()))
+    tell("stopped" if stopped else "no sandbox was running")
+
+
+@sandbox.command(cls=ExitCodesCommand, exits=(1,), says="no sandbox is running")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+@click.pass_context
+def status(ctx: click.Context, output: str) -> None:
+    """Show whether the embedded cluster is running.
+
+    \b
+    Examples:
+      gitkruise sandbox status
+      gitkruise sandbox status -o json
+    """
+    from gitkruise.sandbox import background  # noqa: PLC0415  only to look at a process
+
+    root = sandbox_dir(read_environment())
+    record = background.running(root)
+    style = Style.of(read_environment())
+    if output == "json":
+        answer = {
+            "apiVersion": API_VERSION,
+            "kind": "SandboxStatus",
+            "running": record is not None,
+            "stateDir": str(root),
+            **({"url": record.url, "pid": record.pid} if record else {}),
+        }
+        say_json(answer, style)
+    elif record:
+        say(f"running   {record.url}  (pid {record.pid}, state in {root})", style)
+    else:
+        say(f"not running  (state in {root})", style)
+    ctx.exit(0 if record else 1)
+
+
+@sandbox.command(cls=ExitCodesCommand, exits=(5,))
+@click.option("--path", is_flag=True, help="Print the path of the file instead of its content.")
+def kubeconfig(path: bool) -> None:
+    """Print the kubeconfig of the running sandbox.
+
+    \b
+    Example:
+      export KUBECONFIG=$(gitkruise sandbox kubeconfig --path)
+    """
+    file = sandbox_kubeconfig(read_environment())
+    if path:
+        click.echo(str(file))
+        return
+    from gitkruise.kube.system.private_files import read_state  # noqa: PLC0415  not for --help
+
+    click.echo((read_state(file) or b"").decode().rstrip())

@@ -1,0 +1,158 @@
+"""gitkruise doctor: check git, configuration, cluster and access rights. Read-only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import list_of, say, say_yaml
+from gitkruise.cli.console.output import say_json as say_document
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.local_repository import config_instead
+from gitkruise.errors import ClusterFailed, Finding, UsageProblem
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.inspect.doctor_cluster import Check
+
+AREAS: Final = ("git", "config", "cluster", "rbac")
+_LOOKS: Final = {"good": ("✓", "[ok]", "green"), "warning": ("!", "[!]", "yellow"),
+                 "bad": ("✗", "[bad]", "red")}  # fmt: skip
+
+
+@click.command(cls=ExitCodesCommand, exits=(1,), says="a check failed")
+@click.argument("areas", nargs=-1, metavar="[git|config|cluster|rbac]…")
+@click.option("--repo", default=".", show_default=True, help="Checkout to examine.")
+@config_instead
+@click.option("--print-fix", is_flag=True, help="Print the missing access rights as manifests.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+@cluster_options
+@click.pass_context
+def doctor(
+    ctx: click.Context, /, areas: tuple[str, ...], cluster: ClusterChoice, **flags: Any
+) -> None:
+    """Check git, the configuration, the cluster and your access rights. Changes nothing.
+
+    \b
+    Examples:
+      gitkruise doctor
+      gitkruise doctor git config
+      gitkruise doctor cluster --context prod
+      gitkruise doctor rbac --print-fix | kubectl apply -f -
+    """
+    wrong = next((area for area in areas if area not in AREAS), "")
+    if wrong:
+        message = f'"{wrong}": unknown area; known: {", ".join(AREAS)}'
+        raise UsageProblem(Finding(code="GK7014", message=message))
+    if flags["print_fix"]:
+        ctx.exit(asyncio.run(_print_fix(cluster)))
+    style = Style.of(read_environment())
+    checks = asyncio.run(_look(areas or AREAS, cluster, Path(flags["repo"]), flags["config_path"]))
+    if flags["output"] == "json":
+        say_document(list_of("CheckList", [_item(c) for c in checks]), style)
+    else:
+        say(doctor_lines(checks, style), style)
+    ctx.exit(1 if any(c.verdict == "bad" for c in checks) else 0)
+
+
+async def _look(
+    areas: Sequence[str], choice: ClusterChoice, repo: Path, config: Path | None
+) -> list[Check]:
+    from gitkruise.gitops.inspect.doctor_git import config_checks, git_checks  # noqa: PLC0415
+
+    found: list[Check] = []
+    if "git" in areas:
+        found += git_checks(repo, read_environment().variables)
+    if "config" in areas:
+        found += config_checks(repo, config)
+    if "cluster" in areas or "rbac" in areas:
+        found += await _cluster(areas, choice)
+    return found
+
+
+async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
+    from gitkruise.app import LEASE_NAME, LEASE_NAMESPACE, SYNC_LEASE  # noqa: PLC0415  imports everything
+    from gitkruise.gitops.inspect.doctor_cluster import (  # noqa: PLC0415
+        bad,
+        cluster_checks,
+        good,
+        missing_rights,
+        needed_rights,
+        rights_checks,
+    )
+
+    found: list[Check] = []
+    try:
+        async with connected(choice, read_environment()) as chosen:
+            if "cluster" in areas:
+                checks = await cluster_checks(
+                    chosen.transport, chosen.clock.now(), LEASE_NAMESPACE, (LEASE_NAME, SYNC_LEASE)
+                )
+                found += [good("cluster", "server", f"{chosen.name} answers"), *checks]
+            if "rbac" in areas:
+                rights = needed_rights()
+                missing = await missing_rights(chosen.transport, rights)
+                found += rights_checks(rights, missing)
+    except ClusterFailed as error:
+        finding = error.findings[0]
+        why = next((text for label, text in finding.notes if label == ""), "")
+        text = f"{finding.code}: {finding.message}" + (f" ({why})" if why else "")
+        found.append(bad("cluster", "server", text, "check the address, and kubectl version"))
+    return found
+
+
+async def _print_fix(choice: ClusterChoice) -> int:
+    from gitkruise.gitops.inspect.doctor_cluster import (  # noqa: PLC0415  imports the model
+        granting,
+        missing_rights,
+        needed_rights,
+        who_am_i,
+    )
+
+    async with connected(choice, read_environment()) as chosen:
+        missing = await missing_rights(chosen.transport, needed_rights())
+        user = await who_am_i(chosen.transport)
+    style = Style.of(read_environment())
+    documents = granting(missing, user) if missing else []
+    for document in documents:
+        say("---", style)
+        say_yaml(document, style)
+    return 0
+
+
+def doctor_lines(checks: Sequence[Check], style: Style) -> Iterator[str]:
+    """Yield a line for each check, the next step below those that failed, and a total."""
+    import textwrap  # noqa: PLC0415  only to fold sentences
+
+    for check in checks:
+        glyph, plain, colour = _LOOKS[check.verdict]
+        mark = style.paint(glyph if style.unicode else plain, colour)
+        lead = f"{check.area:<8} {check.name:<11} "
+        room = max(style.width - len(lead) - 6, 30)
+        first, *more = textwrap.wrap(check.said, room, break_long_words=False) or [""]
+        yield f"{mark} {lead}{first}"
+        yield from (" " * (len(lead) + 2) + line for line in more)
+        if check.next:
+            yield f"{' ' * (len(lead) + 2)}next: {check.next}"
+    failed = sum(c.verdict == "bad" for c in checks)
+    warnings = sum(c.verdict == "warning" for c in checks)
+    yield ""
+    yield f"{len(checks)} checks: {failed} failed, {warnings} to look at"
+
+
+def _item(check: Check) -> dict[str, str]:
+    return {
+        "area": check.area,
+        "name": check.name,
+        "verdict": str(check.verdict),
+        "message": check.said,
+        "next": check.next,
+    }

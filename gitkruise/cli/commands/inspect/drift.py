@@ -1,0 +1,153 @@
+"""gitkruise drift: list fields of live objects that differ from git, and their managers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gitkruise.cli.console.ages import ago
+from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import list_of, say, say_json
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.console.tables import Column, fit_table
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.errors import Finding, UsageProblem
+
+if TYPE_CHECKING:
+    from gitkruise.model.gitops.record import DriftRecord
+
+_HEADS: Final = (
+    Column(name="OBJECT", least=20),
+    Column(name="FIELD", least=16),
+    Column(name="GIT", least=8),
+    Column(name="LIVE", least=8),
+    Column(name="BY", drop=1, least=10),
+    Column(name="WHEN", drop=2),
+)
+
+
+@click.command(cls=ExitCodesCommand, exits=(1, 3, 4, 5), says="an object differs from git")
+@click.argument("object_name", metavar="[TYPE/NAME]", default="")
+@click.option("-n", "--namespace", default="", help="Namespace to compare [default: all].")
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Configuration file [default: ./gitkruise.yaml].",
+)
+@click.option(
+    "--repo", default="", help="Repository with the manifests [default: the current directory]."
+)
+@click.option(
+    "--at",
+    "revision",
+    default="",
+    metavar="REV",
+    help="Commit to compare with [default: the applied one].",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+@cluster_options
+@click.pass_context
+def drift(
+    ctx: click.Context, /, object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any
+) -> None:
+    """Show live changes that were not made through git.
+
+    \b
+    Examples:
+      gitkruise drift --cluster sandbox
+      gitkruise drift cloneset/report -n batch --sandbox
+      gitkruise drift --context prod --at main -o json
+
+    With a cluster (--sandbox, --kubeconfig, --context) the command compares its live objects.
+    Without one it reads the status branch, which lists drift that is not corrected. Values of
+    Secrets are never shown.
+    """
+    from gitkruise.cli.context.local_repository import repository_at_hand  # noqa: PLC0415
+
+    _, path = repository_at_hand(flags["config_path"], flags["repo"])
+    if not path:
+        notes = (("next", "run it in a checkout, or name one with --repo"),)
+        raise UsageProblem(
+            Finding(code="GK7011", message="the current directory is not a repository", notes=notes)
+        )
+    if cluster.given:
+        work = _compared(cluster, path, flags["config_path"], flags["revision"])
+        found, now = asyncio.run(work)
+    else:
+        found, now = _recorded(cluster.name, path)
+    rows = [d for d in found if _wanted(d, object_name, namespace)]
+    style = Style.of(read_environment())
+    if flags["output"] == "json":
+        say_json(list_of("DriftList", [_item(d) for d in rows]), style)
+    else:
+        say(_lines(rows, style, now), style)
+    ctx.exit(1 if rows else 0)
+
+
+def _recorded(cluster: str, path: str) -> tuple[Sequence[DriftRecord], datetime]:
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import read_units, status_branch  # noqa: PLC0415
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
+
+    with Repository.open(path) as repository:
+        units = read_units(repository, status_branch(repository, cluster))
+    return [d for unit in units for d in unit.drift], SystemClock().now()
+
+
+async def _compared(
+    choice: ClusterChoice, path: str, config_path: Path | None, revision: str
+) -> tuple[Sequence[DriftRecord], datetime]:
+    from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415
+    from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    given = load_config(config_path) if config_path else None
+    async with connected(choice, read_environment()) as chosen:
+        where = (chosen.transport, chosen.name)
+        found = await compare(path, revision, given, where, load_catalog())
+        return found, chosen.clock.now()
+
+
+def _wanted(d: DriftRecord, name: str, namespace: str) -> bool:
+    if namespace not in {"", d.key.namespace}:
+        return False
+    kind, slash, short = name.rpartition("/")
+    fits = not slash or d.key.kind.lower() == kind.lower().removesuffix("s")
+    return not name or (d.key.name == short and fits)
+
+
+def _lines(rows: Sequence[DriftRecord], style: Style, now: datetime) -> list[str]:
+    from gitkruise.wire.primitives.times import parse_time  # noqa: PLC0415
+
+    if not rows:
+        return ["nothing differs from git"]
+    cells = [
+        (str(d.key), d.field, d.git, d.live, d.manager or "-", ago(parse_time(d.written), now))
+        for d in rows
+    ]
+    return fit_table(_HEADS, cells, style.width)
+
+
+def _item(d: DriftRecord) -> dict[str, Any]:
+    return {
+        "object": {
+            "group": d.key.group,
+            "kind": d.key.kind,
+            "namespace": d.key.namespace,
+            "name": d.key.name,
+        },
+        "field": d.field,
+        "git": d.git,
+        "live": d.live,
+        "manager": d.manager,
+        "written": d.written,
+    }

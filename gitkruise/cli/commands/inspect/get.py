@@ -1,0 +1,296 @@
+"""gitkruise get: list or watch rollouts, pods, revisions, events and units."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitkruise.cli.console.command import ExitCodesCommand, duration_type
+from gitkruise.cli.console.environment import Environment, read_environment
+from gitkruise.cli.console.jsonpath_output import PREFIX, OutputType, fill
+from gitkruise.cli.console.output import list_of, say, say_json, say_yaml
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.filters import Filters, parse_filters
+from gitkruise.cli.context.resource_args import ResourceArg, parse_resource_arg
+from gitkruise.errors import ClusterFailed, Finding, UsageProblem
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+
+if TYPE_CHECKING:
+    from gitkruise.cli.context.cluster import ChosenCluster
+    from gitkruise.cli.views.resources import Item
+    from gitkruise.cli.views.watch_screen import Drawing
+    from gitkruise.gitops.inspect.cluster_view import Managed, Survey
+
+OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
+_WHOLE = frozenset({"json", "yaml"})  # one document with all items
+
+
+@click.command(
+    cls=ExitCodesCommand, exits=(1, 5, 6, 130), says="with --exit-when-done: the rollout is stuck"
+)
+@click.argument("words", nargs=-1, metavar="TYPE[/NAME] [NAME]")
+@click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List all namespaces.")
+@click.option(
+    "-w", "--watch", is_flag=True, help="After listing, watch for changes until q or Ctrl-C."
+)
+@click.option(
+    "--exit-when-done",
+    is_flag=True,
+    help="With --watch: exit when the rollout reaches the requested state.",
+)
+@click.option(
+    "--timeout",
+    default="10m",
+    show_default=True,
+    callback=duration_type,
+    help="Time limit of --exit-when-done.",
+)
+@click.option("--no-headers", "--no-header", is_flag=True, help="Print no column headers.")
+@click.option("-l", "--selector", default="", metavar="app=web", help="Label selector.")
+@click.option(
+    "--state", "states", default="", metavar="stuck,held", help="States to show [default: all]."
+)
+@click.option(
+    "--commit", default="", metavar="SHA", help="Commit whose objects to show [default: all]."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=OutputType(OUTPUTS),
+    default="text",
+    help="Output format; jsonl prints one document per line.",
+)
+@cluster_options
+@click.pass_context
+def get(
+    ctx: click.Context, /, words: tuple[str, ...], cluster: ClusterChoice, **flags: Any
+) -> None:
+    """Show rollouts, or the pods, revisions and events behind one.
+
+    \b
+    Examples:
+      gitkruise get rollouts -A
+      gitkruise get rollout checkout -n shop --watch
+      gitkruise get pods cloneset/checkout -n shop -l tier=web -o json
+      gitkruise get cs -A --state stuck,held -o jsonpath='{.items[*].name}'
+
+    Keys while watching rollouts: p shows pods, e events, r revisions; / filters the rows.
+
+    TYPE is one of rollouts, clonesets (clone, cs), sidecarsets (ss), pods, revisions, events,
+    units.
+    """
+    wanted = parse_resource_arg(words)
+    chosen = parse_filters(wanted.noun, flags["selector"], flags["states"], flags["commit"])
+    given = {k: flags[k] for k in GetOptions.__slots__ if k not in {"wanted", "filters"}}
+    options = GetOptions(wanted=wanted, filters=chosen, **given)
+    if options.exit_when_done and not options.watch:
+        raise UsageProblem(Finding(code="GK7015", message="--exit-when-done requires --watch"))
+    if options.watch and (options.output in _WHOLE or options.output.startswith(PREFIX)):
+        message = f"--watch requires -o jsonl, not {options.output.partition('=')[0]}"
+        raise UsageProblem(Finding(code="GK7015", message=message))
+    ctx.exit(asyncio.run(_get(options, cluster)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetOptions:
+    """The command line."""
+
+    wanted: ResourceArg
+    filters: Filters
+    namespace: str
+    all_namespaces: bool
+    watch: bool
+    exit_when_done: bool
+    timeout: str
+    no_headers: bool
+    output: str
+
+
+async def _get(options: GetOptions, choice: ClusterChoice) -> int:
+    environment = read_environment()
+    async with connected(choice, environment) as chosen:
+        scope = "" if options.all_namespaces else options.namespace or chosen.namespace
+        survey = _survey(chosen, options, scope, on_screen=_on_screen(options, environment))
+        await survey.look()
+        reader = _ItemReader(survey, options, scope)
+        if options.watch:
+            return await _watch(reader, chosen, environment)
+        now = chosen.clock.now()
+        found, items = reader.picture(now)
+        _print(reader, found, items, Style.of(environment), now)
+    return 0
+
+
+def _on_screen(options: GetOptions, environment: Environment) -> bool:
+    return options.watch and environment.stdout_tty and options.output in {"text", "wide"}
+
+
+def _survey(
+    chosen: ChosenCluster, options: GetOptions, namespace: str, *, on_screen: bool
+) -> Survey:
+    from gitkruise.gitops.inspect.cluster_view import EVENT, WORKLOADS, Survey  # noqa: PLC0415  the schemas
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    wanted = options.wanted
+    kinds = {
+        "sidecarsets": (SIDECARSET,),
+        "events": (EVENT, CLONESET) if wanted.name else (EVENT,),
+        "units": WORKLOADS,
+    }.get(wanted.noun, (CLONESET, EVENT) if on_screen and wanted.rollouts else (CLONESET,))
+    return Survey(
+        chosen.transport,
+        load_catalog(),
+        kinds,
+        namespace=namespace,
+        marked=wanted.noun == "units",
+    )
+
+
+class _ItemReader:
+    """Turns the newest state of the survey into the requested items."""
+
+    def __init__(self, survey: Survey, options: GetOptions, scope: str) -> None:
+        self.survey, self.options, self._scope = survey, options, scope
+
+    def picture(self, now: datetime) -> tuple[list[Managed], list[Item]]:
+        """Return (workloads, items of the noun). Raises ClusterFailed GK4010."""
+        from gitkruise.cli.views import resources  # noqa: PLC0415  imports the model
+
+        noun, name = self.options.wanted.noun, self.options.wanted.name
+        if noun == "units":
+            units = resources.units(self.survey.managed(now))
+            return [], self.options.filters.items(u for u in units if name in {"", u["name"]})
+        found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
+        if name and not found and not self.options.watch:
+            raise self._absent(now)
+        if noun == "events":
+            return [], self._events(found)
+        make = {"pods": resources.pods, "revisions": resources.revisions}.get(
+            noun, resources.rollouts
+        )
+        items = self.options.filters.items(make(self.options.filters.objects(noun, found)))
+        if noun == "pods":
+            return found, items  # a rollout without pods counts, too
+        there = {(i["namespace"], i.get("owner", i["name"])) for i in items}
+        return [m for m in found if (m.key.namespace, m.key.name) in there], items
+
+    def _events(self, found: Sequence[Managed]) -> list[Item]:
+        from gitkruise.cli.views import resources  # noqa: PLC0415  imports the model
+
+        name = self.options.wanted.name
+        about = frozenset({name, *(pod.name for m in found for pod in m.pods)} - {""})
+        return resources.events(self.survey.events(), about if name else frozenset())
+
+    @property
+    def drawing(self) -> Drawing:
+        """The functions that draw the items and the panels behind the keys."""
+        from gitkruise.cli.views import resources  # noqa: PLC0415  imports the model
+        from gitkruise.cli.views.watch_screen import Drawing  # noqa: PLC0415  only with --watch
+
+        def behind(noun: str, found: Sequence[Managed]) -> Sequence[Item]:
+            if noun == "events":
+                return self._events(found)[::-1]  # a window shows the first lines
+            return (resources.pods if noun == "pods" else resources.revisions)(found)
+
+        wanted = self.options.wanted
+        return Drawing(
+            noun=wanted.noun,
+            render=self.lines,
+            table=resources.table_of,
+            behind=behind if wanted.rollouts else None,
+            titled=wanted.rollouts and bool(wanted.name) and self.options.output != "wide",
+        )
+
+    def _absent(self, now: datetime) -> ClusterFailed:
+        where = f"namespace {self._scope}" if self._scope else "any namespace"
+        there = ", ".join(m.key.name for m in self.survey.managed(now)[:8]) or "none"
+        message = f'"{self.options.wanted.name}" not found in {where}'
+        notes = (
+            ("there are", there),
+            ("next", "name its namespace with -n, or search all with -A"),
+        )
+        return ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
+
+    def lines(
+        self, found: Sequence[Managed], items: Sequence[Item], style: Style, now: datetime
+    ) -> list[str]:
+        """Draw one rollout as a block, everything else as a table."""
+        from gitkruise.cli.views.resources import table_of  # noqa: PLC0415
+        from gitkruise.cli.views.rollout import rollout_block  # noqa: PLC0415  imports the model
+
+        wanted = self.options.wanted
+        wide = self.options.output == "wide"
+        if wanted.rollouts and wanted.name and len(found) == 1 and not wide:
+            return rollout_block(found[0], style)
+        headers = not self.options.no_headers
+        return table_of(wanted.noun, items, style, now, headers=headers, wide=wide)
+
+
+def _print(
+    reader: _ItemReader,
+    found: Sequence[Managed],
+    items: Sequence[Item],
+    style: Style,
+    now: datetime,
+) -> None:
+    from gitkruise.cli.views.resources import VIEWS  # noqa: PLC0415  imports the model
+
+    noun, output = reader.options.wanted.noun, reader.options.output
+    whole = list_of(VIEWS[noun].list_kind, items)
+    if output == "json":
+        say_json(whole, style)
+    elif output == "yaml":
+        say_yaml(whole, style)
+    elif output.startswith(PREFIX):
+        click.echo(fill(output.removeprefix(PREFIX), whole), nl=False, color=False)
+    elif output == "jsonl":
+        for item in items:
+            say_json(item, style, line=True)
+    elif output == "name":
+        kind = "cloneset" if noun == "rollouts" else noun[:-1]
+        say((f"{kind}/{item['name']}" for item in items), style)
+    else:
+        say(reader.lines(found, items, style, now), style)
+
+
+async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Environment) -> int:
+    from gitkruise.cli.views.watch import LineOutput, Until, watch  # noqa: PLC0415  only with --watch
+    from gitkruise.wire.primitives.times import parse_duration  # noqa: PLC0415
+
+    options, style = reader.options, Style.of(environment)
+    until: Until | None = None
+    if options.exit_when_done:
+        until = Until(options.timeout, parse_duration(options.timeout).total_seconds())
+    survey, clock = reader.survey, chosen.clock
+    if _on_screen(options, environment):
+        from gitkruise.cli.console.keyboard import keyboard, on_signal  # noqa: PLC0415
+        from gitkruise.cli.console.viewport import Viewport  # noqa: PLC0415
+        from gitkruise.cli.views.watch_screen import WatchScreen  # noqa: PLC0415
+
+        def press(key: str) -> None:
+            screen.press(key)
+            ended()
+
+        def terminate() -> None:
+            screen.terminate()
+            ended()
+
+        def ended() -> None:
+            if screen.ended is not None:
+                survey.changed.set()
+
+        with Viewport(style) as viewport:
+            screen = WatchScreen(viewport, style, reader.drawing, quit_code=130 if until else 0)
+            for name in ("SIGTERM", "SIGHUP"):
+                on_signal(name, terminate)
+            with keyboard(press) as screen.keys:
+                return await watch(survey, clock, reader.picture, screen, until)
+    lines = LineOutput(options.wanted.noun, style, json=options.output == "jsonl")
+    return await watch(survey, clock, reader.picture, lines, until)

@@ -1,0 +1,171 @@
+"""gitkruise history: list the commits of an object and their outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gitkruise.cli.console.ages import ago
+from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import list_of, say, say_json
+from gitkruise.cli.console.style import Style, shorten
+from gitkruise.cli.console.tables import Column, fit_table
+from gitkruise.cli.context.resource_args import parse_object
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import named
+
+if TYPE_CHECKING:
+    from gitkruise.model.gitops.promotion import PromotionRecord
+    from gitkruise.model.gitops.record import RolloutStep
+    from gitkruise.wire.primitives.names import ObjectKey
+
+_HEADS: Final = (
+    Column(name="OBJECT", least=16),
+    Column(name="COMMIT"),
+    Column(name="WHEN", drop=2),
+    Column(name="WHO", drop=1, least=10),
+    Column(name="CHANGE", least=20, prose=True),
+    Column(name="REVISION", drop=3),
+    Column(name="ASKED", drop=4),
+    Column(name="RESULT", least=16, prose=True),
+)
+
+
+@click.command(cls=ExitCodesCommand, exits=(4,))
+@click.argument("object_name", metavar="[TYPE/NAME]", default="")
+@click.option("-n", "--namespace", default="", help="Namespace of the object.")
+@click.option("--repo", default=".", show_default=True, help="Repository with the status branch.")
+@click.option(
+    "--cluster",
+    default="",
+    help="Cluster whose status branch is read; required if there are several.",
+)
+@click.option(
+    "--commit", default="", metavar="SHA", help="Commit whose steps to show [default: all]."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Maximum number of steps.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
+)
+def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: Any) -> None:
+    """Show the request and the outcome of each commit. Reads the status branch; works offline.
+
+    \b
+    Examples:
+      gitkruise history cloneset/checkout -n shop
+      gitkruise history --commit 4f2c9e1
+      gitkruise history --repo /srv/git/shop-deploy.git --cluster prod
+    """
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
+    from gitkruise.gitops.status.reader import read_steps, read_units, status_branch  # noqa: PLC0415
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
+
+    name = parse_object(object_name).name
+    url = str(Path(repo).resolve()) if Path(repo).exists() else repo
+    with Repository.open(url) as repository:
+        ref = status_branch(repository, cluster)
+        found = read_steps(repository, ref)
+        units = read_units(repository, ref)
+    rows = [
+        (key, step)
+        for key, step in found
+        if name in {"", key.name}
+        and namespace in {"", key.namespace}
+        and step.commit.id.startswith(flags["commit"])
+    ]
+    if name and not rows:
+        raise _no_record(object_name, found)
+    style = Style.of(read_environment())
+    rows = rows[: flags["limit"]]
+    shown = {key for key, _ in rows}
+    promotions = [u.promotion for u in units if u.promotion and u.promotion.key in shown]
+    if flags["output"] == "json":
+        say_json(
+            {**list_of("HistoryList", _items(rows)), "promotions": _promotions(promotions)}, style
+        )
+    else:
+        now = SystemClock().now()
+        say(history_lines(rows, style, now, several=len({key for key, _ in rows}) > 1), style)
+        say(_promotion_lines(promotions, now), style)
+
+
+def _no_record(wanted: str, found: list[tuple[ObjectKey, RolloutStep]]) -> UsageProblem:
+    known = sorted({f"{key.namespace}/{key.name}" for key, _ in found})
+    notes = (("recorded", ", ".join(known) or "nothing yet"),)
+    return UsageProblem(Finding(code="GK7017", message=f"{wanted}: not recorded", notes=notes))
+
+
+def _result(step: RolloutStep, style: Style) -> str:
+    glyph = style.glyph(step.state)
+    counts = f"{step.updated}/{step.asked}"
+    if step.state is State.ROLLING and not step.message:
+        return f"{glyph} {counts} so far"
+    took = f" in {_seconds(step)}" if step.done else ""
+    return f"{glyph} {counts}{took}" + (f" ({step.message})" if step.message else "")
+
+
+def _seconds(step: RolloutStep) -> str:
+    from gitkruise.wire.primitives.times import format_duration  # noqa: PLC0415
+
+    assert step.done is not None
+    whole = (step.done - step.started).total_seconds()
+    return format_duration(step.done - step.started) if whole >= 1 else "under 1s"
+
+
+def history_lines(
+    rows: list[tuple[ObjectKey, RolloutStep]], style: Style, now: datetime, *, several: bool
+) -> list[str]:
+    """Return a line for each step; objects are named if there is more than one."""
+    if not rows:
+        return ["no rollout has been recorded yet"]
+    cells = [
+        (
+            f"{key.namespace}/{key.name}" if several else "",
+            step.commit.short,
+            ago(step.started, now),
+            shorten(step.commit.author, 20),
+            step.change or step.commit.subject,
+            step.revision.rpartition("-")[2],
+            "all" if step.asked == step.replicas else f"{step.asked} of {step.replicas}",
+            _result(step, style),
+        )
+        for key, step in rows
+    ]
+    heads = _HEADS if several else (Column(name=""), *_HEADS[1:])
+    return fit_table(heads, cells, style.width)
+
+
+def _promotion_lines(promotions: list[PromotionRecord], now: datetime) -> Iterator[str]:
+    """Yield a line for each promotion in progress."""
+    from gitkruise.cli.views.promotion import progress  # noqa: PLC0415  seldom needed
+
+    for promotion in promotions:
+        if promotion.next:
+            yield f"promotion of {named(promotion.key)}: {progress(promotion, now)}"
+
+
+def _promotions(promotions: list[PromotionRecord]) -> list[dict[str, Any]]:
+    from gitkruise.gitops.status.serializer import promotion_obj  # noqa: PLC0415  imports libyaml
+
+    return [promotion_obj(promotion) for promotion in promotions]
+
+
+def _items(rows: list[tuple[ObjectKey, RolloutStep]]) -> list[dict[str, Any]]:
+    from gitkruise.gitops.status.serializer import step_obj  # noqa: PLC0415  imports libyaml
+
+    return [
+        {"kind": key.kind, "namespace": key.namespace, "name": key.name, **step_obj(step)}
+        for key, step in rows
+    ]

@@ -1,0 +1,223 @@
+"""gitkruise why: explain why an object is not rolled out, pod by pod."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitkruise.cli.console.ages import ago
+from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import API_VERSION, say, say_json
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.local_repository import record_options, repository_at_hand
+from gitkruise.cli.context.resource_args import parse_workload
+from gitkruise.errors import ClusterFailed, Finding
+
+if TYPE_CHECKING:
+    from gitkruise.cli.context.cluster import ChosenCluster
+    from gitkruise.cli.context.local_repository import Records
+    from gitkruise.gitops.inspect.cluster_view import Managed, Survey
+    from gitkruise.gitops.inspect.explain import Why
+    from gitkruise.wire.primitives.names import GroupKind
+
+
+@click.command(cls=ExitCodesCommand, exits=(4, 5))
+@click.argument("object_name", metavar="TYPE/NAME")
+@click.option("-n", "--namespace", default="", help="Namespace [default: that of the context].")
+@record_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "wide", "json"]),
+    default="text",
+    help="Output format.",
+)
+@cluster_options
+def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -> None:
+    """Explain the state of an object: its budget, what holds each pod, what would move it.
+
+    \b
+    Examples:
+      gitkruise why cloneset/search -n shop
+      gitkruise why search -n shop -o wide
+      gitkruise why deployment/storefront -n shop --sandbox -o json
+
+    The planner of the controller decides about the pods. The commit is read from the status
+    branch, if a repository is found. -o wide lists every pod.
+    """
+    kind, name = parse_workload(object_name)
+    _, path = repository_at_hand(flags["config_path"], flags["repo"])
+    answer, records, now = asyncio.run(_ask(cluster, namespace, kind, name, path))
+    style = Style.of(read_environment())
+    if flags["output"] == "json":
+        say_json(why_obj(answer, records), style)
+    else:
+        say(why_lines(answer, records, style, now, wide=flags["output"] == "wide"), style)
+
+
+async def _ask(
+    choice: ClusterChoice, namespace: str, kind: GroupKind, name: str, path: str
+) -> tuple[Why, Records, datetime]:
+    from gitkruise.cli.context.local_repository import records_at_hand  # noqa: PLC0415
+    from gitkruise.gitops.inspect.disruption_budgets import sharing  # noqa: PLC0415
+    from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
+    from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
+
+    async with connected(choice, read_environment()) as chosen:
+        survey = await read_kind(chosen, kind, namespace or chosen.namespace)
+        now = chosen.clock.now()
+        found = next(iter(survey.managed(now, name=name)), None)
+        if found is None:
+            raise not_found(name, kind, survey, now)
+        commits = frozenset({found.commit})
+        records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
+        unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
+        plan = survey.plan(found.key, now, Gates())
+        others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
+        return explain(found, plan, unit, step, others), records, now
+
+
+async def read_kind(chosen: ChosenCluster, kind: GroupKind, namespace: str) -> Survey:
+    """Read one kind of a namespace ("" for all) with its pods and revisions."""
+    from gitkruise.gitops.inspect.cluster_view import Survey  # noqa: PLC0415  imports the schemas
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
+
+    survey = Survey(chosen.transport, load_catalog(), (kind,), namespace=namespace)
+    await survey.look()
+    return survey
+
+
+def not_found(name: str, kind: GroupKind, survey: Survey, now: datetime) -> ClusterFailed:
+    """Return error GK4010 with the names of existing objects."""
+    there = ", ".join(m.key.name for m in survey.managed(now)[:8]) or "none"
+    notes = (("there are", there), ("next", "name its namespace with -n"))
+    message = f'{kind.kind} "{name}" not found in namespace {survey.namespace}'
+    return ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
+
+
+def why_lines(
+    answer: Why, records: Records, style: Style, now: datetime, *, wide: bool
+) -> Iterator[str]:
+    """Yield a sentence, the reasons in order, the next steps, and the commit."""
+    import textwrap  # noqa: PLC0415  only to fold sentences
+
+    m = answer.managed
+    head = f"{m.key.kind.lower()}/{m.key.name}"
+    yield f"{style.paint(head, 'bold')} is {style.state(answer.state)}{_since(answer, now)}"
+    room = max(style.width - 5, 30)
+    for number, reason in enumerate(answer.reasons, 1):
+        first, *more = textwrap.wrap(reason, room, break_long_words=False) or [""]
+        yield f"{number:>3}  {first}"
+        yield from (f"     {line}" for line in more)
+    if answer.promotion is not None:
+        from gitkruise.cli.views.promotion import progress  # noqa: PLC0415  seldom needed
+
+        words = textwrap.wrap(f"promotion: {progress(answer.promotion, now)}", room)
+        yield from (f"     {line}" for line in words)
+    if not answer.reasons:
+        yield "     nothing holds it: the object is in the state that git requests"
+    yield from _budget_lines(answer, room)
+    for label, text in zip(["What would move it:", *["or:"] * 9], answer.next, strict=False):
+        yield f"{label:>19}  {text}"
+    yield ""
+    yield from _git_lines(answer, m, records, now)
+    if wide and answer.held:
+        yield ""
+        yield from _pod_lines(answer)
+
+
+def _budget_lines(answer: Why, room: int) -> Iterator[str]:
+    """Yield the budgets of the pods, if there are others than that of the object."""
+    import textwrap  # noqa: PLC0415  only to fold sentences
+
+    from gitkruise.gitops.inspect.explain import budget, budgets  # noqa: PLC0415  the model
+
+    found = [(f"{key.kind.lower()}/{key.name}", budget(r)) for key, r in budgets(answer)]
+    if found:
+        yield "     Its pods share more than one budget:"
+    wide = max((len(name) for name, _ in found), default=0)
+    for name, text in found:
+        first, *more = textwrap.wrap(text, max(room - wide - 4, 30))
+        yield f"       {name:<{wide}}  {first}"
+        yield from (f"       {'':<{wide}}  {line}" for line in more)
+    for text in answer.sharing.unread:
+        yield from (f"     {line}" for line in textwrap.wrap(text, room))
+
+
+def _since(answer: Why, now: datetime) -> str:
+    step = answer.step
+    if step is None or step.state is not answer.state:
+        return ""
+    return f", {step.commit.short} began {ago(step.started, now)}"
+
+
+def _git_lines(answer: Why, m: Managed, records: Records, now: datetime) -> Iterator[str]:
+    commit = records.commit(m.commit)
+    text = f' "{commit.subject}"  {commit.author} · {ago(commit.time, now)}' if commit else ""
+    if m.commit:
+        yield f"commit   {m.commit[:7]}{text}"
+    if m.path:
+        yield f"file     {m.path}" + (f"   unit {m.unit}" if m.unit else "")
+    if answer.step is not None:
+        asked, step = answer.step.asked, answer.step
+        amount = "all" if asked == step.replicas else f"{asked} of {step.replicas}"
+        yield f"asked    {amount} · {step.change}"
+    if not m.commit:
+        yield "git      not applied by a unit: it has no annotation of gitkruise"
+
+
+def _pod_lines(answer: Why) -> Iterator[str]:
+    from gitkruise.cli.console.tables import columns, fit_table  # noqa: PLC0415
+
+    rows = [(one.pod, str(one.why), one.detail) for one in answer.held]
+    yield from fit_table(columns("POD", "HELD BY", ""), rows)
+
+
+def why_obj(answer: Why, records: Records) -> dict[str, Any]:
+    """Return the explanation as a versioned document."""
+    from gitkruise.cli.views.resources import rollout_obj  # noqa: PLC0415
+    from gitkruise.gitops.inspect.explain import budgets  # noqa: PLC0415
+    from gitkruise.gitops.status.serializer import promotion_obj  # noqa: PLC0415  imports libyaml
+
+    m, commit = answer.managed, records.commit(answer.managed.commit)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Why",
+        "object": {
+            "group": m.key.group,
+            "kind": m.key.kind,
+            "namespace": m.key.namespace,
+            "name": m.key.name,
+        },
+        "state": str(answer.state),
+        "message": answer.message,
+        "reasons": list(answer.reasons),
+        "next": list(answer.next),
+        "held": [{"pod": h.pod, "why": str(h.why), "detail": h.detail} for h in answer.held],
+        "acts": answer.acts,
+        "budgets": [
+            {
+                "kind": key.kind,
+                "namespace": key.namespace,
+                "name": key.name,
+                "state": str(r.state),
+                "maxUnavailable": r.budget,
+                "available": r.available,
+                "pods": r.replicas,
+            }
+            for key, r in budgets(answer)
+        ],
+        "unread": list(answer.sharing.unread),
+        "unit": m.unit,
+        "commit": m.commit,
+        "subject": commit.subject if commit else "",
+        "path": m.path,
+        **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
+        **({"promotion": promotion_obj(answer.promotion)} if answer.promotion else {}),
+    }

@@ -1,0 +1,123 @@
+"""The form of every command: a sentence, examples, options by group, exit codes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import click
+
+from gitkruise.cli.console.environment import COLOUR_KEY
+from gitkruise.errors import Finding, UsageProblem
+
+OUTPUT_KEY: Final = "gitkruise.output"  # the running command's -o, for the printer of its errors
+MEANINGS: Final = {
+    0: "success, or nothing to report",
+    1: "the check failed",
+    2: "wrong usage",
+    3: "invalid manifests; nothing was changed",
+    4: "git: unreachable, rejected, history rewritten",
+    5: "cluster: unreachable, forbidden, rejected",
+    6: "timed out",
+    7: "partly applied; the list is in the output",
+    130: "interrupted",
+}
+
+
+class GroupedOption(click.Option):
+    """An option listed under its own heading."""
+
+    def __init__(self, *args: Any, section: str, **kwargs: Any) -> None:
+        self.section = section
+        super().__init__(*args, **kwargs)
+
+
+def _remember(value: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(ctx: click.Context, _: click.Parameter, given: Any) -> None:
+        if given:
+            ctx.meta[COLOUR_KEY] = value or given
+
+    return keep
+
+
+def colour_options() -> list[click.Parameter]:
+    """--color and --no-color, accepted before and after the command's name."""
+    return [
+        GroupedOption(
+            ["--color"],
+            section="Global",
+            type=click.Choice(["auto", "always", "never"]),
+            expose_value=False,
+            is_eager=True,
+            callback=_remember(""),
+            help="Use of colour; NO_COLOR and FORCE_COLOR apply, too [default: auto].",
+        ),
+        GroupedOption(
+            ["--no-color"],
+            section="Global",
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_remember("never"),
+            hidden=True,
+        ),
+    ]
+
+
+class ExitCodesCommand(click.Command):
+    """A command whose help lists its exit codes: 0, 2 and `exits`.
+
+    `says` is the meaning of 1.
+    """
+
+    def __init__(
+        self, *args: Any, exits: Sequence[int] = (), says: str = "", **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += colour_options()
+        self._exits, self._says = exits, says
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.meta[OUTPUT_KEY] = ctx.params.get("output", "text")
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Cluster": [], "Global": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record:
+                sections[getattr(parameter, "section", "Options")].append(record)
+        for name, rows in sections.items():
+            if rows:
+                with formatter.section(name):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        codes = sorted({0, 2, *self._exits})
+        meanings = MEANINGS | ({1: self._says} if self._says else {})
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meanings[code]) for code in codes])
+
+
+def duration_type(_: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """Callback of options that take a Go duration. Raises UsageProblem GK7005."""
+    from gitkruise.wire.primitives.times import parse_duration  # noqa: PLC0415  only where there is one
+
+    try:
+        if text is not None:
+            parse_duration(text)
+    except ValueError as error:
+        raise UsageProblem(
+            Finding(code="GK7005", message=f"{parameter.opts[-1]}: {error}")
+        ) from None
+    return text
+
+
+def lease_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Check the name of a Lease, which names a folder of the state directory as well."""
+    del context, parameter
+    if len(value) > 200 or not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", value):
+        raise click.BadParameter("must be lower-case letters, digits and hyphens, such as staging")
+    return value

@@ -1,0 +1,193 @@
+"""The cluster of a command, and the flags that choose it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitkruise.cli.console.command import GroupedOption
+from gitkruise.cli.console.environment import Environment
+from gitkruise.errors import (
+    ClusterFailed,
+    Finding,
+    Forbidden,
+    GatewayTimeout,
+    Unauthorized,
+    Unavailable,
+    UsageProblem,
+    leaves,
+)
+
+if TYPE_CHECKING:
+    from gitkruise.kube.client.http import HttpTransport
+    from gitkruise.kube.system.clock import Clock
+
+_SANDBOX_CONTEXT = "gitkruise-sandbox"  # as sandbox.kubeconfig writes it
+_CLUSTER_AS_A_WHOLE = (Unauthorized, Forbidden, Unavailable, GatewayTimeout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterChoice:
+    """The cluster flags of a command line; "" for those that are not set."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    sandbox: bool = False
+    name: str = ""
+
+    @property
+    def given(self) -> bool:
+        return bool(self.kubeconfig or self.context or self.sandbox)
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--kubeconfig, --context, --sandbox and --cluster, passed on as one `cluster`."""
+
+    @wraps(command)
+    def wrapped(
+        *args: Any,
+        kubeconfig: str,
+        kube_context: str,
+        sandbox: bool,
+        cluster_name: str,
+        **rest: Any,
+    ) -> Any:
+        if sandbox and (kubeconfig or kube_context):
+            raise UsageProblem(
+                Finding(code="GK7010", message="--sandbox excludes --kubeconfig and --context")
+            )
+        choice = ClusterChoice(
+            kubeconfig=kubeconfig, context=kube_context, sandbox=sandbox, name=cluster_name
+        )
+        return command(*args, cluster=choice, **rest)
+
+    decorated: Callable[..., Any] = wrapped
+    for words, settings in reversed(_OPTIONS):
+        option = click.option(*words, cls=GroupedOption, section="Cluster", **settings)
+        decorated = option(decorated)
+    return decorated
+
+
+_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (
+        ("--kubeconfig",),
+        {"default": "", "metavar": "FILE", "help": "Kubeconfig file [default: as for kubectl]."},
+    ),
+    (
+        ("--context", "kube_context"),
+        {"default": "", "help": "Context of the kubeconfig [default: the current one]."},
+    ),
+    (("--sandbox",), {"is_flag": True, "help": "Use the running embedded cluster."}),
+    (
+        ("--cluster", "cluster_name"),
+        {"default": "", "help": "Cluster name used on the status branch [default: context name]."},
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenCluster:
+    """A connected cluster, and its name in git.
+
+    `home` is the namespace of the pod of this process, "" outside of the cluster.
+    """
+
+    transport: HttpTransport
+    clock: Clock
+    name: str
+    namespace: str
+    home: str = ""
+
+
+@asynccontextmanager
+async def connected(
+    choice: ClusterChoice, environment: Environment
+) -> AsyncIterator[ChosenCluster]:
+    """Open a transport to the chosen cluster and close it at the end.
+
+    Without flags it is the cluster that kubectl uses. Raises ClusterFailed GK410x.
+    """
+    from gitkruise.kube.auth.connection import find  # noqa: PLC0415  imports ssl
+
+    file = choice.kubeconfig
+    if choice.sandbox:
+        file = str(sandbox_kubeconfig(environment))
+    connection = find(environment.variables, kubeconfig_file=file, context=choice.context)
+    # Imported after the kubeconfig is read: without one the command needs no HTTP client.
+    from gitkruise.kube.client.connection_errors import cluster_failed  # noqa: PLC0415
+    from gitkruise.kube.client.http import HttpTransport  # noqa: PLC0415  imports aiohttp
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
+
+    clock = SystemClock()
+    transport = HttpTransport(connection, clock)
+    name = choice.name or _safe(connection.context) or "in-cluster"
+    try:
+        yield ChosenCluster(
+            transport=transport,
+            clock=clock,
+            name=name,
+            namespace=connection.namespace,
+            home=connection.namespace if connection.inside else "",
+        )
+    except Exception as error:
+        lost = next((e for e in leaves(error) if isinstance(e, _CLUSTER_AS_A_WHOLE)), None)
+        if lost is None:
+            raise
+        raise cluster_failed(connection, lost) from None
+    finally:
+        await transport.close()
+
+
+def _safe(context: str) -> str:
+    """Return a context's name as part of a branch name; the embedded cluster's is `sandbox`."""
+    if context == _SANDBOX_CONTEXT:
+        return "sandbox"
+    kept = "".join(c if c.isalnum() or c in "._-" else "-" for c in context)
+    return kept.strip(".-").removesuffix(".lock").replace("..", "-")
+
+
+def existing(path: str, what: str) -> Path:
+    """Return a path that must exist. Raises UsageProblem GK7011."""
+    found = Path(path)
+    if not found.exists():
+        raise UsageProblem(Finding(code="GK7011", message=f"{path}: no such {what}"))
+    return found
+
+
+def read_named(path: Path) -> bytes:
+    """Return the content of a file that a user named. Raises UsageProblem GK7011."""
+    from gitkruise.kube.system.private_files import read_regular  # noqa: PLC0415  start-up budget
+
+    try:
+        return read_regular(path)
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror or error}"
+        notes = (("unchanged", "nothing was written"), ("next", "name a readable regular file"))
+        raise UsageProblem(Finding(code="GK7011", message=message, notes=notes)) from error
+
+
+def sandbox_dir(environment: Environment) -> Path:
+    """Return the state directory of the sandbox."""
+    return environment.state_dir / "sandbox"
+
+
+def sandbox_kubeconfig(environment: Environment) -> Path:
+    """Return the kubeconfig of the running sandbox. Raises ClusterFailed GK4130."""
+    from gitkruise.sandbox import background  # noqa: PLC0415  only to look at a process
+
+    root = sandbox_dir(environment)
+    if background.running(root) is None:
+        raise ClusterFailed(
+            Finding(
+                code="GK4130",
+                message="no sandbox is running",
+                notes=(("state", str(root)), ("next", "gitkruise sandbox up --detach")),
+            )
+        )
+    return root / "kubeconfig"

@@ -1,0 +1,402 @@
+"""Actions through git: the edit is computed, simulated, shown, and only then committed."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.context.cluster import ClusterChoice, connected
+from gitkruise.cli.context.confirm import confirm_push
+from gitkruise.cli.context.resource_args import parse_object
+from gitkruise.errors import Finding, InvalidManifests, UsageProblem
+from gitkruise.git.push.status_branch import edit_tree
+from gitkruise.git.push.user_push import Branch, Publisher
+from gitkruise.git.push.worktree import commit_id
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.actions import (
+    ActionArgs,
+    ActionTarget,
+    ActionVerb,
+    FileEdit,
+    act_message,
+    check_outcome,
+    check_reach,
+    compute,
+    earlier_stages,
+)
+from gitkruise.gitops.actions.hold import action_of
+from gitkruise.gitops.actions.target import Sought, Stand, find_aim, read_stand, units_by_branch
+from gitkruise.gitops.preview.inputs import config_at, read_side
+from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
+from gitkruise.gitops.preview.report import report_of
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.model.gitops.config import Config, Sink
+    from gitkruise.model.gitops.report import PlanReport
+
+_SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
+_GATES: Final = Gates()
+_MOVED: Final = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionOptions:
+    """The command line of one action."""
+
+    verb: str
+    object_name: str
+    to: str
+    namespace: str
+    unit: str
+    repo: str
+    config_path: Path | None
+    directly: bool
+    pr: bool
+    branch: str
+    message: str
+    dry_run: bool
+    yes: bool
+    force: bool
+    wait: bool
+    timeout: str
+    output: str
+    cluster: ClusterChoice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CommitDraft:
+    """A commit that is on no branch yet, and its preview."""
+
+    options: ActionOptions
+    aim: ActionTarget
+    edit: FileEdit
+    base: PlanSide
+    target: PlanSide
+    branch: Branch
+    onto: str  # branch for a pull request, or ""
+    earlier: str  # its tip, if the same action was proposed before
+    sink: Sink | None
+    preview: Preview
+    cluster: str
+    diff: tuple[str, ...]
+
+    @property
+    def commit(self) -> str:
+        return self.target.commit.id
+
+    @property
+    def report(self) -> PlanReport:
+        return report_of(self.preview, self.base, self.target, cluster=self.cluster)
+
+
+def act(options: ActionOptions) -> int:
+    """Compute, show, confirm, commit and push; return the exit code."""
+    publisher = Publisher(Path(options.repo), read_environment().variables)
+    with Repository.open(str(publisher.folder)) as repository:
+        draft = asyncio.run(_draft(publisher, repository, options))
+        _show(draft)
+        if options.dry_run:
+            return 0
+        _confirm(draft)
+        if draft.commit != draft.earlier:
+            publisher.publish(draft.branch, draft.commit, onto=draft.onto, over=draft.earlier)
+        pull, page = _proposed(draft, publisher, repository) if draft.onto else ("", "")
+    _print_result(draft, pull, page)
+    return _wait(draft) if options.wait and not draft.onto else 0
+
+
+async def _draft(
+    publisher: Publisher, repository: Repository, options: ActionOptions
+) -> _CommitDraft:
+    branch, stand, aim = _aim(publisher, repository, options)
+    args = await _action_args(repository, aim, options)
+    edit = compute(ActionVerb(options.verb), repository, aim, args)
+    sink = stand.config.sink_of(aim.unit)
+    onto = _onto(options, aim, sink)
+    earlier = (
+        _earlier(publisher, repository, options, aim, branch=branch, onto=onto) if onto else ""
+    )
+    commit = _commit(publisher, repository, options, aim, edit=edit, earlier=earlier)
+    target = read_side(repository, commit, stand.config, load_catalog(), _GATES)
+    errors = [f for f in target.findings if f.severity == "error"]
+    if errors:
+        raise InvalidManifests(*errors)
+    preview, cluster = await _preview(repository, stand, aim, target, options)
+    check_reach(edit, aim, preview.changes)
+    if not options.force:
+        check_outcome(edit, aim, preview)
+    return _CommitDraft(
+        options=options,
+        aim=aim,
+        edit=edit,
+        base=stand.side,
+        target=target,
+        branch=branch,
+        onto=onto,
+        earlier=earlier,
+        sink=sink,
+        preview=preview,
+        cluster=cluster,
+        diff=tuple(_diff(repository, aim, edit)),
+    )
+
+
+def _aim(
+    publisher: Publisher, repository: Repository, options: ActionOptions
+) -> tuple[Branch, Stand, ActionTarget]:
+    wanted = parse_object(options.object_name)
+    kind = _MOVED.get(wanted.noun)
+    if kind is None or not wanted.name:
+        message = f"{options.verb} requires cloneset/NAME or sidecarset/NAME"
+        raise UsageProblem(Finding(code="GK7040", message=message))
+    sought = Sought(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
+    default = publisher.current() or "main"
+    rules = (load_catalog(), _GATES)
+    branches: dict[str, Branch] = {}
+    stands = []
+    for name in units_by_branch(_config(repository, options, "HEAD"), default):
+        branches[name] = publisher.branch(name)
+        tip = branches[name].tip
+        there = units_by_branch(_config(repository, options, tip), default).get(name)
+        if there is not None:
+            stands.append(read_stand(repository, name, tip, there, rules))
+    stand, aim = find_aim(stands, sought)
+    return branches[stand.branch], stand, aim
+
+
+def _config(repository: Repository, options: ActionOptions, revision: str) -> Config:
+    if options.config_path is not None:
+        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  only where it is given
+
+        return load_config(options.config_path)
+    return config_at(repository, commit_id(repository.git_dir, revision))
+
+
+async def _action_args(
+    repository: Repository, aim: ActionTarget, options: ActionOptions
+) -> ActionArgs:
+    if options.verb == ActionVerb.ROLLBACK and options.to:
+        return ActionArgs(to=commit_id(repository.git_dir, options.to))
+    if options.verb != ActionVerb.HOLD or options.to:
+        return ActionArgs(to=options.to)
+    if not options.cluster.given:
+        from gitkruise.gitops.status.reader import pods_to_go  # noqa: PLC0415
+
+        return ActionArgs(keep=pods_to_go(repository, options.cluster.name, aim.key))
+    from gitkruise.gitops.inspect.cluster_view import Survey  # noqa: PLC0415  imports the schemas
+
+    async with connected(options.cluster, read_environment()) as chosen:
+        kinds, space = (aim.key.group_kind,), aim.key.namespace
+        survey = Survey(chosen.transport, load_catalog(), kinds, namespace=space)
+        await survey.look()
+        found = survey.managed(chosen.clock.now(), name=aim.key.name)
+    rollouts = [m.rollout for m in found if m.key == aim.key and m.rollout]
+    return ActionArgs(keep=max(rollouts[0].replicas - rollouts[0].updated, 0) if rollouts else None)
+
+
+def _earlier(
+    publisher: Publisher,
+    repository: Repository,
+    options: ActionOptions,
+    aim: ActionTarget,
+    *,
+    branch: Branch,
+    onto: str,
+) -> str:
+    """Return the tip of the branch on which the same action was proposed before, or "".
+
+    A branch with commits of others, or with another base, is not reused.
+    """
+    if options.dry_run:
+        return ""
+    tip = publisher.beside(branch, onto)
+    if not tip or not repository.is_ancestor(aim.commit, tip):
+        return ""
+    return tip if action_of(repository, tip, aim.key) == options.verb else ""
+
+
+def _commit(
+    publisher: Publisher,
+    repository: Repository,
+    options: ActionOptions,
+    aim: ActionTarget,
+    *,
+    edit: FileEdit,
+    earlier: str,
+) -> str:
+    """Create the commit, on top of `earlier` if there is one; return that if it is the same."""
+    from gitkruise.git.plumbing.commits import CommitAuthor, format_commit  # noqa: PLC0415
+    from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
+
+    tree = edit_tree(repository, repository.tree_id(aim.commit), {edit.file: edit.data}, [])
+    message = act_message(edit, aim, subject=options.message)
+    if earlier and (repository.tree_id(earlier), repository.message(earlier)) == (tree, message):
+        return earlier
+    if not options.dry_run:
+        return publisher.commit(tree, earlier or aim.commit, message)
+    # A dry run must not fail for lack of a git identity, nor ask for a signing key.
+    author = CommitAuthor(name="dry run", email="")
+    data = format_commit(tree, [aim.commit], author, wall_time(), message)
+    return repository.write_object("commit", data)
+
+
+async def _preview(
+    repository: Repository,
+    stand: Stand,
+    aim: ActionTarget,
+    target: PlanSide,
+    options: ActionOptions,
+) -> tuple[Preview, str]:
+    catalog = load_catalog()
+    if not options.cluster.given:
+        stages = earlier_stages(repository, aim, stand.side.objects)
+        made = offline_preview(stand.side, target, catalog, _GATES, earlier=stages)
+        return made, ""
+    async with connected(options.cluster, read_environment()) as chosen:
+        where = (chosen.transport, chosen.clock.now())
+        made = await live_preview(where, stand.side, target, catalog, _GATES)
+        return made, chosen.name
+
+
+def _onto(options: ActionOptions, aim: ActionTarget, sink: Sink | None) -> str:
+    """Return the branch for a pull request; "" for a commit on the unit's own branch."""
+    if options.branch:
+        return options.branch
+    forge = sink is not None and sink.spec.forge is not None
+    if not options.pr and (options.directly or not forge):
+        return ""
+    return f"gitkruise/{options.verb}-{aim.key.name}-{aim.commit[:7]}"
+
+
+def _diff(repository: Repository, aim: ActionTarget, edit: FileEdit) -> Iterator[str]:
+    """Return a unified diff, without context lines in a file that contains Secrets."""
+    entry = repository.find(aim.commit, edit.file)
+    assert entry is not None
+    old = repository.read_blob(entry.id)
+    context = 0 if _SECRET.search(old) else 3
+    before, after = (data.decode("utf-8", "replace").splitlines() for data in (old, edit.data))
+    names = (f"a/{edit.file}", f"b/{edit.file}")
+    return difflib.unified_diff(before, after, *names, lineterm="", n=context)
+
+
+# Showing ------------------------------------------------------------------------------------------
+
+
+def _show(draft: _CommitDraft) -> None:
+    style = Style.of(read_environment())
+    if draft.options.output == "json":
+        if draft.options.dry_run:
+            say_json(_action_obj(draft), style)
+        return
+    from gitkruise.cli.views.plan import plan_lines  # noqa: PLC0415
+
+    paints = {"+": ["green"], "-": ["red"], "@": ["blue"]}
+    for line in draft.diff:
+        say(style.paint(line.expandtabs(4), *paints.get(line[:1], [])), style)
+    if draft.diff:
+        say("", style)
+    say(plan_lines(draft.report, style), style)
+
+
+def _confirm(draft: _CommitDraft) -> None:
+    """Ask before a push to a followed branch. Raises UsageProblem GK7045."""
+    if not (draft.onto or draft.options.yes):
+        confirm_push(draft.branch.shown)
+
+
+def _proposed(draft: _CommitDraft, publisher: Publisher, repository: Repository) -> tuple[str, str]:
+    """Open the pull request, if there is a forge; return (its URL, URL of the page to open it)."""
+    from gitkruise.cli.context.pull_request import Pushed, open_pull  # noqa: PLC0415  only with a forge
+    from gitkruise.planner.report.report_text import summary  # noqa: PLC0415
+
+    def same_action(branch: str) -> bool:
+        tip = publisher.beside(draft.branch, branch)
+        return bool(tip) and action_of(repository, tip, draft.aim.key) == draft.options.verb
+
+    pushed = Pushed(
+        branch=draft.onto,
+        base=draft.branch.name,
+        title=draft.target.commit.subject,
+        body="\n\n".join(filter(None, [draft.edit.why, summary(draft.report)])),
+        same_action=same_action,
+    )
+    return open_pull(pushed, draft.sink, draft.options.cluster)
+
+
+def _print_result(draft: _CommitDraft, pull: str, page: str) -> None:
+    """Print the commit, its pull request and the next step."""
+    if draft.options.output == "json":
+        say_json({**_action_obj(draft), "pullRequest": pull}, Style.of(read_environment()))
+    style = Style.of_errors(read_environment())
+    name, remote = draft.onto or draft.branch.name, draft.branch.remote
+    pushed = f", pushed to {remote}" if remote else ""
+    short = draft.target.commit.short
+    tell(f"{style.paint('✓', 'green')} {short} on {name}{pushed}: {draft.target.commit.subject}")
+    if pull:
+        tell(f"  pull request: {pull}")
+        tell("  next: merge it")
+    elif draft.onto:
+        where = f": {page}" if page else ""
+        tell(f"  next: open a pull request from {name} into {draft.branch.name}{where}")
+    elif not draft.options.wait:
+        tell(f"  next: {_waiting(draft)}")
+
+
+def _waiting(draft: _CommitDraft) -> str:
+    return f"gitkruise wait {draft.aim.unit.id} --commit {draft.target.commit.short} --for held"
+
+
+def _action_obj(draft: _CommitDraft) -> dict[str, Any]:
+    from gitkruise.gitops.preview.render_json import plan_obj  # noqa: PLC0415
+
+    key, published = draft.aim.key, not draft.options.dry_run
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Action",
+        "verb": draft.options.verb,
+        "object": {
+            "group": key.group,
+            "kind": key.kind,
+            "namespace": key.namespace,
+            "name": key.name,
+        },
+        "unit": draft.aim.unit.id,
+        "branch": draft.onto or draft.branch.name,
+        "base": draft.base.commit.id,
+        "commit": draft.commit if published else "",
+        "pushed": published,
+        "remote": draft.branch.remote,
+        "subject": draft.target.commit.subject,
+        "file": draft.edit.file,
+        "diff": "\n".join(draft.diff),
+        "plan": plan_obj(draft.report),
+    }
+
+
+def _wait(draft: _CommitDraft) -> int:
+    from gitkruise.cli.context.wait import WaitOptions, wait_for  # noqa: PLC0415
+
+    options = draft.options
+    awaited = WaitOptions(
+        commit=draft.commit,
+        goal="held",
+        unit=draft.aim.unit.id,
+        repo=options.repo,
+        config_path=options.config_path,
+        cluster=options.cluster.name or draft.cluster,
+        timeout=options.timeout,
+        output="text",
+    )
+    return wait_for(awaited)

@@ -1,0 +1,113 @@
+"""The local repository of a command, and its records of the units of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gitkruise.errors import Finding, UsageProblem
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.model.gitops.document import GitCommit
+    from gitkruise.model.gitops.record import RolloutStep
+    from gitkruise.wire.primitives.names import ObjectKey
+
+
+config_option: Final = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    default=Path("gitkruise.yaml"),
+    show_default=True,
+    help="File or directory with GitSource, Unit, Sink and Receiver documents.",
+)
+
+
+config_instead: Final = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    help="Configuration file [default: gitkruise.yaml of the repository].",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Records of the status branch of one cluster; empty without such a branch.
+
+    `commits` are the applied commits, as far as the repository contains them.
+    """
+
+    units: tuple[UnitNews, ...] = ()
+    steps: tuple[tuple[ObjectKey, RolloutStep], ...] = ()
+    commits: tuple[GitCommit, ...] = ()
+
+    def commit(self, name: str) -> GitCommit | None:
+        """Return the commit with this id or prefix."""
+        known = [*self.commits, *(step.commit for _, step in self.steps)]
+        return next((c for c in known if name and c.id.startswith(name)), None)
+
+
+def record_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --config and --repo to a command that reads the status branch if it finds one."""
+    repo = "Repository with the status branch [default: the current directory]."
+    config = "Configuration file [default: ./gitkruise.yaml]."
+    kind = click.Path(path_type=Path)
+    command = click.option("--repo", default="", help=repo)(command)
+    return click.option("--config", "config_path", type=kind, help=config)(command)
+
+
+def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:
+    """Find the repository: --repo, that of the configuration, or the current directory.
+
+    Returns (name, path), ("", "") without one. Raises UsageProblem GK7011.
+    """
+    from gitkruise.gitops.status.reader import local_repository  # noqa: PLC0415
+
+    if repo:
+        found = local_repository(repo)
+        if not found:
+            raise UsageProblem(Finding(code="GK7011", message=f"{repo}: not a repository"))
+        return Path(found).name.removesuffix(".git"), found
+    chosen = config_path or Path("gitkruise.yaml")
+    if config_path or chosen.exists():
+        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
+
+        for source in load_config(chosen).sources.values():
+            found = local_repository(source.spec.url)
+            if found:
+                return source.name, found
+    here = Path.cwd()
+    return (here.name, str(here)) if (here / ".git").exists() else ("", "")
+
+
+def units_at_hand(cluster: str, path: str) -> list[UnitNews]:
+    """Return the units recorded for this cluster in the repository at `path`."""
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import read_units, status_branches  # noqa: PLC0415
+
+    with Repository.open(path) as repository:
+        ref = status_branches(repository).get(cluster)
+        return read_units(repository, ref) if ref else []
+
+
+def records_at_hand(cluster: str, path: str, commits: frozenset[str]) -> Records:
+    """Return the units and steps recorded for this cluster, and the data of `commits`."""
+    if not path:
+        return Records()
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import read_steps, read_units, status_branches  # noqa: PLC0415
+
+    with Repository.open(path) as repository:
+        ref = status_branches(repository).get(cluster)
+        here = [c for c in sorted(commits) if len(c) >= 40 and repository.has(c)]
+        return Records(
+            units=tuple(read_units(repository, ref)) if ref else (),
+            steps=tuple(read_steps(repository, ref)) if ref else (),
+            commits=tuple(repository.commit(c) for c in here),
+        )

@@ -1,0 +1,102 @@
+"""Resource arguments: `rollouts`, `cloneset/checkout`, `cs checkout`, `pods x`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.wire.primitives.names import GroupKind
+
+_WORDS: Final = {
+    "rollouts": ("rollout", "ro"),
+    "clonesets": ("cloneset", "clone", "cs", "clonesets.apps.kruise.io", "cloneset.apps.kruise.io"),
+    "sidecarsets": ("sidecarset", "sidecar", "ss"),
+    "pods": ("pod", "po"),
+    "revisions": ("revision", "rev"),
+    "events": ("event", "ev"),
+    "units": ("unit",),
+}
+NOUNS: Final = {
+    **{noun: noun for noun in _WORDS},
+    **{alias: noun for noun, aliases in _WORDS.items() for alias in aliases},
+}
+_ROLLOUTS: Final = frozenset({"rollouts", "clonesets"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceArg:
+    """A plural noun, and the name of one object or "" for all."""
+
+    noun: str
+    name: str = ""
+
+    @property
+    def rollouts(self) -> bool:
+        return self.noun in _ROLLOUTS
+
+
+def parse_resource_arg(words: tuple[str, ...]) -> ResourceArg:
+    """Parse `type`, `type name`, `type/name` or `type owner/name`. Raises UsageProblem."""
+    if not words:
+        raise _usage("GK7014", f"no type given; known: {', '.join(_WORDS)}")
+    head, slash, name = words[0].partition("/")
+    noun = _noun(head)
+    rest = words[1:]
+    if len(rest) > (0 if slash else 1):
+        raise _usage("GK7014", f"too many names: {' '.join(words)}")
+    if rest:
+        owner, slash, name = rest[0].rpartition("/")
+        if slash and _noun(owner) not in {"rollouts", "clonesets", noun}:
+            raise _usage("GK7014", f'"{owner}" has no {noun}')
+    if slash and not name:
+        raise _usage("GK7014", f'"{words[-1]}": no name after the slash')
+    return ResourceArg(noun=noun, name=name)
+
+
+def parse_object(text: str) -> ResourceArg:
+    """Parse `type/name`, or the name of a CloneSet. "" means every rollout."""
+    if not text:
+        return ResourceArg(noun="clonesets")
+    return parse_resource_arg((text,)) if "/" in text else ResourceArg(noun="clonesets", name=text)
+
+
+_KINDS: Final = {
+    "deployment": GroupKind("apps", "Deployment"),
+    "deploy": GroupKind("apps", "Deployment"),
+    "statefulset": GroupKind("apps", "StatefulSet"),
+    "sts": GroupKind("apps", "StatefulSet"),
+    "daemonset": GroupKind("apps", "DaemonSet"),
+    "job": GroupKind("batch", "Job"),
+    "cronjob": GroupKind("batch", "CronJob"),
+}
+
+
+def parse_workload(text: str) -> tuple[GroupKind, str]:
+    """Parse `type/name` of a workload, or the name of a CloneSet. Raises UsageProblem."""
+    word, slash, name = text.partition("/")
+    kind = _KINDS.get(word.lower().partition(".")[0])
+    if slash and name and kind is not None:
+        return kind, name
+    wanted = parse_object(text)
+    kinds = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET}
+    if not wanted.name or wanted.noun not in kinds:
+        raise _usage("GK7014", f'"{text}": not a workload', ", ".join(["cloneset", *_KINDS]))
+    return kinds[wanted.noun], wanted.name
+
+
+def _noun(word: str) -> str:
+    found = NOUNS.get(word.lower())
+    if found:
+        return found
+    import difflib  # noqa: PLC0415  only for a mistyped word
+
+    near = difflib.get_close_matches(word.lower(), NOUNS, 1)
+    hint = f' Did you mean "{near[0]}"?' if near else ""
+    raise _usage("GK7014", f'"{word}": unknown type.{hint}', ", ".join(_WORDS))
+
+
+def _usage(code: str, message: str, known: str = "") -> UsageProblem:
+    notes = (("known", known),) if known else ()
+    return UsageProblem(Finding(code=code, message=message, notes=notes))

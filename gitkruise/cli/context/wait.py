@@ -1,0 +1,175 @@
+"""Polls the records until they report that a commit is rolled out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
+from gitkruise.cli.console.style import Style
+from gitkruise.errors import Finding, SourceFailed, TimedOut, UsageProblem
+from gitkruise.git.push.user_push import Publisher
+from gitkruise.git.push.worktree import commit_id
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.inspect.wait import WaitCondition, WaitResult, verdict
+from gitkruise.gitops.status.reader import UnitNews, read_units, status_branch
+from gitkruise.kube.system.clock import Clock, SystemClock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.wire.primitives.times import format_time, parse_duration
+
+_LOCAL_S: Final = 0.3  # between two reads of a local repository
+_REMOTE_S: Final = 2.0  # between two fetches
+_NOT_YET: Final = frozenset({"GK3205"})  # no status branch: nothing has been written yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitOptions:
+    """Commit, goal, unit ("" for all) and cluster ("" for the only one) to wait for."""
+
+    commit: str
+    goal: str
+    unit: str
+    repo: str
+    cluster: str
+    timeout: str
+    output: str
+    config_path: Path | None = None
+
+
+def wait_for(awaited: WaitOptions) -> int:
+    """Return 0 if the goal is reached, 1 if it cannot be. Raises TimedOut GK7019, SourceFailed."""
+    publisher = Publisher(Path(awaited.repo), read_environment().variables)
+    with Repository.open(str(publisher.folder)) as repository:
+        return asyncio.run(_wait(awaited, publisher, repository, SystemClock()))
+
+
+async def _wait(
+    awaited: WaitOptions, publisher: Publisher, repository: Repository, clock: Clock
+) -> int:
+    question = _question(awaited, repository)
+    lines = _ResultLines(quiet=awaited.output == "json")
+    pause = _LOCAL_S if not publisher.remotes() else _REMOTE_S
+    end = clock.monotonic() + parse_duration(awaited.timeout).total_seconds()
+    while True:
+        answers = await asyncio.to_thread(
+            _look, awaited, publisher, repository, question, clock.now()
+        )
+        lines.print(answers, clock)
+        met = verdict(answers)
+        if met is not None:
+            _conclude(awaited, question, answers, met=met)
+            return 0 if met else 1
+        left = end - clock.monotonic()
+        if left <= 0:
+            raise TimedOut(_late(awaited, question, answers))
+        await clock.sleep(min(pause, left))
+
+
+def _question(awaited: WaitOptions, repository: Repository) -> WaitCondition:
+    config = None
+    if awaited.config_path is not None:
+        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  only where it is given
+
+        config = load_config(awaited.config_path)
+    commit = commit_id(repository.git_dir, awaited.commit)
+    return WaitCondition(repository, load_catalog(), commit, awaited.goal, config)
+
+
+def _look(
+    awaited: WaitOptions,
+    publisher: Publisher,
+    repository: Repository,
+    question: WaitCondition,
+    now: datetime,
+) -> list[WaitResult]:
+    """Return the results of the awaited units; empty while nothing is recorded."""
+    publisher.fetch_status()
+    try:
+        units = read_units(repository, status_branch(repository, awaited.cluster))
+    except SourceFailed as error:
+        if error.findings[0].code in _NOT_YET and not _several(error):
+            return []
+        raise
+    return question.ask(_wanted(units, awaited.unit), now)
+
+
+def _several(error: SourceFailed) -> bool:
+    """Return whether the error is a choice between clusters, which no waiting resolves."""
+    return ("recorded", "none") not in error.findings[0].notes
+
+
+def _wanted(units: Sequence[UnitNews], name: str) -> list[UnitNews]:
+    found = [u for u in units if name in {"", u.unit, u.unit.partition("/")[2]}]
+    if name and units and not found:
+        there = ", ".join(u.unit for u in units)
+        message = f"unit {name}: not recorded"
+        raise UsageProblem(Finding(code="GK7017", message=message, notes=(("recorded", there),)))
+    return found
+
+
+class _ResultLines:
+    """Prints a line on standard error for each new result of a unit."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._printed: dict[str, str] = {}
+
+    def print(self, answers: Sequence[WaitResult], clock: Clock) -> None:
+        for answer in answers:
+            text = f"{answer.news.state}: {answer.why}"
+            if not self._quiet and self._printed.get(answer.news.unit) != text:
+                self._printed[answer.news.unit] = text
+                tell(f"{format_time(clock.now())} unit {answer.news.unit} {text}")
+
+
+def _conclude(
+    awaited: WaitOptions, question: WaitCondition, answers: Sequence[WaitResult], *, met: bool
+) -> None:
+    style = Style.of(read_environment())
+    if awaited.output == "json":
+        say_json(_wait_obj(question, answers, met=met), style)
+        return
+    for answer in answers:
+        news = answer.news
+        say(f"{style.state(news.state)}  {news.unit}  {question.commit[:7]}  {answer.why}", style)
+
+
+def _wait_obj(
+    question: WaitCondition, answers: Sequence[WaitResult], *, met: bool
+) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "WaitResult",
+        "commit": question.commit,
+        "for": question.goal,
+        "met": met,
+        "units": [
+            {
+                "unit": a.news.unit,
+                "cluster": a.news.cluster,
+                "state": str(a.news.state),
+                "met": bool(a.met),
+                "applied": a.news.applied.id if a.news.applied else "",
+                "message": a.why,
+            }
+            for a in answers
+        ],
+    }
+
+
+def _late(awaited: WaitOptions, question: WaitCondition, answers: Sequence[WaitResult]) -> Finding:
+    seen = "; ".join(f"{a.news.unit} is {a.news.state}: {a.why}" for a in answers if not a.met)
+    return Finding(
+        code="GK7019",
+        message=f"{question.commit[:7]} is not {question.goal} after {awaited.timeout}",
+        notes=(
+            ("seen", seen or "no unit is recorded; is gitkruise running?"),
+            ("unchanged", "the rollout continues"),
+            ("next", "gitkruise status, or wait longer with --timeout"),
+        ),
+    )

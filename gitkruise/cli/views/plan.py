@@ -1,0 +1,158 @@
+"""A plan as text: irreversible effects first, then changed fields, moved pods and holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gitkruise.cli.console.style import Style, cell_width, clip
+from gitkruise.cli.console.tables import Column, fit_table
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.report import Span, Tone
+from gitkruise.planner.report.blast_radius import many
+from gitkruise.planner.report.report_text import (
+    NOTHING,
+    SIGNS,
+    about,
+    compared,
+    entry_name,
+    looked_at,
+    plain,
+    source_of,
+    subject_of,
+    summary,
+)
+
+if TYPE_CHECKING:
+    from gitkruise.model.gitops.report import (
+        FieldRow,
+        PlanReport,
+        ReportEntry,
+        RolloutView,
+        Sentence,
+    )
+
+_COLOURS: Final = {
+    ChangeKind.CREATE: "green",
+    ChangeKind.CONFIGURE: "yellow",
+    ChangeKind.PRUNE: "red",
+}
+_TONES: Final = {Tone.PLAIN: (), Tone.STRONG: ("bold",), Tone.ALARM: ("bold", "red")}
+_STEPS_SHOWN: Final = 12
+_FIELDS_SHOWN: Final = 20
+_ROLLOUTS_SHOWN: Final = 12  # of a folded entry
+_PAD: Final = " " * 11  # under the words after Effect, Waves and Note
+_FIELD_HEADS: Final = (
+    Column(name="", least=16),
+    Column(name="", least=16),
+    Column(name=""),
+    Column(name="", prose=True, least=10, drop=1),
+)
+
+
+def plan_lines(report: PlanReport, style: Style) -> Iterator[str]:
+    """Yield the plan, object by object, then the totals; no line exceeds the window."""
+    for line in _lines(report, style):
+        yield clip(line, style.width)
+
+
+def _lines(report: PlanReport, style: Style) -> Iterator[str]:
+    yield from _title(report, style)
+    yield from _blast(report.blast, style)
+    yield ""
+    for entry in report.entries:
+        yield from _entry(entry, report, style)
+        yield ""
+    if not report.entries:
+        yield NOTHING
+        yield ""
+    yield f"Summary  {summary(report)}"
+
+
+def _title(report: PlanReport, style: Style) -> Iterator[str]:
+    subject = subject_of(report)
+    named = f'  "{subject}"' if subject else ""
+    yield f"{style.paint('Plan', 'bold')}     {compared(report)}{named}"
+    yield f"{_PAD[:-2]}{looked_at(report)}"
+
+
+def _blast(spans: Sequence[Span], style: Style) -> Iterator[str]:
+    """Yield the irreversible effects, over as many lines as they need."""
+    line, used = "Blast    ", len("Blast    ")
+    for index, span in enumerate(spans):
+        lead = " · " if index and used > len(_PAD[:-2]) else ""
+        if index and used + len(lead) + cell_width(span.text) > style.width:
+            yield line
+            line, used, lead = _PAD[:-2], len(_PAD[:-2]), ""
+        line += lead + style.paint(span.text, *_TONES[span.tone])
+        used += len(lead) + cell_width(span.text)
+    yield line
+
+
+def _entry(entry: ReportEntry, report: PlanReport, style: Style) -> Iterator[str]:
+    head = style.paint(f"{SIGNS[entry.kind]} {entry_name(entry)}", _COLOURS[entry.kind], "bold")
+    yield f"{head}    {style.paint(source_of(entry, report), 'dim')}"
+    cells = [_cells(row, style, place=not entry.folded) for row in entry.rows[:_FIELDS_SHOWN]]
+    if cells:
+        width = max(style.width - 4, 36)
+        yield from (f"    {line}" for line in fit_table(_FIELD_HEADS, cells, width)[1:])
+    if len(entry.rows) > _FIELDS_SHOWN:
+        yield f"    … and {len(entry.rows) - _FIELDS_SHOWN} more fields"
+    if entry.effect:
+        yield f"  Effect   {_painted(entry.effect, style)}"
+    if entry.folded:
+        yield from _rollouts(entry, style)
+    else:
+        for view in entry.rollouts:
+            yield from _rollout(view, style)
+    yield from _notes(entry.notes)
+
+
+def _cells(row: FieldRow, style: Style, *, place: bool) -> tuple[str, ...]:
+    where = f":{row.line}" if row.line and place else ""
+    return row.path, row.words, where, style.paint(row.remark, "red" if row.loud else "dim")
+
+
+def _painted(sentence: Sentence, style: Style) -> str:
+    return "".join(style.paint(span.text, *_TONES[span.tone]) for span in sentence)
+
+
+def _rollouts(entry: ReportEntry, style: Style) -> Iterator[str]:
+    """Yield a line for each rollout of a folded entry."""
+    label = "  Effect   "
+    for view in entry.rollouts[:_ROLLOUTS_SHOWN]:
+        p = view.prediction
+        end = f", then {plain(view.hold).split('  ')[0]}" if view.hold else ""
+        yield f"{label}{p.key.name}: {_painted(view.effect[0], style)}{about(p.lasts, '  ')}{end}"
+        label = _PAD
+    more = len(entry.rollouts) - _ROLLOUTS_SHOWN
+    if more > 0:
+        yield f"{_PAD}… and {many(more, 'more rollout')}"
+
+
+def _rollout(view: RolloutView, style: Style) -> Iterator[str]:
+    label = "  Effect   "
+    for sentence in view.effect:
+        yield label + _painted(sentence, style)
+        label = _PAD
+    yield from _waves(view, style)
+    yield from _notes(view.notes)
+
+
+def _notes(notes: Sequence[str]) -> Iterator[str]:
+    for index, note in enumerate(notes):
+        yield (_PAD if index else "  Note     ") + note
+
+
+def _waves(view: RolloutView, style: Style) -> Iterator[str]:
+    """Yield the budget, a line for each step, and the hold."""
+    if view.budget:
+        yield f"  Waves    {view.budget}"
+    for number, step in enumerate(view.steps, 1):
+        if number <= _STEPS_SHOWN or number == len(view.steps):
+            bar = style.bar(step.done, step.total)
+            yield f"{_PAD}step {number:<2} {bar}  {step.moves}  {about(step.lasts)}".rstrip()
+        elif number == _STEPS_SHOWN + 1:
+            yield f"{_PAD}… {len(view.steps) - _STEPS_SHOWN - 1} steps like these …"
+    if view.hold:
+        yield _PAD + _painted(view.hold, style)

@@ -1,0 +1,270 @@
+"""JSON items and table rows of `get`, noun by noun, from the same facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from gitkruise.cli.console.ages import age
+from gitkruise.cli.console.environment import BOUNDLESS
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.console.tables import Column, fit_table
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.unit_state import worst
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import parse_time
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.inspect.cluster_view import Managed
+    from gitkruise.model.workloads.pod import PodFacts
+    from gitkruise.wire.primitives.names import Obj
+
+Item = dict[str, Any]
+
+
+def rollout_obj(r: Rollout) -> Item:
+    """Return one rollout; amounts are numbers, the partition is as written."""
+    return {
+        "state": str(r.state),
+        "message": r.message,
+        "replicas": r.replicas,
+        "partition": r.partition,
+        "kept": r.kept,
+        "asked": r.asked,
+        "updated": r.updated,
+        "updatedReady": r.updated_ready,
+        "ready": r.ready,
+        "available": r.available,
+        "total": r.total,
+        "maxUnavailable": r.budget,
+        "inPlace": r.in_place,
+        "updateRevision": r.update_revision,
+        "currentRevision": r.current_revision,
+        "revisions": [
+            {
+                "hash": c.hash,
+                "role": c.role,
+                "commit": c.commit,
+                "pods": c.pods,
+                "available": c.available,
+                "images": dict(c.images),
+            }
+            for c in r.revisions
+        ],
+        "failing": [{"pod": pod, "why": why} for pod, why in r.failing],
+    }
+
+
+def rollouts(found: Sequence[Managed]) -> list[Item]:
+    return [
+        {
+            "kind": m.key.kind,
+            "namespace": m.key.namespace,
+            "name": m.key.name,
+            "unit": m.unit,
+            "commit": m.commit,
+            "path": m.path,
+            **(rollout_obj(m.rollout) if m.rollout else {"state": m.state, "message": m.message}),
+        }
+        for m in found
+    ]
+
+
+def pods(found: Sequence[Managed]) -> list[Item]:
+    return [_pod(pod, m) for m in found for pod in m.pods]
+
+
+def _pod(pod: PodFacts, m: Managed) -> Item:
+    counts = {c.hash: c for c in (m.rollout.revisions if m.rollout else ())}
+    known = counts.get(pod.short_revision)
+    state = "Terminating" if pod.deleting is not None else str(pod.phase)
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "owner": m.key.name,
+        "phase": state,
+        "ready": pod.ready,
+        "revision": pod.short_revision,
+        "commit": known.commit if known else "",
+        "restarts": pod.restarts,
+        "node": pod.node,
+        "images": {c.name: c.image for c in pod.containers},
+    }
+
+
+def revisions(found: Sequence[Managed]) -> list[Item]:
+    return [
+        {
+            "namespace": m.key.namespace,
+            "owner": m.key.name,
+            "name": f"{m.key.name}-{r['hash']}",
+            **r,
+        }
+        for m in found
+        if m.rollout
+        for r in rollout_obj(m.rollout)["revisions"]
+    ]
+
+
+def units(found: Sequence[Managed]) -> list[Item]:
+    """Return units from the annotations of live objects; the status branch has more."""
+    by_unit: dict[str, list[Managed]] = {}
+    for m in found:
+        if m.unit:
+            by_unit.setdefault(m.unit, []).append(m)
+    return [
+        {
+            "namespace": unit.partition("/")[0],
+            "name": unit.partition("/")[2],
+            "state": str(worst(m.state for m in mine)),
+            "workloads": len(mine),
+            "updated": sum(m.rollout.updated for m in mine if m.rollout),
+            "total": sum(m.rollout.total for m in mine if m.rollout),
+        }
+        for unit, mine in sorted(by_unit.items())
+    ]
+
+
+def events(found: Sequence[Obj], about: frozenset[str]) -> list[Item]:
+    """Return the events of the named objects, or of all, oldest first."""
+    items = [_event(obj) for obj in found]
+    wanted = [i for i in items if not about or i["object"].partition("/")[2] in about]
+    return sorted(wanted, key=lambda i: (i["last"], i["name"]))
+
+
+def _event(obj: Obj) -> Item:
+    about = obj.get("involvedObject") or {}
+    last = obj.get("lastTimestamp") or obj.get("eventTime") or obj["metadata"]["creationTimestamp"]
+    return {
+        "namespace": obj["metadata"].get("namespace", ""),
+        "name": obj["metadata"]["name"],
+        "last": last,
+        "type": obj.get("type", ""),
+        "reason": obj.get("reason", ""),
+        "object": f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
+        "count": obj.get("count") or get(obj, "series", "count") or 1,
+        "message": obj.get("message", ""),
+    }
+
+
+# Tables ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """Columns of a noun, and the cells of one item."""
+
+    list_kind: str
+    heads: tuple[Column, ...]
+    cells: Callable[[Item, Style, datetime], tuple[str, ...]]
+    wide: tuple[tuple[str, str], ...] = ()  # (head, field) of the columns -o wide adds
+
+
+def _rollout_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
+    new = ready = bar = ""
+    if "replicas" in i:
+        kept = f" p={i['partition']}" if i["kept"] else ""
+        bar = style.bar(i["updatedReady"], max(i["replicas"], 1)) + kept
+        new, ready = f"{i['updated']}/{i['replicas']}", f"{i['ready']}/{i['replicas']}"
+    revision = i.get("updateRevision", "").rpartition("-")[2]
+    return (i["namespace"], i["name"], bar, new, ready, revision, i["commit"][:7],
+            style.state(_state(i)))  # fmt: skip
+
+
+def _state(i: Item) -> Any:
+    from gitkruise.model.gitops.unit_state import State  # noqa: PLC0415  a word back into its state
+
+    return State(i["state"])
+
+
+def _pod_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
+    images = ", ".join(image.rpartition("/")[2] for image in i["images"].values())
+    phase = i["phase"] if i["phase"] == "Running" else style.paint(i["phase"], "yellow")
+    return (i["namespace"], i["name"], phase, "yes" if i["ready"] else "no", i["revision"],
+            i["commit"][:7], str(i["restarts"]), i["node"], images)  # fmt: skip
+
+
+def _revision_cells(i: Item, _: Style, __: datetime) -> tuple[str, ...]:
+    images = ", ".join(f"{name}:{image.rpartition('/')[2]}" for name, image in i["images"].items())
+    return (i["namespace"], i["owner"], i["hash"], i["role"], i["commit"][:7], str(i["pods"]),
+            str(i["available"]), images)  # fmt: skip
+
+
+def _event_cells(i: Item, style: Style, now: datetime) -> tuple[str, ...]:
+    kind = i["type"] if i["type"] == "Normal" else style.paint(i["type"], "yellow")
+    return (i["namespace"], age(parse_time(i["last"]), now), kind, i["reason"], i["object"],
+            str(i["count"]), i["message"])  # fmt: skip
+
+
+def _unit_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
+    moved = f"{i['updated']}/{i['total']}" if i["total"] else ""
+    return (i["namespace"], i["name"], str(i["workloads"]), moved, style.state(_state(i)))
+
+
+def _heads(*columns: str | Column) -> tuple[Column, ...]:
+    return tuple(c if isinstance(c, Column) else Column(name=c) for c in columns)
+
+
+_NAME: Final = Column(name="NAME", least=16)
+_COMMIT: Final = Column(name="COMMIT", drop=2)
+_ROLLOUTS: Final = TableView(
+    "RolloutList",
+    _heads("NAMESPACE", _NAME, Column(name="ROLLOUT", drop=3), "NEW", "READY",
+           Column(name="REVISION", drop=1), _COMMIT, "STATE"),
+    _rollout_cells,
+    (("MESSAGE", "message"), ("UNIT", "unit"), ("SOURCE", "path")),
+)  # fmt: skip
+VIEWS: Final = {
+    "rollouts": _ROLLOUTS,
+    "clonesets": _ROLLOUTS,
+    "sidecarsets": _ROLLOUTS,
+    "pods": TableView(
+        "PodList",
+        _heads("NAMESPACE", _NAME, "PHASE", "READY", Column(name="REVISION", drop=4),
+               Column(name="COMMIT", drop=3), Column(name="RESTARTS", drop=5),
+               Column(name="NODE", drop=1), Column(name="IMAGES", drop=2)),
+        _pod_cells,
+    ),
+    "revisions": TableView(
+        "RevisionList",
+        _heads("NAMESPACE", Column(name="OWNER", least=16), "REVISION", "ROLE", "COMMIT", "PODS",
+               "AVAILABLE", Column(name="IMAGES", drop=1)),
+        _revision_cells,
+    ),
+    "events": TableView(
+        "EventList",
+        _heads(Column(name="NAMESPACE", drop=2), "LAST", Column(name="TYPE", drop=1),
+               "REASON", Column(name="OBJECT", least=16), "COUNT",
+               Column(name="MESSAGE", least=20, prose=True)),
+        _event_cells,
+        (("TIME", "last"),),
+    ),
+    "units": TableView(
+        "UnitList", _heads("NAMESPACE", _NAME, "WORKLOADS", "NEW", "STATE"), _unit_cells
+    ),
+}  # fmt: skip
+
+
+def table_of(
+    noun: str,
+    items: Sequence[Item],
+    style: Style,
+    now: datetime,
+    *,
+    headers: bool = True,
+    wide: bool = False,
+) -> list[str]:
+    """Return the table of a noun, fitted to the window; a `wide` one is complete."""
+    view = VIEWS[noun]
+    if not items:
+        return [f"no {noun} here"]
+    rows = [view.cells(item, style, now) for item in items]
+    heads = view.heads
+    if wide:
+        heads = (*heads, *(Column(name=name) for name, _ in view.wide))
+        more = [tuple(str(item[field]) for _, field in view.wide) for item in items]
+        rows = [(*row, *cells) for row, cells in zip(rows, more, strict=True)]
+    lines = fit_table(heads, rows, BOUNDLESS if wide else style.width)
+    return lines if headers else lines[1:]

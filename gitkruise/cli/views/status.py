@@ -1,0 +1,210 @@
+"""Live objects joined with the status branch, as text and as JSON, for `status`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from gitkruise.cli.console.ages import ago
+from gitkruise.cli.console.output import list_of
+from gitkruise.cli.console.style import Style, clip, shorten
+from gitkruise.cli.console.tables import Column, fit_table
+from gitkruise.cli.views.promotion import progress
+from gitkruise.cli.views.resources import rollout_obj
+from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed
+from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
+from gitkruise.wire.primitives.names import named
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.model.gitops.document import GitCommit
+    from gitkruise.model.gitops.promotion import PromotionRecord
+
+NEEDS_YOU: Final = (State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN)
+_KNOWN_BY_GIT: Final = frozenset({State.DRIFTED, State.REJECTED})
+_HEADS: Final = (
+    Column(name="NAMESPACE", least=9),
+    Column(name="OBJECT", least=18),
+    Column(name="ROLLOUT", drop=3),
+    Column(name="NEW"),
+    Column(name="READY"),
+    Column(name="COMMIT", drop=2),
+    Column(name="STATE"),
+    Column(name="", least=14, prose=True, drop=1),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusView:
+    """State of a cluster compared with git. `units` are those of the status branch."""
+
+    objects: tuple[Managed, ...]
+    units: tuple[UnitNews, ...]
+    now: datetime
+    cluster: str
+    source: str  # the repository's name
+
+    def only(self, states: AbstractSet[State]) -> StatusView:
+        """Return the view with the objects in `states`; with all if `states` is empty."""
+        if not states:
+            return self
+        return replace(self, objects=tuple(m for m in self.objects if m.state in states))
+
+    def in_state(self, states: AbstractSet[State]) -> bool:
+        """Return whether any object or unit is in one of `states`."""
+        found = {m.state for m in self.objects} | {u.state for u in self.units}
+        return bool(found & states)
+
+
+def build_view(
+    live: Sequence[Managed],
+    units: Sequence[UnitNews],
+    now: datetime,
+    *,
+    cluster: str,
+    source: str,
+    namespace: str,
+) -> StatusView:
+    """Join live objects with the record, whose state wins where only git can know it."""
+    recorded = {key: news for unit in units for key, news in unit.objects.items()}
+    objects = []
+    for m in live:
+        news = recorded.get(m.key)
+        if news is not None and news.state in _KNOWN_BY_GIT:
+            m = replace(m, state=news.state, message=news.message)  # noqa: PLW2901
+        objects.append(m)
+    seen = {m.key for m in live}
+    for unit in units:
+        for key, news in unit.objects.items():
+            absent = key not in seen and news.state not in SETTLED
+            if absent and key.group_kind in WORKLOADS and namespace in {"", key.namespace}:
+                objects.append(
+                    Managed(key=key, obj={}, state=news.state, message=news.message,
+                            unit=unit.unit, commit=news.commit, path="")
+                )  # fmt: skip
+    objects.sort(key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
+    return StatusView(
+        objects=tuple(objects), units=tuple(units), now=now, cluster=cluster, source=source
+    )
+
+
+def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]:
+    """Yield header, table, totals and the next command to type."""
+    yield from (clip(line, style.width) for line in _header(view, style))
+    yield ""
+    if not view.objects:
+        yield f"gitkruise manages no object in cluster {view.cluster} yet"
+        return
+    width = 10_000 if wide else style.width
+    promoted = {u.promotion.key: u.promotion for u in view.units if u.promotion is not None}
+    rows = [_row(m, style, promoted.get(m.key), view.now) for m in view.objects]
+    yield from fit_table(_HEADS, rows, width)
+    counts = Counter(m.state for m in view.objects)
+    worst_first = [*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU)]
+    totals = " · ".join(f"{counts[s]} {s.lower()}" for s in worst_first if counts[s])
+    number = len(view.objects)
+    yield ""
+    yield f"{number} object{'' if number == 1 else 's'}: {totals}"
+    next_ = _next(view)
+    if next_:
+        yield f"Next: {next_}"
+
+
+def _header(view: StatusView, style: Style) -> Iterator[str]:
+    """Yield the newest applied commit of each source, then the problems of units."""
+    cluster = f"cluster {view.cluster}"
+    newest: dict[str, GitCommit] = {}
+    for unit in view.units:
+        commit, known = unit.applied, newest.get(unit.source)
+        if commit is not None and (known is None or _when(commit) > _when(known)):
+            newest[unit.source] = commit
+    for source, commit in newest.items():
+        who = f"{commit.author} · {ago(commit.time, view.now)}"
+        where = style.paint(f"{view.source}@{source}", "bold")
+        room = style.width - len(f"{view.source}@{source}{commit.short}{who}") - 8
+        yield f'{where}  {commit.short} "{shorten(commit.subject, max(room, 16))}"  {who}'
+    yield cluster
+    for unit in view.units:
+        if unit.state in {State.REJECTED, State.UNKNOWN} or unit.problems:
+            at = f' at {unit.attempted.short} "{unit.attempted.subject}"' if unit.attempted else ""
+            yield f"{style.state(unit.state)}  unit {unit.unit}{at}"
+            yield from (f"  {problem}" for problem in unit.problems[:3] or (unit.message,))
+
+
+def _when(commit: GitCommit) -> float:
+    return commit.time.timestamp() if commit.time else 0.0
+
+
+def _row(
+    m: Managed, style: Style, promotion: PromotionRecord | None, now: datetime
+) -> tuple[str, ...]:
+    r = m.rollout
+    bar = new = ready = ""
+    if r is not None:
+        partition = f" p={r.partition}" if r.kept else ""
+        bar = style.bar(r.updated_ready, max(r.replicas, 1)) + partition
+        new, ready = f"{r.updated}/{r.replicas}", f"{r.ready}/{r.replicas}"
+    name = f"{m.key.kind.lower()}/{m.key.name}"
+    why = _why(m, promotion, now)
+    return (m.key.namespace, name, bar, new, ready, m.commit[:7], style.state(m.state), why)
+
+
+def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
+    if m.state is State.DONE:
+        return ""
+    if m.state is State.HELD and promotion is not None and promotion.next:
+        return progress(promotion, now)
+    return "next move is a commit" if m.state is State.HELD and m.rollout else m.message
+
+
+def _next(view: StatusView) -> str:
+    rejected = next((u for u in view.units if u.state is State.REJECTED), None)
+    if rejected is not None and rejected.attempted is not None:
+        return f"gitkruise plan {rejected.attempted.short}"
+    needy = next((m for s in NEEDS_YOU for m in view.objects if m.state is s), None)
+    if needy is None:
+        return ""
+    if needy.state is State.DRIFTED:
+        return "gitkruise drift"
+    return f"gitkruise why {named(needy.key)}"
+
+
+def status_obj(view: StatusView) -> dict[str, Any]:
+    """Return the objects as the items of a list, next to units and cluster."""
+    items = [
+        {
+            "object": {
+                "group": m.key.group,
+                "kind": m.key.kind,
+                "namespace": m.key.namespace,
+                "name": m.key.name,
+            },
+            "state": str(m.state),
+            "message": m.message,
+            "unit": m.unit,
+            "commit": m.commit,
+            "path": m.path,
+            **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
+        }
+        for m in view.objects
+    ]
+    from gitkruise.gitops.status.serializer import promotion_obj  # noqa: PLC0415  imports libyaml
+
+    units = [
+        {
+            "unit": u.unit,
+            "source": u.source,
+            "state": str(u.state),
+            "message": u.message,
+            "attempted": u.attempted.id if u.attempted else "",
+            "applied": u.applied.id if u.applied else "",
+            "problems": list(u.problems),
+            **({"promotion": promotion_obj(u.promotion)} if u.promotion else {}),
+        }
+        for u in view.units
+    ]
+    return {**list_of("StatusList", items), "cluster": view.cluster, "units": units}

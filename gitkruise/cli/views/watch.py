@@ -1,0 +1,143 @@
+"""`get --watch`: draws the items whenever the cluster changes, until the user quits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from gitkruise.cli.console.keyboard import on_signal
+from gitkruise.cli.console.output import say, say_json
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.views.progress import rollout_line
+from gitkruise.errors import Finding, TimedOut
+from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.wire.primitives.times import format_time
+
+if TYPE_CHECKING:
+    from gitkruise.cli.views.resources import Item
+    from gitkruise.gitops.inspect.cluster_view import Managed, Survey
+    from gitkruise.kube.system.clock import Clock
+
+GATHER_S: Final = 0.1  # changes that come together are shown together
+_SHOWN: Final = ("phase", "ready", "revision", "role", "pods", "available", "state", "workloads",
+                 "updated", "total", "commit", "type", "reason", "message")  # fmt: skip
+
+Picture: TypeAlias = "Callable[[datetime], tuple[Sequence[Managed], Sequence[Item]]]"
+
+
+class Printer(Protocol):
+    """Shows one picture after another, until `ended` is set to the exit code."""
+
+    ended: int | None
+
+    def show(self, found: Sequence[Managed], items: Sequence[Item], now: datetime) -> None: ...
+
+
+class LineOutput:
+    """Prints a line for each changed item, for jsonl a JSON document; not for terminals."""
+
+    def __init__(self, noun: str, style: Style, *, json: bool) -> None:
+        self.ended: int | None = None
+        self._noun, self._style, self._json = noun, style, json
+        self._seen: dict[tuple[str, str], Item] = {}
+
+    def show(self, found: Sequence[Managed], items: Sequence[Item], now: datetime) -> None:
+        noun = self._noun
+        rollouts = {(m.key.namespace, m.key.name): m for m in found if m.rollout}
+        fresh = {(i["namespace"], i["name"]): i for i in items}
+        for key, item in fresh.items():
+            if self._seen.get(key) == item:
+                continue
+            m = rollouts.get(key) if noun in {"rollouts", "clonesets"} else None
+            if self._json:
+                say_json(item, self._style, line=True)
+            elif m is not None and m.rollout is not None:
+                say(rollout_line(m.rollout, m.commit, now), self._style)
+            else:
+                say(item_line(noun, item, now), self._style)
+        for key in self._seen.keys() - fresh.keys():
+            self._gone(self._seen[key], now)
+        self._seen = fresh
+
+    def _gone(self, item: Item, now: datetime) -> None:
+        if self._json:
+            say_json({**item, "gone": True}, self._style, line=True)
+        else:
+            where = f"{self._noun[:-1]}/{item['name']} -n {item['namespace']}"
+            say(f"{format_time(now)} {where} gone", self._style)
+
+
+def item_line(noun: str, item: Item, now: datetime) -> str:
+    """Return one line that a program can split: time, object, then key=value."""
+    pairs = " ".join(_pairs(item))
+    return f"{format_time(now)} {noun[:-1]}/{item['name']} -n {item['namespace']} {pairs}"
+
+
+def _pairs(item: Item) -> Iterator[str]:
+    for key in _SHOWN:
+        value = item.get(key, "")
+        if value != "":
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            yield f'{key}="{text}"' if " " in text else f"{key}={text}"
+
+
+async def watch(
+    survey: Survey, clock: Clock, picture: Picture, printer: Printer, until: Until | None
+) -> int:
+    """Show `picture` now and after every change; return the answer of `until`. Raises TimedOut."""
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(survey.follow(clock))
+        try:
+            async with clock.timeout(until.limit_s if until else None):
+                return await _show(survey, clock, picture, printer, until)
+        except TimeoutError:
+            assert until is not None
+            raise TimedOut(_late(until, picture(clock.now())[0])) from None
+        finally:
+            following.cancel()
+
+
+async def _show(
+    survey: Survey, clock: Clock, picture: Picture, printer: Printer, until: Until | None
+) -> int:
+    on_signal("SIGWINCH", survey.changed.set)
+    while printer.ended is None:
+        survey.changed.clear()
+        now = clock.now()
+        found, items = picture(now)
+        printer.show(found, items, now)
+        answer = until.answer([m.state for m in found]) if until else None
+        if answer is not None:
+            return answer
+        await survey.changed.wait()
+        if printer.ended is None:
+            await clock.sleep(GATHER_S)
+    return printer.ended
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """--exit-when-done: how long to wait, as given and in seconds."""
+
+    limit: str
+    limit_s: float
+
+    def answer(self, states: Sequence[State]) -> int | None:
+        """Return 0 if all rollouts are settled, 1 if nothing moves and a rollout is stuck."""
+        if states and all(state in SETTLED for state in states):
+            return 0
+        ended = bool(states) and all(s in SETTLED or s is State.STUCK for s in states)
+        return 1 if ended else None
+
+
+def _late(until: Until, found: Sequence[Managed]) -> Finding:
+    open_ = [m for m in found if m.state not in SETTLED]
+    shown = "; ".join(f"{m.key.name} is {m.state}: {m.message}" for m in open_[:3])
+    return Finding(
+        code="GK7019",
+        message=f"not done after {until.limit}",
+        notes=(("seen", shown or "nothing"), ("unchanged", "the rollout continues")),
+    )

@@ -1,0 +1,300 @@
+"""Kustomize, run on a private copy of what a kustomization names, without network."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import posixpath
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed, SourcePlace
+from gitkruise.git.kustomize.allowed_files import check, refused
+from gitkruise.git.kustomize.network_isolation import without_network
+from gitkruise.git.parsing.documents import LIMITS, Limits, Parsed, parse_file
+from gitkruise.git.parsing.parse_cache import ParseCache
+from gitkruise.git.plumbing import process
+from gitkruise.git.plumbing.trees import TreeEntry, entry_trouble
+from gitkruise.git.repository.repository import Repository
+from gitkruise.model.gitops.document import Document
+from gitkruise.wire.primitives.printable import shown
+
+KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+RENDER_S: Final = 60.0
+MEMORY_MIB: Final = 1_024
+FILES_MAX: Final = 10_000
+BYTES_MAX: Final = 64 << 20
+_FOLDERS_MAX: Final = 200
+_OUTPUT: Final = Limits(
+    file_bytes=64 << 20, documents=20_000, nodes=5_000_000, items=1_000_000, map_keys=100_000
+)
+_SECRET: Final = re.compile(rb"secret|sops|\\[xu]|PRIVATE KEY", re.IGNORECASE)
+_COMMANDS: Final = (("kustomize", ("build",)), ("kubectl", ("kustomize",)))
+_DEAD_PROXY: Final = "http://127.0.0.1:9"  # nothing listens there
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The output of kustomize, the digest of all its input, and the folders with that input."""
+
+    parsed: Parsed
+    tree: str
+    folders: tuple[str, ...]
+
+
+class Renderer:
+    """Renders kustomizations of one repository."""
+
+    def __init__(
+        self, repository: Repository, cache: ParseCache, *, search: str = process.SEARCH_PATH
+    ) -> None:
+        self._repository, self._cache, self._search = repository, cache, search
+
+    def render(self, commit: str, path: str) -> Rendered:
+        """The objects of the kustomization at `path`, each placed in its most likely source file.
+
+        What was rendered once from equal content is not rendered again. Raises InvalidManifests
+        (GK34xx) for what the repository does wrong, SourceFailed GK3401 where neither kustomize
+        nor kubectl is installed.
+        """
+        needed = self._needed(commit, path)
+        tree = needed.digest()
+        known = self._cache.rendered(tree)
+        if known is None:
+            known = self._render(needed, path)
+            self._cache.keep_rendered(tree, known)
+        return Rendered(known, tree, tuple(needed.folders))
+
+    def content(self, commit: str, path: str) -> tuple[str, tuple[str, ...]]:
+        """(digest, folders) of all that the kustomization is made of. Raises InvalidManifests."""
+        needed = self._needed(commit, path)
+        return needed.digest(), tuple(needed.folders)
+
+    def _needed(self, commit: str, path: str) -> _Needed:
+        needed = _Needed(self._repository, commit, self._cache)
+        needed.collect(path)
+        return needed
+
+    def _render(self, needed: _Needed, path: str) -> Parsed:
+        program = self._program()
+        import tempfile  # noqa: PLC0415  slow to import, and seldom needed
+
+        with tempfile.TemporaryDirectory(prefix="gitkruise-render-") as name:
+            root = Path(name) / "tree"
+            for entry in needed.files.values():
+                target = root / entry.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                checked = needed.checked.get(entry.path)
+                content = (
+                    self._repository.read_blob(entry.id)
+                    if checked is None
+                    else json.dumps(checked).encode()
+                )
+                target.write_bytes(content)
+            result = self._run([*program, str(root / path)], Path(name), path)
+        if result.status != 0:
+            raise _refused(result.errors.replace(str(root) + "/", ""), path, needed)
+        parsed = parse_file(result.output, f"{path}/kustomization", _OUTPUT)
+        sources = Sources(needed.inputs(), needed.kustomizations)
+        placed = tuple(sources.placed(document) for document in parsed.documents)
+        return Parsed(placed, tuple(f for f in parsed.findings if f.severity == "error"))
+
+    def _program(self) -> list[str]:
+        for name, words in _COMMANDS:
+            found = shutil.which(name, path=self._search)
+            if found:
+                return [found, *words]
+        next_step = "install kubectl or kustomize, or set render.kind: plain"
+        message = "a kustomization needs kustomize or kubectl, and neither is installed"
+        raise SourceFailed(Finding(code="GK3401", message=message, notes=(("next", next_step),)))
+
+    def _run(self, words: list[str], home: Path, path: str) -> process.Result:
+        env = {
+            "PATH": "/nonexistent", "HOME": str(home), "KUBECONFIG": "/dev/null", "LC_ALL": "C",
+            "GOMEMLIMIT": "512MiB", "HTTP_PROXY": _DEAD_PROXY, "HTTPS_PROXY": _DEAD_PROXY,
+            "TMPDIR": str(home),
+        }  # fmt: skip
+        child = subprocess.Popen(  # noqa: S603  a full path and our own words
+            [*process.limited(memory_mib=MEMORY_MIB), *without_network(), *words],
+            env=env, cwd=home,
+            start_new_session=True, preexec_fn=process.Tether.hook,  # noqa: PLW1509  as in launch
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        result = process.collect(child, timeout_s=RENDER_S, output_max=BYTES_MAX)
+        if result.stopped:
+            limit = f"{RENDER_S:g} s" if result.stopped == "time" else f"{BYTES_MAX >> 20} MiB"
+            raise refused("GK3406", f"rendering {shown(path)} is beyond a limit: {limit}", path)
+        return result
+
+
+def _refused(said: str, path: str, needed: _Needed) -> InvalidManifests:
+    """GK3403 in the words of kustomize, which quotes values: only without a secret to quote."""
+    if needed.may_hold_secret():
+        named = sorted(name for name in needed.files if name in said)[:3]
+        where = f", at {', '.join(map(shown, named))}" if named else ""
+        place = SourcePlace(file=path or ".")
+        return InvalidManifests(
+            Finding(
+                code="GK3403",
+                message=f"kustomize cannot build {shown(path or '.')}{where}",
+                places=(place,),
+                notes=(
+                    ("why", "its words are not shown: they may quote a Secret it generates"),
+                    ("next", f"see what it says: kustomize build {shown(path or '.')}"),
+                ),
+            )
+        )
+    said = said.strip().removeprefix("error: ")
+    said = shown(said.splitlines()[0] if said else "nothing", 400)
+    return refused("GK3403", f"kustomize cannot build {shown(path)}: {said}", path)
+
+
+class _Needed:
+    """The folders a kustomization reaches, found by reading kustomizations as we read manifests."""
+
+    def __init__(self, repository: Repository, commit: str, cache: ParseCache) -> None:
+        self.files: dict[str, TreeEntry] = {}
+        self.folders: list[str] = []
+        self.kustomizations: list[Document] = []
+        self.checked: dict[str, Mapping[str, Any]] = {}  # by file, what kustomize is given
+        self._repository, self._commit, self._cache = repository, commit, cache
+        self._sizes = 0
+
+    def collect(self, path: str) -> None:
+        """Gather from `path`; raises InvalidManifests for what is remote, missing or too much."""
+        waiting = [path]
+        while waiting:
+            folder = waiting.pop()
+            if folder in self.folders:
+                continue
+            self.folders.append(folder)
+            if len(self.folders) > _FOLDERS_MAX:
+                raise refused("GK3406", f"more than {_FOLDERS_MAX} kustomizations", path)
+            document = self.kustomization(folder)
+            checked = check(self, folder, document)
+            self.kustomizations.append(document)
+            self.checked[document.file] = checked.obj
+            waiting += checked.folders
+
+    def digest(self) -> str:
+        """A name for the content: equal digest, equal result."""
+        lines = sorted(f"{entry.path}\0{entry.id}\n" for entry in self.files.values())
+        told = "\n".join(self.folders) + "\0" + "".join(lines)
+        return hashlib.sha256(told.encode("utf-8")).hexdigest()
+
+    def may_hold_secret(self) -> bool:
+        """Return whether a file among them is, generates or encrypts a Secret."""
+        blobs = (entry.id for entry in self.files.values())
+        return any(_SECRET.search(self._repository.read_blob(blob)) for blob in blobs)
+
+    def inputs(self) -> Iterator[Document]:
+        """Manifests among the files; what is no manifest is kustomize's to judge."""
+        for path, entry in sorted(self.files.items()):
+            if path.lower().endswith((".yaml", ".yml", ".json")):
+                read = functools.partial(self._repository.read_blob, entry.id)
+                yield from self._cache.parse(entry.id, path, read).documents
+
+    def entry(self, path: str) -> TreeEntry | None:
+        return self._repository.find(self._commit, path)
+
+    def copied(self, path: str) -> bool:
+        return path in self.files
+
+    def parse(self, path: str) -> Parsed:
+        """The documents of a file that is copied."""
+        entry = self.files[path]
+        if self._repository.sizes([entry.id])[entry.id] > LIMITS.file_bytes:
+            raise refused("GK9005", f"{shown(path)} is too large", shown(path))
+        return parse_file(self._repository.read_blob(entry.id), path)
+
+    def kustomization(self, folder: str) -> Document:
+        """The kustomization of a folder, whose files are from now on copied."""
+        self._take_folder(folder)
+        for name in KUSTOMIZATION_NAMES:
+            path = posixpath.join(folder, name)
+            if path in self.files:
+                parsed = self.parse(path)
+                if not parsed.ok:
+                    raise InvalidManifests(*(f for f in parsed.findings if f.severity == "error"))
+                if len(parsed.documents) == 1 and isinstance(parsed.documents[0].obj, dict):
+                    return parsed.documents[0]
+                raise refused("GK3403", f"{shown(path)} is not one kustomization", path)
+        raise refused("GK3404", f"there is no kustomization in {shown(folder or '.')}", folder)
+
+    def _take_folder(self, folder: str) -> None:
+        entries = self._repository.list_tree(self._commit, folder, enter=_not_hidden)
+        new = [entry for entry in entries if entry.path not in self.files]
+        for entry in new:
+            trouble = entry_trouble(entry)
+            if trouble is not None:
+                raise refused(trouble[0], f"{shown(entry.path)}: {trouble[1]}", shown(entry.path))
+        sizes = self._repository.sizes([entry.id for entry in new])
+        self._sizes += sum(sizes[entry.id] for entry in new)
+        if len(self.files) + len(new) > FILES_MAX or self._sizes > BYTES_MAX:
+            raise refused(
+                "GK3406", f"{FILES_MAX:,} files or {BYTES_MAX >> 20} MiB to render", folder
+            )
+        self.files.update((entry.path, entry) for entry in new)
+
+
+def _not_hidden(folder: str) -> bool:
+    return not folder.rpartition("/")[2].startswith(".")
+
+
+class Sources:
+    """The likely file of each rendered object: by kind and name, deepest base first."""
+
+    def __init__(self, inputs: Iterator[Document], kustomizations: Sequence[Document]) -> None:
+        self._by_kind: dict[str, list[Document]] = {}
+        self._kustomizations = kustomizations
+        order = {posixpath.dirname(d.file): n for n, d in enumerate(kustomizations)}
+        known = [d for d in inputs if isinstance(d.obj, dict) and _name(d.obj)]
+        known.sort(key=lambda d: (-order.get(posixpath.dirname(d.file), 0), -len(d.obj)))
+        for document in known:
+            self._by_kind.setdefault(str(document.obj.get("kind")), []).append(document)
+
+    def placed(self, rendered: Document) -> Document:
+        """`rendered` with the file and marks of its source, else of the kustomization."""
+        source = self._source(rendered.obj)
+        base = source.base
+        if source in self._kustomizations:
+            base = self._generator(source, rendered.obj)
+        return dataclasses.replace(
+            rendered, file=source.file, index=source.index, marks=source.marks,
+            lines=source.lines, base=base, line=source.line,
+            private=rendered.private or source.private,
+        )  # fmt: skip
+
+    def _source(self, obj: Mapping[str, Any]) -> Document:
+        name = _name(obj)
+        same_kind = self._by_kind.get(str(obj.get("kind")), [])
+        exact = [d for d in same_kind if _name(d.obj) == name]
+        parts = [d for d in same_kind if _name(d.obj) in name]
+        longest = max((len(_name(d.obj)) for d in parts), default=0)
+        inside = [d for d in parts if len(_name(d.obj)) == longest]
+        generating = [d for d in self._kustomizations if self._generator(d, obj)]
+        return (exact or generating or inside or list(self._kustomizations))[0]
+
+    def _generator(self, document: Document, obj: Mapping[str, Any]) -> tuple[str | int, ...]:
+        field = {"ConfigMap": "configMapGenerator", "Secret": "secretGenerator"}.get(
+            str(obj.get("kind")), ""
+        )
+        listed = document.obj.get(field)
+        for number, item in enumerate(listed if isinstance(listed, list) else ()):
+            wanted = item.get("name") if isinstance(item, dict) else None
+            if isinstance(wanted, str) and wanted in _name(obj):
+                return (field, number)
+        return ()
+
+
+def _name(obj: Mapping[str, Any]) -> str:
+    meta = obj.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    return name if isinstance(name, str) else ""

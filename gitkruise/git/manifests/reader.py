@@ -1,0 +1,302 @@
+"""The objects a path of a repository asks for at one commit."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gitkruise.errors import Finding, InvalidManifests, SourcePlace
+from gitkruise.git.kustomize.render import KUSTOMIZATION_NAMES, Renderer
+from gitkruise.git.manifests.ignore import Ignored
+from gitkruise.git.manifests.sops import is_encrypted
+from gitkruise.git.parsing.documents import LIMITS, Parsed, too_large
+from gitkruise.git.parsing.parse_cache import ParseCache
+from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
+from gitkruise.git.repository.repository import Repository
+from gitkruise.model.gitops.document import Document
+from gitkruise.wire.primitives.printable import shown
+
+__all__ = ["Content", "Manifests", "ParseCache", "content_at", "read_desired", "refusal"]
+
+FILES_MAX: Final = 10_000
+BYTES_MAX: Final = 64 << 20
+DOCUMENTS_MAX: Final = 20_000
+FINDINGS_SHOWN: Final = 20
+_AT_ONCE: Final = 64
+_AHEAD_BYTES: Final = 4 << 20  # of files that are read before they are parsed
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_BACKUP_ENDINGS: Final = ("~", ".bak", ".orig", ".swp", ".tmp", "#")
+_OURS: Final = "gitkruise.io"
+_KUSTOMIZE: Final = "kustomize.config.k8s.io"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Content of a path at a commit. `tree` is its id: equal id, equal result.
+
+    `inputs` are the folders that are read: a kustomization may reach outside its path.
+    """
+
+    tree: str
+    inputs: tuple[str, ...]
+    rendering: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """Documents of a path at a commit. `tree` and `inputs` are those of its Content.
+
+    `config` are documents of gitkruise's own group; `skipped` are hidden and backup files that
+    look like manifests; `rendered` documents come from no single file.
+    """
+
+    commit: str
+    path: str
+    tree: str
+    inputs: tuple[str, ...]
+    documents: tuple[Document, ...]
+    config: tuple[Document, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    skipped: tuple[str, ...] = ()
+    rendered: bool = False
+
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.severity == "error")
+
+    def checked(self) -> Manifests:
+        """Itself; raises InvalidManifests with the first 20 errors and a count of the rest."""
+        if self.errors():
+            raise refusal(self.errors())
+        return self
+
+
+def refusal(errors: Sequence[Finding]) -> InvalidManifests:
+    """One exception for all `errors`; more than 20 are counted, not listed."""
+    rest = len(errors) - FINDINGS_SHOWN
+    listed = list(errors[:FINDINGS_SHOWN])
+    if rest > 0:
+        listed.append(Finding(code="GK1000", message=f"and {rest} more problems"))
+    return InvalidManifests(*listed)
+
+
+def read_desired(
+    repository: Repository,
+    commit: str,
+    path: str = "",
+    *,
+    kind: str = "auto",
+    ignore: Sequence[str] = (),
+    cache: ParseCache | None = None,
+) -> Manifests:
+    """The objects at `path`: read as they are (kind plain) or rendered (kustomize).
+
+    `ignore` are lines as in an ignore file at the repository's root, which have the last word.
+    `auto` renders where the path has a kustomization. Problems are findings; call `checked()` to
+    refuse them. Raises SourceFailed (GK3202: no such path) and InvalidManifests for what stops the
+    reading itself (GK9020, and all that goes wrong in rendering).
+    """
+    where = clean_path(path)
+    reading = _Reading(repository, commit, where, ignore, cache or ParseCache())
+    content = reading.content(kind)
+    if content.rendering:
+        reading.take(Renderer(repository, reading.cache).render(commit, where).parsed)
+    else:
+        reading.read()
+    return Manifests(
+        commit=commit,
+        path=where,
+        tree=content.tree,
+        inputs=content.inputs,
+        documents=tuple(reading.documents),
+        config=tuple(reading.config),
+        findings=tuple(reading.findings),
+        skipped=tuple(reading.skipped),
+        rendered=content.rendering,
+    )
+
+
+def content_at(
+    repository: Repository,
+    commit: str,
+    path: str = "",
+    *,
+    kind: str = "auto",
+    ignore: Sequence[str] = (),
+    cache: ParseCache | None = None,
+) -> Content:
+    """Return the content that `read_desired` would read, unread. Raises as that does."""
+    where = clean_path(path)
+    return _Reading(repository, commit, where, ignore, cache or ParseCache()).content(kind)
+
+
+class _Reading:
+    """One pass over a path."""
+
+    def __init__(
+        self, repository: Repository, commit: str, path: str, ignore: Sequence[str],
+        cache: ParseCache,
+    ) -> None:  # fmt: skip
+        self.cache = cache
+        self.documents: list[Document] = []
+        self.config: list[Document] = []
+        self.findings: list[Finding] = []
+        self.skipped: list[str] = []
+        self._repository, self._commit, self._path = repository, commit, path
+        self.ignored = Ignored(repository, commit, path, ignore)
+
+    def content(self, kind: str) -> Content:
+        """Return the content, and whether it is rendered first."""
+        if kind not in {"auto", "plain", "kustomize"}:
+            raise ValueError(f"{kind!r} is no kind of source")
+        repository, commit, path = self._repository, self._commit, self._path
+        tree = repository.tree_id(commit, path)
+        if kind == "kustomize" or (kind == "auto" and self._has_kustomization()):
+            tree, inputs = Renderer(repository, self.cache).content(commit, path)
+            return Content(tree=tree, inputs=inputs, rendering=True)
+        return Content(tree=self.ignored.digest(tree), inputs=(path, *self.ignored.files()))
+
+    def _has_kustomization(self) -> bool:
+        return any(self._find(name) for name in KUSTOMIZATION_NAMES)
+
+    def _find(self, name: str) -> TreeEntry | None:
+        below = f"{self._path}/{name}" if self._path else name
+        entry = self._repository.find(self._commit, below)
+        return entry if entry and entry.is_file else None
+
+    def read(self) -> None:
+        """Read every manifest below the path as it is."""
+        entries = self._repository.list_tree(self._commit, self._path, enter=self._enter)
+        wanted = [entry for entry in entries if self._wanted(entry)]
+        sizes = self._repository.sizes([entry.id for entry in wanted])
+        if self._over_totals(len(wanted), sum(sizes[entry.id] for entry in wanted)):
+            return
+        for at in range(0, len(wanted), _AT_ONCE):
+            some = wanted[at : at + _AT_ONCE]
+            self._read_ahead(some, sizes)
+            for entry in some:
+                self._parse(entry, sizes[entry.id])
+            if len(self.documents) > DOCUMENTS_MAX:
+                self._limit(f"{DOCUMENTS_MAX:,} documents a source")
+                break
+        self.cache.save()
+
+    def _read_ahead(self, entries: Sequence[TreeEntry], sizes: Mapping[str, int]) -> None:
+        """Read all files not parsed yet in one exchange: one by one takes longer."""
+        fresh = self.cache.missing((entry.id, entry.path) for entry in entries)
+        if len(fresh) > 1 and sum(sizes[blob] for blob in fresh) <= _AHEAD_BYTES:
+            self._repository.read_ahead(fresh)
+
+    def _parse(self, entry: TreeEntry, size: int) -> None:
+        if size > LIMITS.file_bytes:
+            self.findings.append(too_large(entry.path, size))
+            return
+        read = functools.partial(self._repository.read_blob, entry.id)
+        self.take(self.cache.parse(entry.id, entry.path, read))
+
+    def _over_totals(self, files: int, size: int) -> bool:
+        if files > FILES_MAX:
+            self._limit(f"{FILES_MAX:,} files a source ({files:,})")
+        elif size > BYTES_MAX:
+            self._limit(f"{BYTES_MAX >> 20} MiB a source ({size >> 20} MiB)")
+        else:
+            return False
+        return True
+
+    def _limit(self, limit: str) -> None:
+        place = SourcePlace(file=self._path or ".")
+        message = f"the source is beyond a limit: {limit}"
+        self.findings.append(Finding(code="GK9006", message=message, places=(place,)))
+
+    def _enter(self, folder: str) -> bool:
+        name = folder.rpartition("/")[2]
+        return not name.startswith(".") and folder + "/" not in self.ignored
+
+    def _wanted(self, entry: TreeEntry) -> bool:
+        if entry.path in self.ignored:
+            return False
+        trouble = entry_trouble(entry)
+        if trouble is not None:
+            code, why = trouble
+            place = SourcePlace(file=shown(entry.path))
+            message = f"{shown(entry.path)}: {self._link(entry)}{why}"
+            self.findings.append(Finding(code=code, message=message, places=(place,)))
+            return False
+        name = entry.path.rpartition("/")[2]
+        if name in KUSTOMIZATION_NAMES:
+            return False
+        if _hidden_or_backup(name):
+            if any(suffix in name.lower() for suffix in _SUFFIXES):
+                self.skipped.append(entry.path)
+            return False
+        return name.lower().endswith(_SUFFIXES)
+
+    def _link(self, entry: TreeEntry) -> str:
+        if entry.is_file or entry.mode != 0o120000:
+            return ""
+        target = self._repository.read_blob(entry.id).decode("utf-8", "replace")
+        return f"-> {shown(target)}: "
+
+    def take(self, parsed: Parsed) -> None:
+        """Sort a file's documents: objects, our own configuration, and what is neither."""
+        self.findings.extend(parsed.findings)
+        for document in parsed.documents:
+            for item in self._expanded(document):
+                self._take_one(item)
+
+    def _take_one(self, document: Document) -> None:
+        obj = document.obj
+        api_version, kind = obj.get("apiVersion"), obj.get("kind")
+        for name, value in (("apiVersion", api_version), ("kind", kind)):
+            if not isinstance(value, str) or not value:
+                what = "is missing" if value is None else "must be text"
+                self._bad(document, "GK2001", f"{name} {what}", (name,))
+                return
+        assert isinstance(api_version, str)
+        group = api_version.rpartition("/")[0]
+        if group == _KUSTOMIZE:
+            return
+        (self.config if group == _OURS else self.documents).append(document)
+
+    def _expanded(self, document: Document) -> Iterator[Document]:
+        """The document, or the items of a List; one level."""
+        obj: object = document.obj
+        if not isinstance(obj, dict):
+            self.findings.append(no_object(document))
+            return
+        items = obj.get("items")
+        if not str(obj.get("kind")).endswith("List") or not isinstance(items, list):
+            yield document
+            return
+        if is_encrypted(obj):
+            what = "an encrypted List is not opened; encrypt its Secrets one by one"
+            self._bad(document, "GK1504", what, ("kind",))
+            return
+        for number, item in enumerate(items):
+            inner = dataclasses.replace(document, obj=item, base=("items", number))
+            if not isinstance(item, dict):
+                self._bad(inner, "GK2002", "an item of this List is not an object", ())
+            elif str(item.get("kind")).endswith("List") and "items" in item:
+                self._bad(inner, "GK2010", "a List inside a List is not read", ("kind",))
+            else:
+                yield dataclasses.replace(inner, line=inner.place().line)
+
+    def _bad(
+        self, document: Document, code: str, message: str, path: tuple[str | int, ...]
+    ) -> None:
+        place = document.place(path, label="here")
+        self.findings.append(Finding(code=code, message=message, places=(place,)))
+
+
+def no_object(document: Document) -> Finding:
+    """GK2002 for a document that is a list, a text or a number."""
+    obj: object = document.obj
+    what = "a list" if isinstance(obj, list) else "plain text or a number"
+    place = document.place((), label="here")
+    return Finding(code="GK2002", message=f"the document is {what}, not an object", places=(place,))
+
+
+def _hidden_or_backup(name: str) -> bool:
+    return name.startswith((".", "#")) or name.lower().endswith(_BACKUP_ENDINGS)

@@ -1,0 +1,110 @@
+"""git's messages about an unusable remote, as one clear error with a next step."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git.plumbing.process import Result
+from gitkruise.wire.primitives.printable import shown
+
+_KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
+    # what git or ssh prints, in any case · code · our sentence · next step
+    ((r"host key verification failed|remote host identification has changed|"
+      r"no matching host key"),
+     "GK3020", "the host key of {url} is not one we trust",
+     "compare the fingerprint with the server's, then put its line into known_hosts"),
+    ((r"certificate verification failed|ssl certificate problem|"
+      r"no alternative certificate|certificate subject name|"
+      r"does not match target host name"),
+     "GK3021", "the certificate of the git remote {url} is not one we trust",
+     "put the authority that signed it into the key ca.crt of this source's secret"),
+    (r"certificate required|bad certificate|unknown ca\b|handshake failure",
+     "GK3022", "the git remote {url} wants a certificate of ours that it trusts",
+     "put tls.crt and tls.key into this source's secret"),
+    (r"error: 429|too many requests|rate limit",
+     "GK3107", "the git remote {url} says that we ask too often",
+     "give this source a longer interval, and a Receiver for its web hooks"),
+    ((r"authentication failed|could not read (username|password)|permission denied|"
+      r"terminal prompts disabled|invalid credentials|error: 40[13]"),
+     "GK3102", "the git remote {url} does not accept our credentials",
+     "check the secret of this source: username and password, bearerToken, or identity"),
+    (r"unable to update url base from redirection|redirect|returned error: 30[1-8]",
+     "GK3004", "the git remote {url} redirects elsewhere, which is refused",
+     "write the address it redirects to, if you trust it"),
+    ((r"not found|does not appear to be a git repository|no such file or directory|"
+      r"not a git repository"),
+     "GK3103", "there is no git repository at {url}",
+     "check the address; a private repository looks missing without credentials"),
+    (r"fsck|corrupt|bad object|index-pack|unpack|inflate|file size limit",
+     "GK3105", "what the git remote {url} sends is damaged, malicious or too large",
+     "run git fsck in that repository"),
+)  # fmt: skip
+_TELLING: Final = r"(fatal|error|ssh|remote|.*denied|.*failed)\b"
+_MOVED: Final = (
+    r"fetch first|non-fast-forward|stale info|cannot lock ref|already exists|"
+    r"incorrect old value|failed to update ref|reference already|but expected|is at [0-9a-f]{40}"
+)
+
+
+class RefMoved(Exception):
+    """The result of a failed compare-and-swap: another push was faster; nothing was changed."""
+
+
+def remote_failure(url: str, result: Result, *, tries: int, timeout_s: float) -> SourceFailed:
+    """The error for a git command that talked to `url` and failed. `tries` counts in a row."""
+    said = _said(result, timeout_s)
+    code, message, next_step = (
+        "GK3101",
+        "cannot reach the git remote {url}",
+        "gitkruise doctor git",
+    )
+    for pattern, *kind in _KINDS:
+        if not result.stopped and re.search(pattern, result.errors, re.IGNORECASE):
+            code, message, next_step = kind
+            break
+    again = f", {tries} tries in a row" if tries > 1 else ""
+    return SourceFailed(
+        Finding(
+            code=code,
+            message=message.format(url=url),
+            notes=(
+                ("git said", said + again),
+                ("unchanged", "what runs stays as it is; new commits are not seen"),
+                ("next", next_step),
+            ),
+        )
+    )
+
+
+def _said(result: Result, timeout_s: float) -> str:
+    if result.stopped == "time":
+        return f"nothing for {timeout_s:g} s"
+    if result.stopped:
+        return f"more than its limit of {result.stopped} allows"
+    lines = [line.strip() for line in result.errors.splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(_TELLING, line, re.IGNORECASE)]
+    last = (telling or lines or [f"nothing (exit status {result.status})"])[0]
+    return shown(re.sub(r"^(fatal|error): ", "", last))
+
+
+def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
+    """GK3201, with the nearest things that do exist."""
+    from difflib import get_close_matches  # noqa: PLC0415  only on this path
+
+    near = get_close_matches(ref, known, 3)
+    notes = [("did you mean", ", ".join(shown(n) for n in near))] if near else []
+    notes.append(("unchanged", "nothing is deleted because a ref is missing"))
+    message = f"{shown(ref)} is not in {url}"
+    return SourceFailed(Finding(code="GK3201", message=message, notes=tuple(notes)))
+
+
+def push_refused(url: str, text: str, result: Result) -> Exception:
+    """Return RefMoved when another push was faster, else GK3106. `text` is git's output."""
+    if re.search(_MOVED, text, re.IGNORECASE):
+        return RefMoved(shown(text))
+    message = f"the push to {url} was refused"
+    said = ("git said", shown(" ".join((text or str(result.status)).split())))
+    next_step = ("next", "check the write credentials and the branch rules of the repository")
+    return SourceFailed(Finding(code="GK3106", message=message, notes=(said, next_step)))

@@ -1,0 +1,288 @@
+"""Putting one commit on a branch as its user would: with their name, keys and credentials."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git.plumbing.errors import RefMoved, push_refused
+from gitkruise.git.plumbing.process import Result
+from gitkruise.git.plumbing.refs import full_ref
+from gitkruise.git.plumbing.safe_config import LIST, inert
+from gitkruise.git.push.worktree import WorkTree, dirty_tree
+from gitkruise.wire.primitives.printable import shown
+
+_TIME_S: Final = 120.0
+# Variables that would lead git to another repository than the one that was named.
+_ELSEWHERE: Final = frozenset(
+    {
+        "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE",
+        "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX",
+    }
+)  # fmt: skip
+_SAFE: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "push.followTags=false",
+                "submodule.recurse=false", "protocol.ext.allow=never")  # fmt: skip
+_FETCH: Final = ("fetch", "--upload-pack=git-upload-pack", "--quiet", "--no-tags",
+                 "--end-of-options")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """State of a branch. A commit goes on top of `tip`, and to `remote` if there is one."""
+
+    name: str
+    tip: str
+    remote: str = ""  # "" where the repository itself is what is followed
+    checked_out: bool = False
+
+    @property
+    def ref(self) -> str:
+        return full_ref(self.name)
+
+    @property
+    def shown(self) -> str:
+        """`origin/main`, or `main` alone."""
+        return f"{self.remote}/{self.name}" if self.remote else self.name
+
+
+class Publisher:
+    """A repository, bare or a checkout, as its user works with it. Raises SourceFailed (GK3xxx).
+
+    Runs the user's own git: their identity, signing key, ssh and credential helpers are in its
+    configuration and in `variables`. Hooks do not run.
+    """
+
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        self._environment = {k: v for k, v in variables.items() if k not in _ELSEWHERE}
+        self._environment |= {"LC_ALL": "C", "LANGUAGE": ""}
+        listed = self._launch(["-C", str(folder), *LIST])
+        text = listed.output.decode("utf-8", "surrogateescape")
+        self._environment |= inert(text, self._environment)
+        words = ["-C", str(folder), "rev-parse", "--is-bare-repository", "--absolute-git-dir"]
+        result = self._launch(words)
+        if result.status:
+            message = f"there is no git repository at {shown(str(folder))}"
+            raise SourceFailed(Finding(code="GK3103", message=message))
+        bare, git_dir = result.output.decode("utf-8", "surrogateescape").rstrip("\n").split("\n")
+        self.git_dir = Path(git_dir)
+        self.tree = None if bare == "true" else WorkTree(folder)
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the repository: its top, or the bare one itself."""
+        return self.tree.top if self.tree else self.git_dir
+
+    # -- state of a branch -------------------------------------------------------------------
+
+    def current(self) -> str:
+        """The branch HEAD names; "" when it names none."""
+        return self._said(["symbolic-ref", "--quiet", "--short", "HEAD"])
+
+    def branch(self, name: str) -> Branch:
+        """Return the branch's state for everybody: its remote is asked.
+
+        Raises GK3203 and GK3208 when it is checked out here with changes, or elsewhere than there.
+        """
+        ref = full_ref(name)
+        here = self._said(["rev-parse", "--verify", "--quiet", "--end-of-options", ref])
+        checked_out = self.tree is not None and self.current() == name
+        remote = self._remote(name)
+        tip = self._fetched(remote, name) if remote else here
+        if not tip:
+            message = f"there is no branch {shown(name)} in {remote or self.folder}"
+            raise SourceFailed(Finding(code="GK3201", message=message))
+        if checked_out:
+            assert self.tree is not None
+            dirty = self.tree.dirty()
+            if dirty:
+                raise dirty_tree(
+                    dirty,
+                    unchanged="nothing was committed or pushed",
+                    next_="commit or git stash them, then again",
+                )
+            if here != tip:
+                raise self._apart(name, remote, here, tip)
+        return Branch(name=name, tip=tip, remote=remote, checked_out=checked_out)
+
+    def _remote(self, name: str) -> str:
+        """The remote the branch belongs to: its own, else origin, else the only one."""
+        known = self.remotes()
+        own = self._said(["config", "--get", f"branch.{name}.remote"]) if known else ""
+        if own in known or "origin" in known:
+            return own if own in known else "origin"
+        return known[0] if len(known) == 1 else ""
+
+    def _fetched(self, remote: str, name: str) -> str:
+        kept = f"refs/remotes/{remote}/{name}"
+        spec = f"+{full_ref(name)}:{kept}"
+        result = self._git([*_FETCH, remote, spec])
+        if result.status:
+            if "couldn't find remote ref" in result.errors:
+                return ""
+            raise _remote_failed(remote, result)
+        return self._said(["rev-parse", "--verify", "--quiet", kept])
+
+    def _apart(self, name: str, remote: str, here: str, there: str) -> SourceFailed:
+        behind, ahead = self._count(here, there), self._count(there, here)
+        parts = [f"{n} {word}" for n, word in ((ahead, "ahead"), (behind, "behind")) if n]
+        next_ = f"git pull --{'rebase' if ahead else 'ff-only'}" if behind else "git push"
+        message = f"branch {name} is not where {remote}/{name} is: {' and '.join(parts)}"
+        notes = (
+            ("here", here),
+            (remote, there),
+            ("unchanged", "nothing was committed or pushed"),
+            ("next", next_),
+        )
+        return SourceFailed(Finding(code="GK3208", message=message, notes=notes))
+
+    def _count(self, old: str, new: str) -> int:
+        return int(self._said(["rev-list", "--count", f"{old}..{new}"]) or 0)
+
+    def remotes(self) -> list[str]:
+        """The remotes a checkout has; a bare repository is what others read, and has none."""
+        return self._said(["remote"]).split() if self.tree else []
+
+    def address(self, branch: Branch) -> str:
+        """URL at which others reach the repository of the branch, as it is configured here."""
+        if not branch.remote:
+            return str(self.folder)
+        return self._said(["config", "--get", f"remote.{branch.remote}.url"])
+
+    def fetch_status(self) -> None:
+        """Bring the status branches of the remote here, if there is one. Raises GK31xx."""
+        known = self.remotes()
+        if not known:
+            return
+        remote = "origin" if "origin" in known else known[0]
+        spec = f"+refs/heads/gitkruise/status/*:refs/remotes/{remote}/gitkruise/status/*"
+        result = self._git([*_FETCH, remote, spec])
+        if result.status:
+            raise _remote_failed(remote, result)
+
+    def identity(self) -> str:
+        """Author of commits made here, as `Name <address>`; "" when git does not know."""
+        said = self._said(["var", "GIT_COMMITTER_IDENT"])
+        return said.rpartition("> ")[0] + ">" if "> " in said else ""
+
+    # -- one commit -------------------------------------------------------------------------------
+
+    def commit(self, tree: str, parent: str, message: str) -> str:
+        """A commit by the user, signed where they sign theirs; no branch has it yet."""
+        signs = self._said(["config", "--type=bool", "--get", "commit.gpgSign"]) == "true"
+        words = ["commit-tree", *(["-S"] if signs else []), "-p", parent, "-F", "-", tree]
+        result = self._git(words, message.encode())
+        if result.status:
+            lines = [line for line in result.errors.splitlines() if line.strip()]
+            why = shown(lines[-1].removeprefix("fatal: ")) if lines else str(result.status)
+            if "empty ident" in result.errors or "tell me who you are" in result.errors:
+                why = "it does not know who you are"
+            notes = (
+                ("unchanged", "no branch was touched"),
+                ("next", 'git config user.name "…" and user.email "…"; check commit.gpgSign'),
+            )
+            message = f"git cannot make a commit: {why}"
+            raise SourceFailed(Finding(code="GK3210", message=message, notes=notes))
+        return result.output.decode().strip()
+
+    def beside(self, branch: Branch, name: str) -> str:
+        """The tip of another branch of the repository that `branch` is in; "" when there is none.
+
+        Its commits are here then. Raises GK31xx.
+        """
+        if branch.remote:
+            return self._fetched(branch.remote, name)
+        return self._said(["rev-parse", "--verify", "--quiet", "--end-of-options", full_ref(name)])
+
+    def publish(self, branch: Branch, commit: str, *, onto: str = "", over: str = "") -> None:
+        """Put the commit on the branch where others see it, then here; or on another one, `onto`.
+
+        `onto` is at `over`, or new without that. Never forced. Raises SourceFailed GK3209 when
+        another push was faster, GK3106 when refused.
+        """
+        name = onto or branch.name
+        ref, old = full_ref(name), over if onto else branch.tip
+        try:
+            if branch.remote:
+                self._push(branch.remote, ref, commit, new=not old)
+            else:
+                self._move(ref, commit, old or "0" * len(commit))
+        except RefMoved:
+            raise _overtaken(name, new=not old) from None
+        if branch.checked_out and not onto:
+            self._catch_up(branch, commit)
+
+    def _push(self, remote: str, ref: str, commit: str, *, new: bool) -> None:
+        lease = [f"--force-with-lease={ref}:"] if new else []
+        words = [
+            "push",
+            "--receive-pack=git-receive-pack",
+            "--porcelain",
+            "--no-verify",
+            *lease,
+            "--end-of-options",
+            remote,
+        ]
+        result = self._git([*words, f"{commit}:{ref}"])
+        if result.status:
+            lines = result.output.decode("utf-8", "replace").splitlines()
+            refused = next((line for line in lines if line.startswith("!\t")), None)
+            if refused is None:
+                raise _remote_failed(remote, result)
+            raise push_refused(remote, refused + result.errors, result)
+
+    def _move(self, ref: str, commit: str, old: str) -> None:
+        result = self._git(["update-ref", "--end-of-options", ref, commit, old])
+        if result.status:
+            raise push_refused(str(self.folder), result.errors, result)
+
+    def _catch_up(self, branch: Branch, commit: str) -> None:
+        """The checkout moves along; it was clean and at the old tip a moment ago."""
+        self._git(["update-index", "-q", "--refresh"])  # a copied checkout has other file times
+        self._checked(["read-tree", "-m", "-u", branch.tip, commit])
+        if branch.remote:
+            self._checked(["update-ref", "--end-of-options", branch.ref, commit, branch.tip])
+
+    # -- running git ------------------------------------------------------------------------------
+
+    def _said(self, words: Sequence[str]) -> str:
+        """Return git's output; "" when it fails."""
+        result = self._git(words)
+        return "" if result.status else result.output.decode("utf-8", "replace").strip()
+
+    def _checked(self, words: Sequence[str]) -> None:
+        result = self._git(words)
+        if result.status:
+            message = f"the commit is made, but the checkout cannot follow: {result.errors.strip()}"
+            notes = (("next", "git status, then git pull or git checkout"),)
+            raise SourceFailed(Finding(code="GK3103", message=shown(message), notes=notes))
+
+    def _git(self, words: Sequence[str], data: bytes = b"") -> Result:
+        where = ["-C", str(self.tree.top)] if self.tree else [f"--git-dir={self.git_dir}"]
+        return self._launch([*where, *words], data)
+
+    def _launch(self, words: Sequence[str], data: bytes = b"") -> Result:
+        options = [word for line in _SAFE for word in ("-c", line)]
+        done = subprocess.run(  # noqa: S603  the user's own git with our words, no shell
+            ["git", *options, *words],  # noqa: S607  theirs, wherever it is on their path
+            env=self._environment, input=data, check=False, capture_output=True, timeout=_TIME_S,
+        )  # fmt: skip
+        return Result(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+
+
+def _overtaken(name: str, *, new: bool) -> SourceFailed:
+    message = f"another push changed {shown(name)} in the meantime"
+    next_ = "git pull, review the changes, and repeat the command"
+    if new:
+        message, next_ = f"there is a branch {shown(name)} already", "choose another with --branch"
+    notes = (("unchanged", "nothing was pushed"), ("next", next_))
+    return SourceFailed(Finding(code="GK3209", message=message, notes=notes))
+
+
+def _remote_failed(remote: str, result: Result) -> SourceFailed:
+    from gitkruise.git.plumbing.errors import remote_failure  # noqa: PLC0415  only when it fails
+
+    return remote_failure(remote, result, tries=1, timeout_s=_TIME_S)

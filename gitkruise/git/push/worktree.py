@@ -1,0 +1,109 @@
+"""A checkout as its user knows it: names of commits, files that differ, all of it as a commit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.git.plumbing.process import git_command
+from gitkruise.git.plumbing.safe_config import LIST, inert
+from gitkruise.wire.primitives.printable import shown
+
+_MANIFESTS: Final = (".yaml", ".yml", ".json")
+_TIME_S: Final = 60.0
+_DIRTY_SHOWN: Final = 10
+_WHO: Final = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "working tree"), ("EMAIL", "working-tree@localhost"))
+}
+
+
+class WorkTree:
+    """The checkout that holds a folder. Raises SourceFailed GK3103 when there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        words = ["-C", str(folder), "rev-parse", "--show-toplevel", "--absolute-git-dir"]
+        top, git_dir = _run(None, words).removesuffix("\n").split("\n")
+        self.top, self._git_dir = Path(top), Path(git_dir)
+        self._inert = inert(_run(self._git_dir, ["-C", str(self.top), *LIST]), {})
+
+    def dirty(self) -> list[str]:
+        """Paths that differ from HEAD, and manifests git does not know yet; renames by new name."""
+        text = self._git(["status", "--porcelain=v1", "-z", "--no-renames", "-uall"])
+        out = []
+        for entry in filter(None, text.split("\0")):
+            mark, path = entry[:2], entry[3:]
+            if mark != "??" or path.endswith(_MANIFESTS):
+                out.append(path)
+        return sorted(out)
+
+    def snapshot(self) -> str:
+        """A commit on top of HEAD with everything as it is now; no ref, index or file changes."""
+        import tempfile  # noqa: PLC0415  slow to import, and seldom needed
+
+        with tempfile.TemporaryDirectory(prefix="gitkruise-") as folder:
+            index = Path(folder) / "index"
+            own = self._git_dir / "index"
+            if own.exists():
+                shutil.copyfile(own, index)
+            env = {"GIT_INDEX_FILE": str(index)}
+            self._git(["add", "--all", "--", "."], env)
+            tree = self._git(["write-tree"], env).strip()
+        words = ["commit-tree", tree, "-p", "HEAD", "-m", "the working tree, not committed"]
+        return self._git(words, _WHO).strip()
+
+    def _git(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+        known = {**self._inert, **(environment or {})}
+        return _run(self._git_dir, ["-C", str(self.top), *words], known)
+
+
+def dirty_tree(paths: Sequence[str], *, unchanged: str, next_: str) -> SourceFailed:
+    """GK3203: changes that are not committed are in the way."""
+    more = f", … and {len(paths) - _DIRTY_SHOWN} more" if len(paths) > _DIRTY_SHOWN else ""
+    return SourceFailed(
+        Finding(
+            code="GK3203",
+            message="the working tree has changes that are in no commit",
+            notes=(
+                ("changed", ", ".join(map(shown, paths[:_DIRTY_SHOWN])) + more),
+                ("unchanged", unchanged),
+                ("next", next_),
+            ),
+        )
+    )
+
+
+def commit_id(git_dir: Path, revision: str) -> str:
+    """The commit a user means by `HEAD~2`, `main@{upstream}` or any other name git knows.
+
+    Raises SourceFailed GK3201.
+    """
+    words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
+    try:
+        return _run(git_dir, words).strip()
+    except SourceFailed:
+        message = f'there is no commit "{revision}" in {git_dir.parent}'
+        notes = (("next", "git log --oneline --all   lists what is there; git fetch gets more"),)
+        raise SourceFailed(Finding(code="GK3201", message=message, notes=notes)) from None
+
+
+def _run(
+    git_dir: Path | None, words: Sequence[str], environment: Mapping[str, str] | None = None
+) -> str:
+    env = dict(environment or {})
+    if git_dir is not None and words[0] == "-C":
+        env["GIT_WORK_TREE"] = words[1]
+    command = git_command(git_dir, words, environment=env)
+    done = subprocess.run(  # noqa: S603  our own words, no shell
+        command, check=False, capture_output=True, timeout=_TIME_S, encoding="utf-8",
+        errors="surrogateescape",
+    )  # fmt: skip
+    if done.returncode:
+        message = f"git cannot read the working tree: {done.stderr.strip() or done.returncode}"
+        raise SourceFailed(Finding(code="GK3103", message=message))
+    return done.stdout

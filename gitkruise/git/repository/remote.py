@@ -1,0 +1,249 @@
+"""The far end of a repository: its refs listed, commits and files brought here, refs pushed."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from gitkruise.git.plumbing import process
+from gitkruise.git.plumbing.errors import push_refused, remote_failure
+from gitkruise.git.plumbing.process import (
+    GitCredentials,
+    Launch,
+    Result,
+    git_command,
+    private_environment,
+)
+from gitkruise.git.plumbing.refs import Remote, hide_password, is_object_id, is_ref
+
+TAGS: Final = "refs/tags/*"
+HEAD: Final = "HEAD"
+_REFS_MAX: Final = 10_000
+_OBJECTS_AT_ONCE: Final = 20_000
+_SYMREF: Final = re.compile(r"ref: (\S+)\tHEAD")
+# Files stay at the server until a unit asks for them: all of them at first, and later, when little
+# is new, those that are too large for a manifest. What a server does not know is tried no more.
+_FILTERS: Final = ("blob:limit=64k", "blob:none", "")
+_WHOLE: Final = "--depth=2147483647"  # as --unshallow, and no error where nothing is cut
+_UNKNOWN_FILTER: Final = re.compile(r"filter '[^']*' not supported")
+Judge: TypeAlias = Callable[[Result], Exception | None]  # knows a failure better, if not None
+_FETCH: Final = (
+    "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
+    "--no-recurse-submodules",
+)  # fmt: skip
+
+
+class RefState(NamedTuple):
+    """The target of a ref (a commit, or an annotated tag), and the commit that leads to."""
+
+    id: str
+    commit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """State of refs by full name; and the full name HEAD has, "" if that was not asked."""
+
+    refs: Mapping[str, RefState]
+    head: str = ""
+
+
+class Keyring:
+    """Credentials that may be others the next time git is started: they rotate while in use."""
+
+    def __init__(self, now: GitCredentials) -> None:
+        self.now = now
+
+
+def keyring_of(given: GitCredentials | Keyring | None) -> Keyring:
+    return given if isinstance(given, Keyring) else Keyring(given or GitCredentials())
+
+
+class _Gone(Exception):
+    """A ref is not at the remote any more."""
+
+
+class _NoFilter(Exception):
+    """The server does not leave out files by this measure."""
+
+
+def _gone(result: Result) -> Exception | None:
+    return _Gone() if "couldn't find remote ref" in result.errors else None
+
+
+def _or(judge: Judge, kept_back: str) -> Judge:
+    """`judge`, unless it is the filter that the server does not take."""
+
+    def judged(result: Result) -> Exception | None:
+        refused = kept_back and _UNKNOWN_FILTER.search(result.errors)
+        return _NoFilter() if refused else judge(result)
+
+    return judged
+
+
+class RemoteEnd:
+    """One remote as git speaks to it, one conversation at a time. Raises SourceFailed GK31xx."""
+
+    def __init__(
+        self, remote: Remote, git_dir: Path, launch: Launch, keyring: Keyring,
+        timeout_s: float,
+    ) -> None:  # fmt: skip
+        self.url = hide_password(remote.url)
+        self._remote, self._git_dir, self._launch = remote, git_dir, launch
+        self._keyring, self._timeout_s = keyring, timeout_s
+        self._failures = 0  # in a row
+        self._filters = [*_FILTERS]
+        self._met = False  # whether commits came from there already
+        self._lock = threading.Lock()
+
+    def announce(self, names: Collection[str]) -> Announced:
+        """List the named refs. Names are full refs, TAGS and HEAD."""
+        words = ["ls-remote", "--quiet", "--symref", *_narrowed(names)]
+        patterns = [pattern for name in sorted(names) for pattern in _patterns(name)]
+        result = self.talk([*words, "--end-of-options", self._remote.url, *patterns])
+        return _announced(result.output.decode("utf-8", "replace"), names)
+
+    def fetch(self, refs: Mapping[str, str], *, latest: int = 0) -> None:
+        """Bring the history of refs (or commit ids), kept here under the names they map to.
+
+        Commits and folders come, files do not where the server can leave them out. With `latest`
+        only so many commits of each come.
+        """
+        depth = [f"--depth={latest}"] if latest else []
+        self._bring([*_FETCH, *depth, *_kept_as(refs)], judge=lambda _: None)
+
+    def deepen(self, kept: Collection[str], further: int) -> None:
+        """Bring `further` commits (0: all) where the history of kept refs is cut short.
+
+        `kept` are names without refs/, or commits/ and an id; what is gone by now stays cut.
+        """
+        ids = [name.removeprefix("commits/") for name in kept if name.startswith("commits/")]
+        names = {f"refs/{name}" for name in kept} - {f"refs/commits/{name}" for name in ids}
+        asked = {TAGS if name.startswith("refs/tags/") else name for name in names}
+        there = names & self.announce(asked).refs.keys() if asked else set()
+        words = [*_FETCH, f"--deepen={further}" if further else _WHOLE, "--stdin", "source"]
+        data = "".join(f"{name}\n" for name in sorted({*ids, *there}))
+        if data:
+            self._bring(words, judge=lambda _: None, data=data.encode())
+
+    def fetch_known(self, refs: Mapping[str, str]) -> bool:
+        """`fetch` of refs that may be gone by now; whether there are any, and all of them there."""
+        if not refs:
+            return False
+        try:
+            self._bring([*_FETCH, *_kept_as(refs)], judge=_gone)
+        except _Gone:
+            return False
+        return True
+
+    def fetch_objects(self, ids: Iterable[str]) -> None:
+        """Bring objects by id, such as the files of a commit."""
+        wanted = list(ids)
+        words = ["-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin", "source"]
+        for at in range(0, len(wanted), _OBJECTS_AT_ONCE):
+            data = "".join(f"{name}\n" for name in wanted[at : at + _OBJECTS_AT_ONCE])
+            self.talk(words, settings=self._partial(self._kept_back(met=False)), data=data.encode())
+
+    def push(self, new: str, ref: str) -> None:
+        """Move `ref` to `new` as a fast-forward. Raises RefMoved, or SourceFailed GK3106."""
+        words = ["push", "--porcelain", "--no-verify", "--no-signed", "--end-of-options"]
+        self.talk([*words, self._remote.url, f"{new}:{ref}"], judge=self._refusal)
+
+    def _refusal(self, result: Result) -> Exception | None:
+        lines = result.output.decode("utf-8", "replace").splitlines()
+        refused = next((line for line in lines if line.startswith("!\t")), None)
+        return None if refused is None else push_refused(self.url, refused + result.errors, result)
+
+    def _bring(self, words: Sequence[str], *, judge: Judge, data: bytes = b"") -> None:
+        """Run a fetch of commits without the files that may stay at the server."""
+        for _ in _FILTERS:
+            kept_back = self._kept_back(met=self._met and not data)
+            settings, judged = self._partial(kept_back), _or(judge, kept_back)
+            try:
+                self.talk(words, settings=settings, judge=judged, data=data)
+            except _NoFilter:
+                self._filters.remove(kept_back)
+                continue
+            self._met = True
+            return
+
+    def _kept_back(self, *, met: bool) -> str:
+        """The filter for a fetch; `met` when little can be new."""
+        return self._filters[0] if met or len(self._filters) == 1 else self._filters[-2]
+
+    def _partial(self, kept_back: str) -> tuple[str, ...]:
+        """Settings for a remote that keeps files back; git may meet objects that are not here."""
+        where = (f"remote.source.url={self._remote.url}", "remote.source.promisor=true")
+        return (*where, f"remote.source.partialCloneFilter={kept_back}") if kept_back else where
+
+    def talk(
+        self,
+        words: Sequence[str],
+        *,
+        judge: Judge = lambda _: None,
+        settings: Sequence[str] = (),
+        data: bytes = b"",
+    ) -> Result:
+        """Run a command that speaks to the remote; `judge` may know a failure better."""
+        options = [word for line in settings for word in ("-c", line)]
+        with self._lock, private_environment(self._keyring.now) as env:
+            command = git_command(
+                self._git_dir,
+                [*options, *words],
+                protocols=[self._remote.protocol],
+                environment=env,
+                limited=True,
+            )
+            result = process.collect(
+                self._launch(command),
+                data,
+                timeout_s=self._timeout_s,
+                output_max=process.OUTPUT_MAX,
+            )
+            if result.status == 0 and not result.stopped:
+                self._failures = 0
+                return result
+            known = judge(result)
+            if known is not None:
+                raise known
+            self._failures += 1
+            raise remote_failure(self.url, result, tries=self._failures, timeout_s=self._timeout_s)
+
+
+def _kept_as(refs: Mapping[str, str]) -> list[str]:
+    kept = [f"+{name}:{here}" for name, here in sorted(refs.items())]
+    return ["--end-of-options", "source", *kept]
+
+
+def _narrowed(names: Collection[str]) -> list[str]:
+    """Options that let a server send branches or tags alone, where all names are such."""
+    kinds = {"--heads": "refs/heads/", "--tags": "refs/tags/"}
+    needed = [o for o, start in kinds.items() if any(name.startswith(start) for name in names)]
+    known = all(name.startswith(tuple(kinds.values())) for name in names)
+    return needed if known else []
+
+
+def _patterns(name: str) -> list[str]:
+    return [name, name + "^{}"] if name.startswith("refs/") and name != TAGS else [name]
+
+
+def _announced(text: str, names: Collection[str]) -> Announced:
+    """Exactly the refs asked for. (git matches patterns at the end of names.)"""
+    lines = text.splitlines()[:_REFS_MAX]
+    found = _SYMREF.fullmatch(lines[0]) if lines and HEAD in names else None
+    pairs = (line.partition("\t") for line in lines)
+    ids = {name: value for value, _, name in pairs if is_object_id(value)}
+    refs = {
+        name: RefState(value, ids.get(name + "^{}", value))
+        for name, value in ids.items()
+        if name in names or (TAGS in names and name.startswith("refs/tags/") and is_ref(name))
+    }
+    refs.pop(HEAD, None)
+    head = found[1] if found and is_ref(found[1]) else ""
+    if head and HEAD in ids:
+        refs[head] = RefState(ids[HEAD], ids[HEAD])
+    return Announced(refs, head)

@@ -1,0 +1,374 @@
+"""Actions on a rollout as edits of its manifest: fields, commit message, and simulation.
+
+Every action does exactly what was requested: the edited commit is simulated first, and rejected
+when the simulated rollout ends in another state or when it changes more than the one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.edit.set_field import edit_field
+from gitkruise.git.plumbing.commits import format_message
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
+from gitkruise.gitops.actions.rollback import (
+    NO_PODS,
+    compute_rollback,
+    rollback_target,
+    strategy_path,
+    template_paths,
+    templates,
+)
+from gitkruise.gitops.preview.preview import Preview
+from gitkruise.model.gitops.change import ChangeKind, Desired, FieldChange, ObjectChange
+from gitkruise.model.gitops.config import Unit
+from gitkruise.model.planning.forecast import STUCK, RolloutForecast
+from gitkruise.planner.sync.diff import all_differences
+from gitkruise.wire.primitives.names import ObjectKey, named
+from gitkruise.wire.primitives.paths import drop, get, put
+from gitkruise.wire.values.intstr import partition_count
+
+_STAGES_MAX: Final = 3  # of the past, played before an offline preview
+
+
+class ActionVerb(StrEnum):
+    PROMOTE = "promote"
+    HOLD = "hold"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionTarget:
+    """The object an act is about, as git has it, and the unit that brings it to the cluster."""
+
+    desired: Desired
+    unit: Unit
+    commit: str  # the branch's tip
+    pods: int  # as far as git or the cluster knows
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.desired.key
+
+    def strategy(self, field: str) -> Any:
+        """A field of the update strategy, wherever the object's version keeps it."""
+        return get(self.desired.obj, *strategy_path(self.desired.document, field))
+
+    @property
+    def promoted(self) -> bool:
+        """Return whether its unit promotes it step by step."""
+        promotion = self.unit.spec.promotion
+        return promotion is not None and promotion.workload.name == self.key.name
+
+    def kept(self, partition: int | str | None) -> int:
+        """Pods that a partition keeps on the current revision."""
+        return partition_count(partition, self.pods)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionArgs:
+    """Arguments of a verb: `to` is a partition for promote and hold, a commit for
+    rollback; `keep` is how many pods are not updated yet, where that is known."""
+
+    to: str = ""
+    keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEdit:
+    """A file to write, and the message of its commit."""
+
+    verb: ActionVerb
+    file: str
+    data: bytes
+    fields: tuple[FieldChange, ...]
+    words: str  # `promote to 30%`
+    why: str = ""  # the commit's body
+    trailers: tuple[tuple[str, str], ...] = ()
+
+
+def compute(
+    verb: ActionVerb, repository: Repository, aim: ActionTarget, wish: ActionArgs
+) -> FileEdit:
+    """The edit that does it. Raises UsageProblem GK7041 when there is nothing to do, GK704x when
+    it makes no sense, InvalidManifests when the file cannot be edited."""
+    return _VERBS[verb](repository, aim, wish)
+
+
+def _promote(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
+    now, to = aim.strategy("partition"), parse_partition(wish.to or "0")
+    if now in NO_PODS:
+        raise _nothing(aim, "its partition is 0 already: it keeps no pod back")
+    if aim.kept(to) >= aim.kept(now):
+        raise _refuse(
+            aim,
+            "GK7042",
+            f"partition {_shown(to)} lets no more pods through than {_shown(now)} does",
+            next_=f"name a lower one, or go back: gitkruise rollback {named(aim.key)}",
+        )
+    words = "promote to all" if to in NO_PODS else f"promote to {_shown(to)}"
+    return _edited(repository, aim, ActionVerb.PROMOTE, {"partition": to}, words)
+
+
+def _hold(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
+    now = aim.strategy("partition")
+    if wish.to:
+        to = parse_partition(wish.to)
+    elif wish.keep is None:
+        raise _refuse(
+            aim,
+            "GK7047",
+            "how many of its pods are updated is not known here",
+            next_="name a cluster (--sandbox, --context), fetch the status branch, or say --at 60%",
+        )
+    else:
+        to = max(wish.keep, aim.kept(now))
+    if aim.kept(to) < aim.kept(now):
+        message = f"partition {_shown(to)} would let more pods through than {_shown(now)} does"
+        raise _refuse(aim, "GK7042", message, next_=f"gitkruise promote {named(aim.key)}")
+    if aim.kept(to) == aim.kept(now) and aim.promoted and not _held_by(repository, aim):
+        why = "The promotion stays here until a user promotes or resumes it."
+        return _said(repository, aim, ActionVerb.HOLD, f"hold at partition {_shown(now)}", why)
+    if aim.kept(to) == aim.kept(now):
+        raise _nothing(aim, f"partition {_shown(now)} holds it there already")
+    words = f"hold at partition {_shown(to)}"
+    return _edited(repository, aim, ActionVerb.HOLD, {"partition": to}, words)
+
+
+def _pause(repository: Repository, aim: ActionTarget, _: ActionArgs) -> FileEdit:
+    if aim.strategy("paused"):
+        raise _nothing(aim, "it is paused already")
+    return _edited(repository, aim, ActionVerb.PAUSE, {"paused": True}, "pause")
+
+
+def _resume(repository: Repository, aim: ActionTarget, _: ActionArgs) -> FileEdit:
+    if not aim.strategy("paused") and aim.promoted and _held_by(repository, aim):
+        return _said(repository, aim, ActionVerb.RESUME, "let the promotion go on", "")
+    if not aim.strategy("paused"):
+        raise _nothing(aim, "it is not paused")
+    return _edited(repository, aim, ActionVerb.RESUME, {"paused": False}, "resume")
+
+
+def _rollback(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
+    file, now = aim.desired.document.file, aim.commit
+    if wish.to:
+        back = repository.commit(wish.to)
+        trailers: tuple[tuple[str, str], ...] = ()
+    else:
+        target = rollback_target(repository, now, aim.key, file)
+        if target is None:
+            raise _nothing(aim, "git contains no earlier template of it")
+        back = target.until
+        newest = next(templates(repository, now, aim.key, file))
+        trailers = (("Gitkruise-Rollback-Of", newest.since.id),)
+    found = compute_rollback(repository, aim.key, now=now, to=back.id, file=file)
+    if not found.fields:
+        raise _nothing(aim, f"git asks for the template of {back.short} already, and for all pods")
+    same = back.id == now or not any(c.path[:2] in template_paths(aim.key) for c in found.fields)
+    words = "let every pod return" if same else f"roll back to {back.short}"
+    why = "" if same else f'Back to "{back.subject}". Template and partition together, so that '
+    why += "every pod returns: a partition kept while the template goes back moves none."
+    return FileEdit(
+        verb=ActionVerb.ROLLBACK,
+        file=found.file,
+        data=found.data,
+        fields=found.fields,
+        words=words,
+        why=why[:1].upper() + why[1:],
+        trailers=trailers,
+    )
+
+
+_VERBS: Final[Mapping[ActionVerb, Callable[[Repository, ActionTarget, ActionArgs], FileEdit]]] = {
+    ActionVerb.PROMOTE: _promote,
+    ActionVerb.HOLD: _hold,
+    ActionVerb.PAUSE: _pause,
+    ActionVerb.RESUME: _resume,
+    ActionVerb.ROLLBACK: _rollback,
+}
+
+
+def act_message(
+    edit: FileEdit,
+    aim: ActionTarget,
+    *,
+    subject: str = "",
+    trailers: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The message of the commit that carries an edit; its trailers say what was done to what."""
+    told = [
+        (ACTION, str(edit.verb)),
+        ("Gitkruise-Unit", aim.unit.id),
+        (OBJECT, str(aim.key)),
+    ]
+    subject = subject or f"{aim.key.name}: {edit.words}"
+    return format_message(subject, edit.why, [*told, *edit.trailers, *trailers])
+
+
+def _edited(
+    repository: Repository,
+    aim: ActionTarget,
+    verb: ActionVerb,
+    fields: Mapping[str, Any],
+    words: str,
+) -> FileEdit:
+    document = aim.desired.document
+    data, after = _data(repository, aim), document.obj
+    for field, value in fields.items():
+        path = strategy_path(document, field)
+        data = edit_field(data, document.file, aim.key, path, value)
+        after = put(after, path, value)
+    changes = all_differences(document.obj, after, None)
+    return FileEdit(verb=verb, file=document.file, data=data, fields=changes, words=words)
+
+
+def _data(repository: Repository, aim: ActionTarget) -> bytes:
+    """The file the object is written in."""
+    entry = repository.find(aim.commit, aim.desired.document.file)
+    assert entry is not None
+    return repository.read_blob(entry.id)
+
+
+def _said(
+    repository: Repository, aim: ActionTarget, verb: ActionVerb, words: str, why: str
+) -> FileEdit:
+    """No change of the object: what is done is that it is said, in a commit."""
+    file = aim.desired.document.file
+    return FileEdit(
+        verb=verb, file=file, data=_data(repository, aim), fields=(), words=words, why=why
+    )
+
+
+def _held_by(repository: Repository, aim: ActionTarget) -> bool:
+    return held_by(repository, aim.commit, aim.key, aim.desired.document.file) is not None
+
+
+def parse_partition(text: str) -> int | str:
+    """`28` or `30%`. Raises UsageProblem GK7042."""
+    digits = text.removesuffix("%")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+        message = f'"{text}" is no partition: a number of pods, or a percentage such as 30%'
+        raise UsageProblem(Finding(code="GK7042", message=message))
+    if text.endswith("%"):
+        if int(digits) > 100:
+            message = f"{text} is more than all of them"
+            raise UsageProblem(Finding(code="GK7042", message=message))
+        return 0 if int(digits) == 0 else f"{int(digits)}%"
+    return int(digits)
+
+
+# Proof --------------------------------------------------------------------------------------------
+
+
+def earlier_stages(
+    repository: Repository, aim: ActionTarget, objects: Sequence[Desired]
+) -> tuple[tuple[Desired, ...], ...]:
+    """Return `objects` under each earlier template of the object, oldest first.
+
+    A preview without a cluster takes each of these rollouts as complete.
+    """
+    file = aim.desired.document.file
+    found = list(islice(templates(repository, aim.commit, aim.key, file), _STAGES_MAX))[1:]
+    return tuple(
+        tuple(_as_it_was(d, past.document.obj) if d.key == aim.key else d for d in objects)
+        for past in reversed(found)
+    )
+
+
+def _as_it_was(desired: Desired, old: Any) -> Desired:
+    """The object of today with the template and the strategy it had."""
+    obj = desired.obj
+    for path in (*template_paths(desired.key), ("spec", "updateStrategy")):
+        was = get(old, *path)
+        obj = put(obj, path, was) if was is not None else drop(obj, path)
+    return replace(desired, obj=obj)
+
+
+def check_reach(edit: FileEdit, aim: ActionTarget, changes: Sequence[ObjectChange]) -> None:
+    """Raises UsageProblem GK7044 when the commit changes other objects, or not this one's fields.
+
+    That happens where units share a base, or where a patch sets the field again.
+    """
+    changed = {c.key: c for c in changes if c.kind is not ChangeKind.UNCHANGED and not c.drift}
+    others = sorted(str(key) for key in changed.keys() - {aim.key})
+    mine = changed.get(aim.key)
+    got = {(c.path, str(c.after)) for c in mine.fields} if mine else set()
+    new = mine is not None and mine.kind is ChangeKind.CREATE  # not there yet: it comes as git says
+    missed = [c for c in edit.fields if (c.path, str(c.after)) not in got and not new]
+    if not others and not missed:
+        return
+    if others:
+        message = f"this edit of {edit.file} would change other objects, too"
+        notes = (("others", ", ".join(others[:8])),)
+    else:
+        dotted = ".".join(str(part) for part in missed[0].path)
+        message = f"this edit of {edit.file} does not reach {aim.key}"
+        notes = (("why", f"{dotted} is set again by a patch of unit {aim.unit.id}"),)
+    next_ = f"set the field in a patch below {aim.unit.spec.path} by hand"
+    unchanged = ("unchanged", "nothing was committed or pushed")
+    raise UsageProblem(
+        Finding(code="GK7044", message=message, notes=(*notes, unchanged, ("next", next_)))
+    )
+
+
+def check_outcome(edit: FileEdit, aim: ActionTarget, preview: Preview) -> None:
+    """Raises UsageProblem GK7043 when the rollout, played ahead, does not end as asked."""
+    found = preview.forecast.rollouts if preview.forecast else ()
+    prediction = next((p for p in found if p.key == aim.key), None)
+    why = _shortfall(edit, prediction) if prediction else ""
+    wrong = [f for f in preview.unplayed if f.severity == "error"]
+    if wrong:
+        why = wrong[0].message
+    if not why:
+        return
+    notes = (
+        ("played ahead", why),
+        ("unchanged", "nothing was committed or pushed"),
+        ("next", f"gitkruise why {named(aim.key)}; --force commits it all the same"),
+    )
+    message = f"{aim.key}: {edit.words} would not end as asked"
+    raise UsageProblem(Finding(code="GK7043", message=message, notes=notes))
+
+
+def _shortfall(edit: FileEdit, p: RolloutForecast) -> str:
+    out = p.sidecars.left_out if p.sidecars else 0  # a selector leaves them to others
+    asked = p.replicas - out - p.partition
+    stopped = p.hold and not (out and p.hold == "NotSelected")
+    if edit.verb is ActionVerb.ROLLBACK and (p.updated_after < p.replicas - out or stopped):
+        return f"{p.updated_after} of {p.replicas} pods return: {p.message or p.hold}"
+    if edit.verb in {ActionVerb.HOLD, ActionVerb.PAUSE} and p.updated_after > p.updated_before:
+        return f"{p.updated_after - p.updated_before} more pods are updated"
+    if edit.verb is ActionVerb.PROMOTE and p.hold == STUCK:
+        return p.message or "pods do not become available"
+    if edit.verb is ActionVerb.PROMOTE and p.hold != "Paused" and p.updated_after < asked:
+        return f"{p.updated_after} of the {asked} pods asked for are updated: {p.hold}"
+    return ""
+
+
+# Words --------------------------------------------------------------------------------------------
+
+
+def _nothing(aim: ActionTarget, why: str) -> UsageProblem:
+    return _refuse(aim, "GK7041", f"there is nothing to do: {why}")
+
+
+def _refuse(aim: ActionTarget, code: str, message: str, next_: str = "") -> UsageProblem:
+    place = aim.desired.document.place(strategy_path(aim.desired.document, "partition"))
+    notes = [("unchanged", "nothing was committed or pushed")]
+    notes += [("next", next_)] if next_ else []
+    finding = Finding(
+        code=code, message=f"{aim.key}: {message}", places=(place,), notes=tuple(notes)
+    )
+    return UsageProblem(finding)
+
+
+def _shown(partition: int | str | None) -> str:
+    return "0" if partition is None else str(partition)

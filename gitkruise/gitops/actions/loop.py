@@ -1,0 +1,62 @@
+"""The loop of automatic actions: check again until it is time to act."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Final, NoReturn, Protocol
+
+from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.git.plumbing.errors import RefMoved
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.system.clock import Clock, wait_for
+
+PAUSE_MAX_S: Final = 300.0
+
+
+class Following(Protocol):
+    """The part of UnitSync that automatic actions read."""
+
+    @property
+    def live_commit(self) -> str:
+        """Return the commit of this unit that the cluster has."""
+        ...
+
+
+async def keep_looking(
+    look: Callable[[], Awaitable[timedelta | None]],
+    failed: Callable[[RefMoved | Reported | ApiError], float],
+    wake: asyncio.Event,
+    clock: Clock,
+    *,
+    seed: str,
+    containment: Containment = UNREPORTED,
+) -> NoReturn:
+    """`look` again after the pause it gives (None: without end) or on `wake`, until cancelled.
+
+    Failures in a row make the pauses grow from the seconds that `failed` gives to PAUSE_MAX_S;
+    news do not shorten those.
+    """
+    failures = 0
+    while True:
+        try:
+            with containment.of(f"Unit {seed}: its promotion", RefMoved):
+                pause = await look()
+        except (RefMoved, Reported, ApiError) as error:
+            failures += 1
+            first_s = failed(error)
+            await clock.sleep(pause_s(failures, first_s=first_s, cap_s=PAUSE_MAX_S, seed=seed))
+        else:
+            failures = 0
+            await wait_for(wake, clock, pause)
+        wake.clear()
+
+
+def told(error: Reported | ApiError) -> str:
+    """An error in one line."""
+    if isinstance(error, ApiError):
+        return error.message
+    finding: Finding = error.findings[0]
+    return f"{finding.code}: {finding.message}"

@@ -1,0 +1,123 @@
+"""The rollback that a unit requests for a failed rollout (`onFailure`), proposed or pushed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.git.plumbing.errors import RefMoved
+from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
+from gitkruise.gitops.actions.hold import action_of
+from gitkruise.gitops.actions.loop import Following, keep_looking, told
+from gitkruise.gitops.actions.proposals import Act, Proposal, Proposer
+from gitkruise.gitops.actions.pull_requests import Offers
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.unit_state import STUCK_FOR, State
+
+log = logging.getLogger(__name__)
+CODE: Final = "GK3505"
+_CHANNEL: Final = "onFailure"
+
+
+class Remedy:
+    """Goes back for one unit, once for each commit that got stuck.
+
+    A rollback that gets stuck itself is left to people. Nothing is remembered: the commit that
+    failed is the record's, and a pull request is known by the name of its branch.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        following: Following,
+        reporter: Reporter,
+        proposer: Proposer,
+        *,
+        offers: Offers | None = None,
+        has_news: Callable[[str], bool],
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        self._unit, self._following, self._reporter = unit, following, reporter
+        self._proposer, self._offers, self._has_news = proposer, offers, has_news
+        self._clock = proposer.clock
+        self._wake = asyncio.Event()
+        self._containment = containment
+        self._done = ""  # the commit that was seen to
+        reporter.listen(lambda _: self._wake.set())
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await keep_looking(
+            self.look, self._failed, self._wake, self._clock,
+            seed=self._unit.id, containment=self._containment,
+        )  # fmt: skip
+
+    def _failed(self, error: RefMoved | Reported | ApiError) -> float:
+        if not isinstance(error, RefMoved):
+            self._say(f"the rollback cannot be made: {told(error)}")
+        return 2.0
+
+    async def look(self) -> timedelta | None:
+        """Go back if it is time; how long nothing is to be done without news."""
+        record, now = self._reporter.record, self._clock.now()
+        stuck = next((r for r in record.rollouts if r.state is State.STUCK), None)
+        causal, live = record.causal, self._following.live_commit
+        if stuck is None or record.state is not State.STUCK or causal is None:
+            self._say("")
+            return None
+        if self._done == causal.id or self._unit.spec.suspended(now) is not None:
+            return None
+        left = record.since + STUCK_FOR - now
+        if left > timedelta():
+            return left
+        if not live or self._has_news(self._unit.id):
+            return timedelta(seconds=1)
+        await self._go_back(stuck, causal, live)
+        return None
+
+    async def _go_back(self, stuck: Rollout, causal: GitCommit, live: str) -> None:
+        repository = self._proposer.repository
+        await asyncio.to_thread(repository.fetch, self._proposer.ref)
+        action = await asyncio.to_thread(action_of, repository, causal.id, stuck.key)
+        if action == ActionVerb.ROLLBACK:
+            self._done = causal.id
+            self._say(f"{causal.short} is a rollback already: what now is for people to say")
+            return
+        branch = f"gitkruise/revert-{stuck.key.name}-{causal.short}"
+        pull = await self._offers.found(branch) if self._offers is not None else None
+        if pull is None:
+            act = Act(verb=ActionVerb.ROLLBACK, key=stuck.key, wish=ActionArgs())
+            proposal = await self._proposer.propose(act, live)
+            same = self._reporter.record.causal == causal and not self._has_news(self._unit.id)
+            if proposal is None or not same:
+                self._wake.set()
+                return
+            pull_url = await self._deliver(proposal, branch, stuck)
+        else:
+            pull_url = pull.url
+        self._done = causal.id
+        if pull_url:
+            self._say(f"{causal.short} failed; the rollback is proposed: {pull_url}")
+
+    async def _deliver(self, proposal: Proposal, branch: str, stuck: Rollout) -> str:
+        """The address of its pull request; "" for a push."""
+        log.warning("%s: %s", self._unit.id, proposal.subject)
+        if self._offers is None:
+            await asyncio.to_thread(self._proposer.push, proposal)
+            return ""
+        body = f"{stuck.key} is stuck: {stuck.message}\n\n{proposal.edit.why}"
+        return (await self._offers.make(branch, proposal, body)).url
+
+    def _say(self, words: str) -> None:
+        finding = None
+        if words:
+            finding = Finding(code=CODE, message=f"onFailure: {words}", severity="warning")
+        self._reporter.remark(_CHANNEL, finding)

@@ -1,0 +1,263 @@
+"""The promotion of a unit: after each soak, the next step is committed or proposed.
+
+All state is in git or in the cluster: the partition in git says which steps are complete, the
+cluster says since when the step is healthy (`soak`), and the name of its branch says whether a
+step was proposed already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, Crashed, Reported
+from gitkruise.git.plumbing.errors import RefMoved
+from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
+from gitkruise.gitops.actions.loop import Following, keep_looking, told
+from gitkruise.gitops.actions.proposals import Act, Proposal, Proposer
+from gitkruise.gitops.actions.pull_requests import Offers
+from gitkruise.gitops.actions.soak import Soak, Soaking
+from gitkruise.gitops.config.sync_windows import Windows
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.promotion import BRANCHES, Promotion, PromotionRecord
+from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.sync.annotations import hold_of
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.times import format_time
+
+log = logging.getLogger(__name__)
+_CHANNEL: Final = "promotion"
+LOOK: Final = timedelta(seconds=30)  # at a pull request that is open
+MERGE: Final = timedelta(seconds=5)  # until the first try to merge one
+
+
+class Promoter:
+    """Drive the promotion of one unit, and write its progress to the records."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        following: Following,
+        reporter: Reporter,
+        proposer: Proposer,
+        *,
+        offers: Offers | None = None,
+        has_news: Callable[[str], bool],
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        assert unit.spec.promotion is not None
+        self._unit, self._spec = unit, unit.spec.promotion
+        self._following, self._reporter, self._has_news = following, reporter, has_news
+        self._proposer, self._offers = proposer, offers
+        self._clock = proposer.clock
+        self._windows = Windows(unit.spec.windows, self._clock)
+        namespace = unit.spec.target.namespace or unit.namespace
+        self._key = ObjectKey(*CLONESET, namespace, self._spec.workload.name)
+        self._wake = asyncio.Event()
+        self._soak = Soak(self._clock)
+        self._asked = ""  # the commit of the branch up to which people were heard
+        self._stop = ""  # why people do not want it to go on from here
+        self._offered = ""  # where the next step is proposed
+        self._trouble, self._containment = "", containment
+        reporter.judged_by(self.stand)
+        reporter.listen(lambda _: self._wake.set())
+
+    # Progress -------------------------------------------------------------------------------
+
+    def stand(self, record: UnitRecord) -> PromotionRecord | None:
+        """Return the progress that follows from a record; None while the workload is missing."""
+        rollout = self._rollout(record)
+        if rollout is None:
+            return None
+        where = (rollout.kept, rollout.replicas)
+        told = PromotionRecord(
+            key=self._key, step=self._spec.reached(*where), steps=len(self._spec.steps)
+        )
+        following = self._spec.next(*where)
+        if following is None:
+            return told
+        soaking = self._soaking(rollout)
+        why = next(self._hindrances(record, rollout), "")
+        told = replace(told, next=str(following.partition), why=why)
+        if why or soaking is None:
+            return told
+        since = soaking.since.replace(microsecond=0)  # as precise as records and pods are
+        due = since + self._spec.soak(*where)
+        return replace(told, due=due, offered=self._offered, note=soaking.note)
+
+    def _rollout(self, record: UnitRecord) -> Rollout | None:
+        return next((r for r in record.rollouts if r.key == self._key), None)
+
+    def _hindrances(self, record: UnitRecord, rollout: Rollout) -> Iterator[str]:
+        now = self._clock.now()
+        error = next((f for f in record.findings if f.severity == "error"), None)
+        if self._unit.spec.suspended(now):
+            yield "the unit is suspended"
+        if closed := self._windows.why():
+            yield f"it waits for {closed}"
+        if error is not None:
+            yield f"{error.code}: {error.message}"
+        if rollout.state is not State.HELD:
+            yield f"the rollout is {rollout.state}"
+        if record.state is not State.HELD:
+            yield f"the unit is {record.state}"
+        if rollout.updated > rollout.asked:
+            yield "more pods are updated than git asks for"
+        if held := self._held(now):
+            yield held
+        if self._stop:
+            yield self._stop
+        if self._trouble:
+            yield self._trouble
+
+    def _held(self, now: datetime) -> str:
+        """Return the reason why an annotation of the live object holds it, or ""."""
+        obj = self._proposer.live.store.get(self._key)
+        try:
+            hold = hold_of(obj) if obj is not None else None
+        except ValueError as error:
+            return str(error)
+        held = hold is not None and hold[0] > now
+        return f"it is left alone until {format_time(hold[0])}" if hold and held else ""
+
+    def _soaking(self, rollout: Rollout) -> Soaking | None:
+        """Return the soak of the step; None while it is not healthy."""
+        store = self._proposer.live.store
+        seen = store.seen(self._key)
+        if rollout.state is not State.HELD or seen is None:
+            self._soak.moves()
+            return None
+        return self._soak.since(seen, rollout, ROLLOUTS[CLONESET].pods(store, seen.read()))
+
+    # Going on -------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await keep_looking(
+            self._looked, self._failed, self._wake, self._clock,
+            seed=self._unit.id, containment=self._containment,
+        )  # fmt: skip
+
+    async def _looked(self) -> timedelta | None:
+        pause = await self.look()
+        self._say("")
+        self._reporter.remark(_CHANNEL, None)
+        return pause
+
+    def _failed(self, error: RefMoved | Reported | ApiError) -> float:
+        if isinstance(error, RefMoved):
+            return 1.0  # what was pushed meanwhile is looked at first
+        if isinstance(error, Crashed):  # a warning: the unit itself is as git asks
+            self._reporter.remark(_CHANNEL, replace(error.findings[0], severity="warning"))
+        self._say(f"the next step cannot be made: {told(error)}")
+        return 5.0
+
+    def _say(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._reporter.look_again()
+
+    async def look(self) -> timedelta | None:
+        """Make the next step if it is time; how long nothing is to be done without news."""
+        told = self._now()
+        if told is None or not told.next:
+            return None
+        if told.why in {"", self._stop}:
+            await self._learn()
+            told = self._now()
+        if told is None or told.due is None:
+            return LOOK
+        left = told.due - self._clock.now()
+        if left > timedelta():
+            return min(left, LOOK)
+        commit = self._following.live_commit
+        if not commit or self._has_news(self._unit.id):
+            return timedelta(seconds=1)
+        if self._spec.via == "commit":
+            await self._commit(told, commit)
+        else:
+            await self._offer(told, commit)
+        return MERGE if self._spec.merge == "whenReady" else LOOK
+
+    def _now(self) -> PromotionRecord | None:
+        """Return the progress without the problem of the last try."""
+        trouble, self._trouble = self._trouble, ""
+        try:
+            return self.stand(self._reporter.record)
+        finally:
+            self._trouble = trouble
+
+    async def _learn(self) -> None:
+        """Find out whether the commit that set the partition is a `gitkruise hold`."""
+        live = self._following.live_commit
+        if not live or live == self._asked:
+            return
+        held = await asyncio.to_thread(self._proposer.held_by, self._key, live)
+        self._asked, before = live, self._stop
+        self._stop = f"{held.author} holds it there by {held.short}" if held is not None else ""
+        if self._stop != before:
+            self._reporter.look_again()
+
+    async def _commit(self, told: PromotionRecord, commit: str) -> None:
+        proposal = await self._proposed(told, commit)
+        if proposal is not None:
+            await asyncio.to_thread(self._proposer.push, proposal)
+            log.info("%s: %s", self._unit.id, proposal.subject)
+
+    async def _proposed(self, told: PromotionRecord, commit: str) -> Proposal | None:
+        """The commit of the next step; None when things are otherwise by now."""
+        number = f"{told.step + 1}/{told.steps}"
+        act = Act(
+            verb=ActionVerb.PROMOTE,
+            key=self._key,
+            wish=ActionArgs(to=told.next),
+            trailers=(("Gitkruise-Step", number),),
+        )
+        proposal = await self._proposer.propose(act, commit)
+        still = self._now()
+        same = still is not None and (still.next, still.why) == (told.next, "")
+        return proposal if same and not self._has_news(self._unit.id) else None
+
+    async def _offer(self, told: PromotionRecord, commit: str) -> None:
+        """Propose the step by a pull request, once; and have it merged, where that is asked."""
+        assert self._offers is not None
+        causal = self._reporter.record.causal
+        assert causal is not None
+        slug = told.next.replace("%", "pct")
+        branch = f"{BRANCHES}{self._key.name}-{slug}-{causal.short}"
+        pull = await self._offers.found(branch)
+        if pull is None:
+            proposal = await self._proposed(told, commit)
+            if proposal is None:
+                return
+            body = _body(told, self._spec, proposal)
+            pull = await self._offers.make(branch, proposal, body)
+        elif pull.state == "closed":
+            self._stop = f"pull request #{pull.number} that proposed it was closed"
+        elif pull.state == "open" and self._spec.merge == "whenReady":
+            await self._offers.merge(pull, self._key)
+        self._offered = pull.url if pull.state == "open" else ""
+        self._reporter.look_again()
+
+
+def _body(told: PromotionRecord, spec: Promotion, proposal: Proposal) -> str:
+    """Return the body of the pull request; the plan is added as a comment."""
+    stood = ""
+    if told.step:
+        soak = spec.steps[told.step - 1].soak
+        stood = f"Step {told.step} has stood well for {soak}. " if soak != "0s" else ""
+    merged = "It is merged when the forge lets it be."
+    waits = "Merge it to go on; close it to stay where it is."
+    return (
+        f"Step {told.step + 1} of {told.steps} of the promotion of {told.key}: "
+        f"{proposal.edit.words}.\n\n{stood}{merged if spec.merge == 'whenReady' else waits}"
+    )

@@ -1,0 +1,282 @@
+"""Build of one commit for one unit: the desired objects, or every reason why it is rejected."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+from typing import TypeVar
+
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed
+from gitkruise.git.manifests.reader import Manifests, ParseCache, content_at, read_desired
+from gitkruise.git.plumbing import process
+from gitkruise.git.repository.path_history import PathHistory
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.post_build import NOTHING, PostBuild, PostBuildInputs, named, wants
+from gitkruise.gitops.build.validate import Memo, check_documents
+from gitkruise.gitops.source.verification import Trusted, anything
+from gitkruise.model.gitops.change import Desired, DesiredSet
+from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import ObjectKey
+
+_Read = TypeVar("_Read")
+_NUMBERS = itertools.count(1)  # of readers in this process
+_FINAL = frozenset({"GK3202"})  # the path is not in the commit: asking again changes nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """Result of reading a commit; `desired` is set only if the commit has no errors.
+
+    `touched` is the newest commit that changed the unit's files, `causal` the newest that changed
+    the desired objects; `overtaken` are commits between the last one read and this one that changed
+    the files and are never applied on their own. `by_cluster`: the API server rejected the commit
+    and may accept it later. `awaits`: the commit is valid, but waits until these units are ready.
+    `wanted` are the objects that the commit names, valid or not; None when they are unknown.
+    """
+
+    commit: GitCommit
+    touched: GitCommit
+    causal: GitCommit
+    desired: DesiredSet | None
+    findings: tuple[Finding, ...] = ()
+    overtaken: tuple[GitCommit, ...] = ()
+    by_cluster: bool = False
+    awaits: str = ""
+    wanted: frozenset[ObjectKey] | None = None
+
+    def same_as(self, other: Intake | None) -> bool:
+        """Return whether both want the same objects at the same commit."""
+        return other is not None and (self.desired, self.commit) == (other.desired, other.commit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRequest:
+    """A commit to read, and the state of the one before it.
+
+    `old` is the live commit, `tree` names its content ("" without one), and `looked` is the newest
+    commit that was read, accepted or not.
+    """
+
+    commit: str
+    old: str = ""
+    tree: str = ""
+    looked: str = ""
+
+    @classmethod
+    def of(cls, commit: str, before: Intake | None, looked: str) -> BuildRequest:
+        """Return the request for `commit` after the live commit `before`."""
+        if before is None:
+            return cls(commit=commit, looked=looked)
+        tree = before.desired.tree if before.desired is not None else ""
+        return cls(commit=commit, old=before.commit.id, tree=tree, looked=looked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildResult:
+    """Content of a commit for a unit.
+
+    Without `objects` the commit is rejected, unless it is the `same` as the live one. `touching` is
+    the newest commit since then that changed the unit's files.
+    """
+
+    commit: GitCommit
+    touching: GitCommit | None = None
+    overtaken: tuple[GitCommit, ...] = ()
+    same: bool = False
+    objects: tuple[Desired, ...] | None = None
+    tree: str = ""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def gone(self) -> bool:
+        """Return whether the path is not in the commit."""
+        return self.objects is None and bool(self.findings) and self.findings[0].code in _FINAL
+
+
+def taken_in(answer: BuildResult, before: Intake | None) -> Intake:
+    """Return the intake of a build result after the live commit `before`."""
+    info = answer.commit
+    if answer.same and before is not None:
+        touched = answer.touching or before.touched
+        return replace(before, commit=info, touched=touched, overtaken=answer.overtaken)
+    known = before.touched if before is not None and answer.tree else info
+    touched = answer.touching or known
+    intake = Intake(
+        commit=info, touched=touched, causal=touched, desired=None, overtaken=answer.overtaken,
+        findings=answer.findings, wanted=frozenset() if answer.gone else None,
+    )  # fmt: skip
+    if answer.objects is None:
+        return intake
+    desired = DesiredSet(commit=info, objects=answer.objects, tree=answer.tree)
+    same = before is not None and _digests(before.desired) == _digests(desired)
+    causal = before.causal if before is not None and same else touched
+    wanted = frozenset(d.key for d in desired.objects)
+    return replace(intake, desired=desired, causal=causal, wanted=wanted)
+
+
+@dataclass(slots=True)
+class KnownObjects:
+    """The objects of the last answer of a worker process, which it need not send again.
+
+    `token` numbers that answer among those of `process`; 0 if there is no answer. `spec` is the
+    builder as the worker receives it.
+    """
+
+    spec: bytes = b""
+    process: int = 0
+    token: int = 0
+    objects: tuple[Desired, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builder:
+    """Builds commits of one unit. Blocking: call it in a thread or in a worker process."""
+
+    repository: Repository
+    unit: Unit
+    gates: Gates
+    cache: ParseCache
+    memo: Memo = field(default_factory=dict)
+    search: str = process.SEARCH_PATH  # where programs for encrypted files are looked for
+    finisher: PostBuild = field(init=False)
+    trusted: Trusted = anything
+    ignore: tuple[str, ...] = ()
+    shared: InitVar[PathHistory | None] = None  # one for all units of a repository
+    history: PathHistory = field(init=False)
+    number: int = field(init=False, default_factory=lambda: next(_NUMBERS))
+    held: KnownObjects = field(init=False, default_factory=KnownObjects, compare=False)
+
+    def __post_init__(self, shared: PathHistory | None) -> None:
+        finisher = PostBuild(self.repository, self.unit, search=self.search)
+        object.__setattr__(self, "finisher", finisher)
+        object.__setattr__(self, "history", shared or PathHistory(self.repository))
+
+    def read(
+        self,
+        commit: str,
+        catalog: Catalog,
+        before: Intake | None,
+        looked: str,
+        ingredients: PostBuildInputs = NOTHING,
+    ) -> Intake:
+        """Read, render, finish and check the unit's path at `commit`. Raises SourceFailed.
+
+        `before` is the live commit, `looked` the newest commit that was read, accepted or not.
+        """
+        refused = self.refused(commit)
+        if refused is not None:
+            return refused
+        asked = BuildRequest.of(commit, before, looked)
+        return taken_in(self.answer(asked, catalog, ingredients), before)
+
+    def refused(self, commit: str) -> Intake | None:
+        """Return the intake of a commit that is not trusted; None when it may be read."""
+        flaw = self.trusted(commit)
+        if flaw is None:
+            return None
+        info = self.repository.commit(commit)
+        return Intake(commit=info, touched=info, causal=info, desired=None, findings=(flaw,))
+
+    def answer(
+        self, asked: BuildRequest, catalog: Catalog, ingredients: PostBuildInputs
+    ) -> BuildResult:
+        """Build a trusted commit. Raises SourceFailed."""
+        commit, path = asked.commit, self.unit.spec.path
+        info = self.repository.commit(commit)
+        manifests: Manifests | None = None
+        inputs: tuple[str, ...] = (path,)
+        wrong: tuple[Finding, ...] = ()
+        try:
+            content = self._look(content_at, commit)
+            inputs, tree = content.inputs, named(content.tree, ingredients)
+            if not asked.tree or tree != asked.tree:
+                manifests = replace(self._look(read_desired, commit), tree=tree)
+        except (InvalidManifests, SourceFailed) as error:
+            if error.findings[0].code not in _FINAL and isinstance(error, SourceFailed):
+                raise
+            inputs, wrong = (path,), error.findings
+        touching = self.history.touching(asked.old, commit, inputs)
+        found = BuildResult(
+            commit=info,
+            touching=touching[0] if touching else None,
+            overtaken=self._overtaken(touching, asked.looked or asked.old, commit, inputs),
+            findings=wrong,
+        )
+        if wrong:
+            return found
+        if manifests is None:
+            return replace(found, same=True)
+        return self._checked(self.finisher.finish(manifests, ingredients), catalog, found)
+
+    def unmoved(self, commit: str, old: str, tree: str) -> bool:
+        """Return whether `commit` has the content `tree` of the accepted commit `old`, and no
+        commit in between changed a file of the unit.
+
+        False when this is uncertain; the commit is then built.
+        """
+        if not tree or wants(self.unit):
+            return False
+        try:
+            content = self._look(content_at, commit)
+            if content.tree != tree:
+                return False
+            return not self.history.touching(old, commit, content.inputs)
+        except (InvalidManifests, SourceFailed):
+            return False
+
+    def _look(self, read: Callable[..., _Read], commit: str) -> _Read:
+        return read(
+            self.repository,
+            commit,
+            self.unit.spec.path,
+            kind=self.unit.spec.render.kind,
+            ignore=self.ignore,
+            cache=self.cache,
+        )
+
+    def _overtaken(
+        self, touching: list[GitCommit], looked: str, commit: str, folders: Sequence[str]
+    ) -> tuple[GitCommit, ...]:
+        """Return the unread commits that changed the unit and are not the newest to do so."""
+        if not looked or len(touching) < 2:
+            return ()
+        unseen = {c.id for c in self.history.touching(looked, commit, folders)}
+        return tuple(c for c in touching[1:] if c.id in unseen)
+
+    def _checked(self, manifests: Manifests, catalog: Catalog, found: BuildResult) -> BuildResult:
+        namespace = self.unit.spec.target.namespace or self.unit.namespace
+        objects, wrong = check_documents(
+            manifests.documents, catalog, namespace=namespace, gates=self.gates, memo=self.memo
+        )
+        findings = (*manifests.findings, *wrong)
+        good = all(f.severity != "error" for f in findings)
+        taken = tuple(objects) if good else None
+        return replace(found, objects=taken, tree=manifests.tree, findings=findings)
+
+
+def _digests(desired: DesiredSet | None) -> dict[ObjectKey, str]:
+    return {d.key: d.digest for d in desired.objects} if desired else {}
+
+
+def with_unchanged(findings: tuple[Finding, ...], live: GitCommit | None) -> tuple[Finding, ...]:
+    """Complete each error: the live commit that stays live, and the next command, unless it has
+    both."""
+    stays = f"commit {live.short} stays live" if live else "nothing was live yet"
+    unchanged = ("unchanged", f"{stays}; nothing of this commit was applied")
+    return tuple(_complete(f, unchanged) if f.severity == "error" else f for f in findings)
+
+
+def _complete(finding: Finding, unchanged: tuple[str, str]) -> Finding:
+    notes = dict(finding.notes)
+    file = finding.places[0].file if finding.places else ""
+    following = [note for note in finding.notes if note[0] in {"next", "or"}]
+    if not following and file and not finding.code.startswith("GK4"):
+        following = [("next", f"gitkruise validate {file}")]
+    first = [note for note in finding.notes if note[0] not in {"next", "or"}]
+    if "unchanged" not in notes:
+        first.append(unchanged)
+    return replace(finding, notes=(*first, *following))

@@ -1,0 +1,73 @@
+"""OpenKruise's conversion and defaults, for a cluster that has its CRDs and no webhooks.
+
+`gitkruise install --crds` makes a cluster serve CloneSets in their storage version alone, because
+nothing there converts or defaults them. OpenKruise itself always serves both versions, so a version
+that is readable and not served shows that no webhook is installed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gitkruise.admission.conversion.registry import convert
+from gitkruise.admission.kruise.cloneset import default_cloneset
+from gitkruise.admission.rules.request import CREATE, UPDATE, AdmissionRequest
+from gitkruise.gitops.build.validate import Nothing
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.primitives.names import Obj, key_of
+from gitkruise.wire.primitives.paths import drop, get
+
+_REPLICAS: Final = ("spec", "replicas")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDialect:
+    """The form in which one cluster takes one object: its `kind`, and with our defaults or
+    without."""
+
+    kind: Kind
+    version: str  # the one git speaks
+    defaulted: bool = False
+
+    def outgoing(self, body: Obj, live: Obj | None, gates: Gates) -> Obj:
+        """Return `body`, written in git's version, in the form for this cluster.
+
+        Defaults of a template change its hash, so they are set as the webhook sets them: on new or
+        changed templates, and never on one that is stored without. If git sets no `replicas`, the
+        live number stays: an autoscaler may own it.
+        """
+        if not self.defaulted:
+            return convert(body, self.kind.version)
+        request = AdmissionRequest(
+            operation=CREATE if live is None else UPDATE,
+            kind=self.kind,
+            key=key_of(body),
+            obj=body,
+            old=live,
+            view=Nothing(),
+        )
+        full = default_cloneset(request, gates)
+        silent = get(body, *_REPLICAS) is None
+        scaled = get(live, *_REPLICAS) not in (None, get(full, *_REPLICAS)) if live else False
+        told = drop(full, _REPLICAS) if silent and scaled else full
+        return convert(told, self.kind.version)
+
+    def incoming(self, reply: Obj) -> Obj:
+        """Return the stored object in git's version."""
+        return convert(reply, self.version)
+
+
+def dialect_of(desired: Desired, catalog: Catalog) -> ClusterDialect | None:
+    """Return the dialect; None when the cluster serves the kind in no version that we convert
+    to."""
+    key, version = desired.key, desired.version
+    spoken, stored = catalog.by_kind(key.group, version, key.kind), catalog.stored(key.group_kind)
+    if spoken is None or stored is None:
+        return None
+    versions = (k for k in catalog.kinds() if k.group_kind == key.group_kind)
+    alone = key.group_kind == CLONESET and any(not k.verbs for k in versions)
+    return ClusterDialect(kind=spoken if spoken.verbs else stored, version=version, defaulted=alone)

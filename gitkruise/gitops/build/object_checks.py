@@ -1,0 +1,184 @@
+"""Checks of metadata, images and variables: Kubernetes' rules for every kind, and our own for
+git."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from gitkruise.admission.rules.formats import dns_label, dns_subdomain, service_name
+from gitkruise.admission.rules.labels import annotation_problems, label_problems
+from gitkruise.errors import Finding, Problem
+from gitkruise.gitops.build.redacted_findings import rule
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.document import Document
+from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.images import is_image
+
+Rule = Callable[[Desired], Iterator[Finding]]
+
+# Filled in by the server; a manifest that carries them was exported from a cluster.
+SERVER_FIELDS: Final = (
+    ("status",),
+    ("metadata", "uid"),
+    ("metadata", "resourceVersion"),
+    ("metadata", "creationTimestamp"),
+    ("metadata", "generation"),
+    ("metadata", "managedFields"),
+    ("metadata", "selfLink"),
+    ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"),
+)
+_NAMES: Final = {GroupKind("", "Namespace"): dns_label, GroupKind("", "Service"): service_name}
+_FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.io"})
+_CONTAINERS: Final = ("initContainers", "containers")
+_POD_SPECS: Final = (
+    ("spec",),
+    ("spec", "template", "spec"),
+    ("spec", "jobTemplate", "spec", "template", "spec"),
+)
+# Kubernetes' own, which its controllers take away again. Another one would keep the object, and
+# our prune of it, waiting for a program that git does not name.
+_FINALIZERS: Final = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_FINALIZER_GROUPS: Final = ("kubernetes.io", "k8s.io")
+_HELD: Final = (
+    "the object could not be deleted until some program takes it away; that program adds it itself"
+)
+_FOR_THE_CLUSTER: Final = (
+    ("deletionTimestamp", "an object is deleted by taking it out of git"),
+    ("ownerReferences", "an owner's uid exists in one cluster alone, and the object dies with it"),
+)
+
+
+def name_problems(document: Document, group: str) -> Iterator[Finding]:
+    """GK2005 for a name that the API server rejects (apimachinery's rules: most are DNS
+    subdomains)."""
+    kind, name = document.obj["kind"], document.obj["metadata"]["name"]
+    if group in _FREE_NAMES:
+        wrong = [] if name not in {".", ".."} and not set("/%") & set(name) else ["one path part"]
+    else:
+        wrong = _NAMES.get(GroupKind(group, kind), dns_subdomain)(name)
+    if wrong:
+        yield Finding(
+            code="GK2005",
+            message=f"{name[:60]!a} cannot be the name of a {kind}",
+            places=(document.place(("metadata", "name")),),
+            notes=(("why", wrong[0]), ("next", "use lower case letters, digits and -")),
+        )
+
+
+def own_rules(desired: Desired) -> Iterator[Finding]:
+    """All findings of this module for one object, except of its name."""
+    for check in _RULES:
+        yield from check(desired)
+
+
+def _metadata(desired: Desired) -> Iterator[Finding]:
+    meta: Any = desired.obj["metadata"]
+    problems: list[Problem] = []
+    for field, check in (("labels", label_problems), ("annotations", annotation_problems)):
+        entries = meta.get(field)
+        if isinstance(entries, Mapping) and all(isinstance(v, str) for v in entries.values()):
+            problems += check(entries, ("metadata", field))
+    for problem in problems:
+        why = rule(problem.reason) if desired.secret else problem.message[:300]
+        yield _refused(desired, problem.path, "GK2101", f"{problem.field}: {why}")
+
+
+def _the_servers(desired: Desired) -> Iterator[Finding]:
+    """GK2021, a warning: the field is removed before applying. Empty ones are written by
+    generators."""
+    document = desired.document
+    for path in SERVER_FIELDS:
+        if get(document.obj, *path):
+            name = ".".join(path[:2]) if len(path) < 3 else path[2]
+            yield Finding(
+                code="GK2021",
+                message=f"{desired.key}: {name} is left out: a server fills it in",
+                places=(document.place(path, key=True),),
+                notes=(("next", "take it out of the file"),),
+                object=str(desired.key),
+                severity="warning",
+            )
+
+
+def _the_clusters(desired: Desired) -> Iterator[Finding]:
+    meta = desired.obj["metadata"]
+    for field, why in _FOR_THE_CLUSTER:
+        if meta.get(field):
+            yield _refused(
+                desired, ("metadata", field), "GK2022",
+                f"metadata.{field} does not belong into git", (("why", why),),
+            )  # fmt: skip
+    listed = meta.get("finalizers")
+    for number, name in enumerate(listed if isinstance(listed, list) else ()):
+        if isinstance(name, str) and not _is_kubernetes(name):
+            named = f"metadata.finalizers[{number}]" if desired.secret else repr(name[:80])
+            yield _refused(
+                desired, ("metadata", "finalizers", number), "GK2022",
+                f"the finalizer {named} does not belong into git",
+                (("why", _HELD),),
+            )  # fmt: skip
+
+
+def _is_kubernetes(finalizer: str) -> bool:
+    domain, slash, _ = finalizer.partition("/")
+    if not slash:
+        return finalizer in _FINALIZERS
+    return any(domain == group or domain.endswith("." + group) for group in _FINALIZER_GROUPS)
+
+
+def _containers(obj: Obj) -> Iterator[tuple[tuple[str | int, ...], Obj]]:
+    for at in _POD_SPECS:
+        spec = get(obj, *at)
+        for field in _CONTAINERS if isinstance(spec, Mapping) else ():
+            listed = spec.get(field)
+            for number, container in enumerate(listed if isinstance(listed, list) else ()):
+                if isinstance(container, Mapping):
+                    yield (*at, field, number), container
+
+
+def _images(desired: Desired) -> Iterator[Finding]:
+    """GK2023: a kubelet would fail only when it pulls the image."""
+    for at, container in _containers(desired.obj):
+        image = container.get("image")
+        if isinstance(image, str) and image.strip() and not is_image(image):
+            yield _refused(
+                desired, (*at, "image"), "GK2023", f"{image[:80]!r} is no image reference",
+                (("why", "every pod would wait for it for ever"),
+                 ("next", "registry/name:tag or registry/name@sha256:…, in lower case")),
+            )  # fmt: skip
+
+
+def _variables(desired: Desired) -> Iterator[Finding]:
+    """GK2024: the last one counts, and its position depends on the applier."""
+    for at, container in _containers(desired.obj):
+        seen: set[str] = set()
+        listed = container.get("env")
+        for number, entry in enumerate(listed if isinstance(listed, list) else ()):
+            name = entry.get("name") if isinstance(entry, Mapping) else None
+            if isinstance(name, str) and name in seen:
+                yield _refused(
+                    desired, (*at, "env", number, "name"), "GK2024",
+                    f"the variable {name[:80]} is set twice in one container",
+                    (("next", "keep one"),),
+                )  # fmt: skip
+            seen.add(str(name))
+
+
+def _refused(
+    desired: Desired, path: tuple[str | int, ...], code: str, message: str,
+    notes: tuple[tuple[str, str], ...] = (),
+) -> Finding:  # fmt: skip
+    return Finding(
+        code=code,
+        message=f"{desired.key}: {message}",
+        places=(desired.document.place(path),),
+        notes=notes,
+        object=str(desired.key),
+    )
+
+
+_RULES: Final[tuple[Rule, ...]] = (
+    _metadata, _the_servers, _the_clusters, _images, _variables,
+)  # fmt: skip

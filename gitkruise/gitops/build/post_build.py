@@ -1,0 +1,198 @@
+"""Post-build: decryption of encrypted files and substitution of `${NAME}` (Flux: `postBuild`)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gitkruise.errors import ClusterFailed, Finding, NotFound
+from gitkruise.git.manifests.decryption import Opener, check_kind, locked
+from gitkruise.git.manifests.reader import Manifests
+from gitkruise.git.manifests.sops import PrivateKeys, Sops, is_encrypted, sealed
+from gitkruise.git.manifests.substitute import Value, Values, substitute
+from gitkruise.git.plumbing import process
+from gitkruise.git.repository.repository import Repository
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.config import Substitute, Unit, ValuesFrom
+from gitkruise.model.gitops.document import Document
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+
+_SALT: Final = secrets.token_bytes(32)  # digests name secrets, and live no longer than we do
+_KINDS: Final = {
+    "ConfigMap": ResourceRef("", "v1", "configmaps"),
+    "Secret": ResourceRef("", "v1", "secrets"),
+}
+_OPAQUE: Final = frozenset({"data", "stringData"})  # of what was encrypted: taken as it is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostBuildInputs:
+    """Everything outside the repository that decides what a commit asks for.
+
+    `keys` is None where encrypted files stay encrypted (a plan without a cluster). `digest` names
+    the content: equal digest, equal result. It is valid in this process only.
+    """
+
+    values: Values | None = None
+    keys: PrivateKeys | None = None
+    digest: str = ""
+
+
+NOTHING: Final = PostBuildInputs()
+
+
+def named(tree: str, ingredients: PostBuildInputs) -> str:
+    """Return a tree id that differs for other inputs."""
+    return f"{tree}+{ingredients.digest}" if ingredients.digest else tree
+
+
+def wants(unit: Unit) -> bool:
+    """Return whether the unit's objects depend on ConfigMaps or Secrets of the cluster."""
+    render = unit.spec.render
+    asks = render.substitute is not None and bool(render.substitute.sources)
+    return asks or (render.decryption is not None and render.decryption.secret_ref is not None)
+
+
+def offline(unit: Unit) -> PostBuildInputs:
+    """Return the inputs that are known without a cluster: the values written in the unit itself."""
+    said = unit.spec.render.substitute
+    if said is None:
+        return NOTHING
+    names = " or ".join(f"{kind} {unit.namespace}/{name}" for kind, name in _named(said))
+    known = {name: Value(text=text) for name, text in said.vars.items()}
+    return PostBuildInputs(values=Values(known=known, strict=said.strict, elsewhere=names))
+
+
+async def gather(unit: Unit, transport: Transport) -> PostBuildInputs:
+    """Read the ConfigMaps and Secrets that the unit names. Raises ApiError, and ClusterFailed
+    GK4203 when one does not exist."""
+    render = unit.spec.render
+    known: dict[str, Value] = {}
+    for kind, name in _named(render.substitute):
+        found = await _data(kind, unit.namespace, name, transport, "substitute")
+        known |= {k: Value(text=text, secret=kind == "Secret") for k, text in found.items()}
+    values, keys = None, None
+    if render.substitute is not None:
+        known |= {name: Value(text=text) for name, text in render.substitute.vars.items()}
+        values = Values(known=known, strict=render.substitute.strict)
+    if render.decryption is not None:
+        ref = render.decryption.secret_ref
+        told: Mapping[str, str] = {}
+        if ref is not None:
+            where = ref.namespace or unit.namespace
+            told = await _data("Secret", where, ref.name, transport, "decryption")
+        keys = PrivateKeys.from_secret(told)
+    return PostBuildInputs(values=values, keys=keys, digest=_digest(known, keys))
+
+
+def _named(said: Substitute | None) -> Iterator[tuple[str, str]]:
+    for source in said.sources if said else ():
+        yield _one_of(source)
+
+
+def _one_of(source: ValuesFrom) -> tuple[str, str]:
+    return ("ConfigMap", source.config_map) if source.config_map else ("Secret", source.secret)
+
+
+def _digest(known: Mapping[str, Value], keys: PrivateKeys | None) -> str:
+    if not known and keys is None:
+        return ""
+    told = [[name, value.text, value.secret] for name, value in sorted(known.items())]
+    whole = json.dumps([told, [keys.age, keys.openpgp] if keys else []])
+    data = whole.encode("utf-8", "surrogatepass")
+    return hmac.new(_SALT, data, hashlib.sha256).hexdigest()
+
+
+async def _data(
+    kind: str, namespace: str, name: str, transport: Transport, field: str
+) -> dict[str, str]:
+    request = ApiRequest(verb="get", resource=_KINDS[kind], namespace=namespace, name=name)
+    try:
+        found = (await transport.send(request)).body
+    except NotFound:
+        raise ClusterFailed(_missing(kind, namespace, name, field)) from None
+    data: Mapping[str, str] = get(found, "data") or {}
+    if kind == "ConfigMap":
+        return dict(data)
+    return {key: text for key, value in data.items() if (text := _text(value)) is not None}
+
+
+def _text(value: str) -> str | None:
+    """Return an entry of a Secret as text; None if it is not UTF-8."""
+    try:
+        return base64.b64decode(value).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _missing(kind: str, namespace: str, name: str, field: str) -> Finding:
+    return Finding(
+        code="GK4203",
+        message=f"{kind} {namespace}/{name}, which render.{field} names, does not exist",
+        notes=(
+            ("unchanged", "what runs stays as it is; the commit is tried again"),
+            ("next", f"create it, or take it out of render.{field}"),
+        ),
+    )
+
+
+class PostBuild:
+    """Decrypts the manifests of a unit, then substitutes variables."""
+
+    def __init__(
+        self, repository: Repository, unit: Unit, *, search: str = process.SEARCH_PATH
+    ) -> None:
+        self._repository, self._unit, self._search = repository, unit, search
+        self._opener: tuple[PrivateKeys, Opener] | None = None
+
+    def finish(self, manifests: Manifests, ingredients: PostBuildInputs) -> Manifests:
+        """Decrypt and substitute; problems of the files become findings. Raises SourceFailed
+        GK1502."""
+        closed = {id(d) for d in manifests.documents if is_encrypted(d.obj)}
+        spots = [id(d) in closed for d in manifests.documents]
+        if self._unit.spec.render.decryption is None:
+            manifests = _with(manifests, tuple(locked(manifests.documents)))
+        elif ingredients.keys is None:
+            manifests = replace(manifests, documents=tuple(map(_closed, manifests.documents)))
+        else:
+            manifests, spots = self._opened(manifests, ingredients.keys)
+        return _with_values(manifests, ingredients.values, spots)
+
+    def _opened(self, manifests: Manifests, keys: PrivateKeys) -> tuple[Manifests, list[bool]]:
+        if self._opener is None or self._opener[0] != keys:
+            self._opener = (keys, Opener(self._repository, Sops(keys, search=self._search)))
+        before = {id(d) for d in manifests.documents}
+        opened = self._opener[1].opened(manifests)
+        return opened, [id(d) not in before for d in opened.documents]
+
+
+def _closed(document: Document) -> Document:
+    if not is_encrypted(document.obj):
+        return document
+    check_kind(document)
+    return sealed(document)
+
+
+def _with(manifests: Manifests, findings: tuple[Finding, ...]) -> Manifests:
+    return replace(manifests, findings=(*manifests.findings, *findings)) if findings else manifests
+
+
+def _with_values(manifests: Manifests, values: Values | None, opened: list[bool]) -> Manifests:
+    """Substitute variables in every document; data of an encrypted document stays unchanged."""
+    if values is None:
+        return manifests
+    made, findings = [], []
+    for document, was_closed in zip(manifests.documents, opened, strict=True):
+        leave = _OPAQUE if was_closed else frozenset[str]()
+        one, wrong = substitute(document, values, leave=leave)
+        made.append(one)
+        findings += wrong
+    return _with(replace(manifests, documents=tuple(made)), tuple(findings))

@@ -1,0 +1,78 @@
+"""Rejections of objects that may hold secrets: rebuilt from fields and reasons, never from
+values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from gitkruise.errors import ApiError, Cause, StatusDetails
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.document import FieldPath
+
+# Reason of a cause · its rule in words. A message of the server may quote the value at fault.
+_RULES: Final[Mapping[str, str]] = {
+    "FieldValueNotFound": "the value is not found",
+    "FieldValueRequired": "a value is required",
+    "FieldValueDuplicate": "the value is there twice",
+    "FieldValueInvalid": "the value is not valid",
+    "FieldValueNotSupported": "the value is not one of the supported values",
+    "FieldValueForbidden": "the field may not have this value",
+    "FieldValueTooLong": "the value is too long",
+    "FieldValueTooMany": "there are too many values",
+    "FieldValueTypeInvalid": "the value is of another type",
+    "TypeInvalid": "the value is of another type",
+}
+_HIDDEN: Final = "the value is not valid; it is not shown"
+# Sentences of an API server that quote names alone.
+_NAMES_ALONE: Final = re.compile(
+    r'secrets "[^"]{0,253}" is forbidden: User "[^"]{0,253}" cannot \w+ resource "secrets"'
+    r'( in API group "[^"]{0,253}")?( in the namespace "[^"]{0,253}")?'
+    r'|namespaces "[^"]{0,253}" not found'
+)
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+_E = TypeVar("_E", bound=ApiError)
+
+
+def parse_field(text: str) -> tuple[str | int, ...]:
+    """Return `spec.template.spec.containers[0].image` as a path; keys in brackets are one step."""
+    return tuple(
+        int(index) if index.isdigit() else index or name for name, index in _STEP.findall(text)
+    )
+
+
+def tells(desired: Desired, path: FieldPath) -> bool:
+    """Return whether a message about the field at `path` may quote a secret."""
+    return desired.secret or desired.document.tells(path)
+
+
+def rule(reason: str) -> str:
+    """Return the rule that a cause of this reason broke, without the value that broke it."""
+    return _RULES.get(reason, _HIDDEN)
+
+
+def unquoted(error: _E, desired: Desired) -> _E:
+    """Return `error` itself, or for an object with secrets the same error without any value."""
+    causes = error.details.causes
+    hidden = [tells(desired, c.path or parse_field(c.field)) for c in causes]
+    if not (desired.secret or any(hidden)):
+        return error
+    kept = tuple(
+        replace(cause, message=_said(cause)) if hide else cause
+        for cause, hide in zip(causes, hidden, strict=True)
+    )
+    details = replace(error.details, causes=kept) if kept else StatusDetails()
+    found = _NAMES_ALONE.search(error.message)
+    message = found[0] if found and not kept else _listed(kept) or f"refused: {error.reason}"
+    return type(error)(f"{desired.key}: {message}", details)
+
+
+def _said(cause: Cause) -> str:
+    immutable = "immutable" in cause.message
+    return "field is immutable" if immutable else rule(cause.reason)
+
+
+def _listed(causes: tuple[Cause, ...]) -> str:
+    return "; ".join(f"{cause.field}: {cause.message}" for cause in causes)

@@ -1,0 +1,69 @@
+"""Interface of the workers that process repository content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
+from gitkruise.gitops.build.post_build import PostBuildInputs
+from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import Obj
+
+if TYPE_CHECKING:  # results of work that imports this interface
+    from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.gitops.workers.frames import PlanText
+
+Stood: TypeAlias = "tuple[Builder, str, str]"  # a unit's reader, its live commit and content
+Asked: TypeAlias = "tuple[tuple[str, ...], Obj]"  # expressions, and the object they are about
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Result of some health expressions: the number of the first true one, or -1.
+
+    If one cannot be evaluated, `number` is that one and `why` the reason. `costly`: evaluating it
+    again would exceed the limits again.
+    """
+
+    number: int
+    why: str = ""
+    costly: bool = False
+
+
+class Workers(Protocol):
+    """Everything that reads repository content. The event loop only awaits it."""
+
+    async def read(
+        self, reader: Builder, asked: BuildRequest, catalog: Catalog, given: PostBuildInputs
+    ) -> BuildResult:
+        """Build a trusted commit for a unit. Raises SourceFailed."""
+        ...
+
+    async def sift(self, units: Sequence[Stood], commit: str) -> tuple[GitCommit, Sequence[bool]]:
+        """Return the commit, and for each unit whether it is unchanged by it. Raises
+        SourceFailed."""
+        ...
+
+    async def judge(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+        """Evaluate health expressions on live objects."""
+        ...
+
+    async def side(
+        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
+    ) -> PlanSide:
+        """Return the objects of all units at a commit. Raises SourceFailed, InvalidManifests."""
+        ...
+
+    async def plan_text(
+        self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
+        gates: Gates,
+    ) -> PlanText:  # fmt: skip
+        """Return the plan of a pull request by a stranger. Raises SourceFailed,
+        InvalidManifests."""
+        ...

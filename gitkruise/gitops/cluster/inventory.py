@@ -1,0 +1,97 @@
+"""Inventory: the live objects with a unit's label, listed once for all units that start
+together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection
+from typing import Final
+
+from gitkruise.errors import Forbidden, MethodNotAllowed, NotFound
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.discovery import each
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.workloads.pod import POD
+from gitkruise.model.workloads.revision import REVISION
+from gitkruise.planner.sync.annotations import UNIT
+from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+
+log = logging.getLogger(__name__)
+FRESH_S: Final = 30.0  # what was found so long ago is looked for again
+# Served under several names or never applied: scanning them for our label finds nothing new.
+NOT_OURS: Final = frozenset(
+    {GroupKind("", "Event"), GroupKind("events.k8s.io", "Event"), POD, REVISION,
+     GroupKind("", "Endpoints"), GroupKind("discovery.k8s.io", "EndpointSlice"),
+     GroupKind("coordination.k8s.io", "Lease"), GroupKind("", "Node")}
+)  # fmt: skip
+
+
+class Inventory:
+    """Objects by unit label. The label is the inventory, so no stored list can be lost."""
+
+    def __init__(self, transport: Transport, store: InformerCache, clock: Clock) -> None:
+        self._transport, self._store, self._clock = transport, store, clock
+        self._found: dict[str, list[ObjectKey]] = {}
+        self._found_at = float("-inf")
+        self._looking = asyncio.Lock()
+
+    async def of(
+        self,
+        label: str,
+        catalog: Catalog,
+        followed: Collection[GroupKind],
+        *,
+        fresh: bool = False,
+    ) -> list[ObjectKey]:
+        """Return every object with the unit label `label`, at most FRESH_S old, or listed now if
+        `fresh`.
+
+        The store holds all labelled objects of the kinds in `followed`; other kinds are listed one
+        by one. Kinds we may not list are skipped: what cannot be seen is not pruned. Raises
+        ApiError.
+        """
+        async with self._looking:
+            if fresh or self._clock.monotonic() - self._found_at > FRESH_S:
+                self._found = await self._look(catalog, followed)
+                self._found_at = self._clock.monotonic()
+        return self._found.get(label, [])
+
+    async def _look(
+        self, catalog: Catalog, followed: Collection[GroupKind]
+    ) -> dict[str, list[ObjectKey]]:
+        found: dict[str, list[ObjectKey]] = {}
+        kinds = {
+            k.group_kind: catalog.stored(k.group_kind)
+            for k in catalog.kinds()
+            if "list" in k.verbs and k.group_kind not in NOT_OURS
+        }
+        for group_kind, kind in kinds.items():
+            if group_kind in followed:
+                for seen in self._store.all_seen(group_kind):
+                    found.setdefault(_label(seen.obj), []).append(seen.key)
+            elif kind is not None:
+                async for obj in self._labelled(kind):
+                    found.setdefault(_label(obj), []).append(_key(kind, obj))
+        return found
+
+    async def _labelled(self, kind: Kind) -> AsyncIterator[Obj]:
+        try:
+            async for obj in each(self._transport, kind.ref, selector=UNIT):
+                yield obj
+        except (NotFound, MethodNotAllowed):
+            return  # known to us, and not to this cluster
+        except Forbidden as error:
+            log.info("skipping %s in inventory scan: %s", kind.ref.plural, error)
+
+
+def _label(obj: Obj) -> str:
+    return str(get(obj, "metadata", "labels", UNIT, default=""))
+
+
+def _key(kind: Kind, obj: Obj) -> ObjectKey:
+    meta = obj["metadata"]
+    return ObjectKey(kind.group, kind.kind, meta.get("namespace") or "", meta["name"])

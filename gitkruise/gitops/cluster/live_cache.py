@@ -1,0 +1,192 @@
+"""Cache of live objects: kinds that git names, by unit label, and the pods of its workloads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
+from gitkruise.gitops.cluster.autoscalers import Autoscaled
+from gitkruise.gitops.cluster.inventory import Inventory
+from gitkruise.gitops.cluster.subscriptions import WakeOnChange
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.list_watch import Feed
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.discovery import listed, served_catalog
+from gitkruise.kube.client.throttled import QueuedTransport
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.pod import POD
+from gitkruise.model.workloads.revision import REVISION
+from gitkruise.planner.sync.annotations import MANAGER, UNIT
+from gitkruise.planner.sync.autoscale import AUTOSCALERS
+from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.requests import ApiRequest
+
+log = logging.getLogger(__name__)
+AT_ONCE: Final = 64  # requests of all units together
+PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything is decided
+AGAIN_S: Final = 30.0  # before asking what is served, while something cannot be followed
+
+
+class LiveView:
+    """An InformerCache that follows what units ask for; `run` keeps it up to date.
+
+    Objects are followed by the unit label, so a cluster full of other people's objects costs
+    nothing; pods and revisions are followed whole, in the namespaces that hold workloads.
+    """
+
+    def __init__(
+        self, transport: Transport, clock: Clock, containment: Containment = UNREPORTED
+    ) -> None:
+        self.transport = QueuedTransport(transport, at_once=AT_ONCE)
+        self.store = InformerCache(managers_except=MANAGER)
+        self.catalog: Catalog = load_catalog()
+        self._clock, self._containment = clock, containment
+        self.autoscaled = Autoscaled(self.store)
+        self.hearing = WakeOnChange(self.store)
+        self._inventory = Inventory(self.transport, self.store, clock)
+        self._listable: dict[GroupKind, bool] = {}  # autoscalers, and whether we may list them
+        self._asking = asyncio.Lock()
+        self._informers: dict[tuple[GroupKind, str], Informer] = {}
+        self._new: asyncio.Queue[Informer] = asyncio.Queue()
+
+    async def discover(self) -> None:
+        """Read which kinds this cluster serves. Raises ApiError."""
+        self.catalog = await served_catalog(self.transport, load_catalog())
+
+    async def run(self) -> None:
+        """Follow everything that is wanted, now and later, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._look_again())
+            while True:
+                informer = await self._new.get()
+                watch = (f"the watch of {informer.feed}", informer.run, self._clock)
+                tasks.create_task(self._containment.keep(*watch, lambda _: None))
+
+    async def _look_again(self) -> None:
+        """Discover the kinds again while one cannot be followed: its definition may have been
+        deleted."""
+        while True:
+            await self._clock.sleep(AGAIN_S)
+            if self.problem() is not None:
+                try:
+                    await self.discover()
+                except ApiError as error:
+                    log.info("cannot read the kinds that the cluster serves: %s", error)
+
+    def want(self, kinds: Mapping[GroupKind, str]) -> list[Informer]:
+        """Follow labelled objects of `kinds`, each in git's version ("": the stored one).
+
+        Kinds the cluster does not serve are skipped, and versions it does not serve become the
+        stored one; a kind already followed keeps its version.
+        """
+        spoken = [
+            (gk, self.catalog.by_kind(gk.group, version, gk.kind))
+            for gk, version in sorted(kinds.items())
+        ]
+        served = [k if k and k.verbs else self.catalog.stored(gk) for gk, k in spoken]
+        return [
+            self._follow(_feed(k, selector="" if k.group_kind in AUTOSCALERS else UNIT))
+            for k in served
+            if k is not None
+        ]
+
+    async def autoscalers(self) -> dict[GroupKind, str]:
+        """Return the kinds of autoscalers to follow: those that we may list.
+
+        They are followed whole, other people's among them: each may scale a workload of ours.
+        Raises ApiError.
+        """
+        found: dict[GroupKind, str] = {}
+        async with self._asking:  # once for all units that start together
+            for kind in AUTOSCALERS:
+                served = self.catalog.stored(kind)
+                if served is None:
+                    continue
+                if kind not in self._listable:
+                    self._listable[kind] = await self._may_list(served)
+                if self._listable[kind]:
+                    found[kind] = ""
+        return found
+
+    async def _may_list(self, kind: Kind) -> bool:
+        request = ApiRequest(verb="list", resource=kind.ref, params={"limit": "1"})
+        try:
+            await self.transport.send(request)
+        except (Forbidden, NotFound, MethodNotAllowed) as error:
+            log.info(
+                "cannot list %s, replicas that they set are unknown: %s", kind.ref.plural, error
+            )
+            return False
+        return True
+
+    def want_workloads(self, namespaces: Iterable[str]) -> list[Informer]:
+        """Follow the pods and revisions of `namespaces`."""
+        kinds = [k for gk in (POD, REVISION) if (k := self.catalog.stored(gk)) is not None]
+        return [
+            self._follow(_feed(kind, namespace=namespace))
+            for namespace in sorted(namespaces)
+            for kind in kinds
+        ]
+
+    async def scan(self, label: str, *, fresh: bool = False) -> list[ObjectKey]:
+        """Return every object in the cluster with the unit label `label`.
+
+        The result is listed again if `fresh`, otherwise shared by all units that start together.
+        Raises ApiError.
+        """
+        whole = [
+            kind for (kind, space), i in self._informers.items() if not space and i.synced.is_set()
+        ]
+        return await self._inventory.of(label, self.catalog, frozenset(whole), fresh=fresh)
+
+    async def ready(self, informers: Iterable[Informer]) -> None:
+        """Wait until each informer has a complete list. Raises ClusterFailed GK4103."""
+        for informer in informers:
+            try:
+                async with self._clock.timeout(PATIENCE_S):
+                    await informer.synced.wait()
+            except TimeoutError:
+                raise ClusterFailed(_not_followed(informer)) from None
+
+    def problem(self) -> Finding | None:
+        """Return the finding for a kind that the cluster serves and that cannot be followed now."""
+        failing = (i for (kind, _), i in self._informers.items() if i.error and self._serves(kind))
+        return next((_not_followed(informer) for informer in failing), None)
+
+    def _serves(self, kind: GroupKind) -> bool:
+        return self.catalog.stored(kind) is not None
+
+    def _follow(self, feed: Feed) -> Informer:
+        place = (feed.group_kind, feed.namespace)
+        informer = self._informers.get(place)
+        if informer is None:
+            informer = Informer(feed, self.transport, self.store, self._clock)
+            self._informers[place] = informer
+            self._new.put_nowait(informer)
+        return informer
+
+    async def everything(self, kind: GroupKind, namespace: str) -> list[Obj]:
+        """All objects of a kind, live. Raises ApiError."""
+        served = self.catalog.stored(kind)
+        if served is None:
+            return []
+        return await listed(self.transport, served.ref, namespace=namespace)
+
+
+def _not_followed(informer: Informer) -> Finding:
+    return Finding(
+        code="GK4103",
+        message=f"cannot watch {informer.feed}" + (f": {informer.error}" if informer.error else ""),
+        notes=(("unchanged", "all live objects; the watch is retried"),),
+    )
+
+
+def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:
+    return Feed(ref=kind.ref, kind=kind.kind, namespace=namespace, label_selector=selector)

@@ -1,0 +1,97 @@
+"""Ownership: which unit wants which objects. An object that two units want is changed by
+neither."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from gitkruise.gitops.cluster.subscriptions import Interests
+from gitkruise.wire.primitives.names import ObjectKey
+
+Wake = Callable[[], None]
+
+
+class Claims:
+    """The objects that each unit wants now, shared by all units of a process.
+
+    For each source, the commit that each unit has read is known: an object that moves from one unit
+    to another in one commit must not be deleted in between.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: Interests[ObjectKey] = Interests()
+        self._asked: Interests[ObjectKey] = Interests()  # what each unit must know about others
+        self._sources: dict[str, str] = {}  # of each unit
+        self._read: dict[str, dict[str, str]] = {}  # by source: the commit each unit has read
+        self._counts: dict[str, Counter[str]] = {}  # by source: units that have read a commit
+        self._waiting: dict[str, set[str]] = {}  # by unit: who waits until it has read a commit
+        self._wakes: dict[str, Wake] = {}
+
+    def join(self, unit: str, source: str, wake: Wake) -> None:
+        """Add `unit`, which reads from `source`; it may have been added before.
+
+        `wake` is called when other units begin or stop to want objects that `unit` asked about, and
+        when a unit that it waited for has read a commit.
+        """
+        if unit in self._sources:
+            self._uncount(unit)
+            del self._read[self._sources[unit]][unit]
+        self._wakes[unit], self._sources[unit] = wake, source
+        self._read.setdefault(source, {})[unit] = ""
+        self._counts.setdefault(source, Counter())[""] += 1
+
+    def set(self, unit: str, keys: Iterable[ObjectKey]) -> None:
+        """Set the objects that `unit` wants from now on."""
+        changed = self._wanted.set(unit, frozenset(keys))
+        for other in self._asked.in_any(changed) - {unit}:
+            if other in self._wakes:  # those that left the configuration ask, and are not woken
+                self._wakes[other]()
+
+    def others(self, unit: str, keys: frozenset[ObjectKey]) -> frozenset[ObjectKey]:
+        """Return those of `keys` that another unit wants; `unit` is woken when that changes."""
+        self._asked.set(unit, keys)
+        return frozenset(key for key in keys if any(u != unit for u in self._wanted.of(key)))
+
+    def read(self, unit: str, commit: str) -> None:
+        """Record that all objects that `unit` wants by `commit` are set."""
+        source = self._sources[unit]
+        self._uncount(unit)
+        self._counts[source][commit] += 1
+        self._read[source][unit] = commit
+        self._let_go(unit)
+
+    def leave(self, unit: str) -> None:
+        """Remove `unit`: it wants no objects, and no unit waits for it."""
+        self.set(unit, ())
+        self._asked.set(unit, frozenset())
+        if unit in self._sources:
+            self._uncount(unit)
+            del self._read[self._sources[unit]][unit], self._sources[unit], self._wakes[unit]
+        self._let_go(unit)
+
+    def _uncount(self, unit: str) -> None:
+        source = self._sources[unit]
+        counts, before = self._counts[source], self._read[source][unit]
+        counts[before] -= 1
+        if not counts[before]:
+            del counts[before]
+
+    def _let_go(self, unit: str) -> None:
+        for waiting in self._waiting.pop(unit, ()):
+            if waiting in self._wakes:
+                self._wakes[waiting]()
+
+    def behind(self, unit: str, commit: str) -> str:
+        """Return a unit of the same source that has not read `commit` as its newest; "" if all
+        have.
+
+        `unit` is woken when that one has read another commit.
+        """
+        source = self._sources[unit]
+        counts, units = self._counts[source], self._read[source]
+        if counts[commit] + (units[unit] != commit) == len(units):
+            return ""
+        late = next(name for name, at in units.items() if at != commit and name != unit)
+        self._waiting.setdefault(late, set()).add(unit)
+        return late

@@ -1,0 +1,103 @@
+"""Write authority: the one place that combines lease, pauses and git into the right to write.
+
+A process writes while it holds the sync lease. The transport that all of gitops shares is fenced by
+it (`kube.cache.leader_election`), so that no request is sent after the lease expired. Objects of a
+unit are applied and pruned only when its source was read since the lease was taken: another leader
+may have followed newer commits meanwhile. `impersonation` decides with whose rights a unit writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gitkruise.errors import ApiError, ClusterFailed, NotLeading
+from gitkruise.kube.cache.leader_election import FencedTransport, Lease
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+
+log = logging.getLogger(__name__)
+_PAUSE_S: Final = 1.0  # after a lease was lost
+
+
+class WriteAuthority:
+    """The right of this process to write, and the sources that it has read in the current term.
+
+    A term begins whenever the lease is taken. Without a lease there is one term without an end.
+    """
+
+    def __init__(self, lease: Lease | None = None) -> None:
+        self._lease = lease
+        self.term = 0 if lease is not None else 1
+        self._begun = asyncio.Event()
+        self._read: dict[str, tuple[int, str]] = {}  # by source: (term, commit) of the last look
+        self._listeners: dict[object, tuple[str, Callable[[], None]]] = {}
+
+    # The lease ------------------------------------------------------------------------------
+
+    def fence(self, transport: Transport) -> Transport:
+        """Return `transport` fenced: it writes under the lease or not at all."""
+        return FencedTransport(transport, self._lease) if self._lease is not None else transport
+
+    async def run(self, clock: Clock) -> None:
+        """Take the lease whenever it is free, until cancelled."""
+        assert self._lease is not None
+        while True:
+            try:
+                async with self._lease.held():
+                    self.term += 1
+                    self._begun.set()
+                    self._tell(None)
+                    await asyncio.get_running_loop().create_future()  # until it is lost
+            except* (ClusterFailed, ApiError) as lost:
+                log.warning("paused: %s", lost.exceptions[0])
+            await clock.sleep(_PAUSE_S)
+
+    async def leading(self) -> None:
+        """Wait for the first term."""
+        if self._lease is not None:
+            await self._begun.wait()
+
+    @property
+    def passive(self) -> bool:
+        """Return whether another process leads: this one has nothing to do or to report."""
+        return self._lease is not None and not self._lease.valid and self._lease.others
+
+    def check(self) -> None:
+        """Check the lease. Raises NotLeading while writing is not allowed."""
+        if self._lease is not None and not self._lease.valid:
+            raise NotLeading("the lease that allows writing is not held")
+
+    # Sources --------------------------------------------------------------------------------
+
+    def read(self, source: str, term: int, commit: str) -> None:
+        """Record that `source` pointed to `commit` in a read that began in `term`."""
+        before, self._read[source] = self._read.get(source), (term, commit)
+        if before is None or before[0] != term:
+            self._tell(source)
+
+    def fresh(self, source: str) -> bool:
+        """Return whether the source was read in this term."""
+        if self._lease is None:
+            return True
+        return self._read.get(source, (0, ""))[0] == self.term
+
+    def tip(self, source: str) -> str:
+        """Return the commit that the source last pointed to; "" if unknown."""
+        return self._read.get(source, (0, ""))[1]
+
+    # News -----------------------------------------------------------------------------------
+
+    def listen(self, by: object, wake: Callable[[], None], *, source: str = "") -> None:
+        """Call `wake` when a term begins, and when `source` is read for the first time in it."""
+        self._listeners[by] = source, wake
+
+    def leave(self, by: object) -> None:
+        self._listeners.pop(by, None)
+
+    def _tell(self, source: str | None) -> None:
+        for concerned, wake in list(self._listeners.values()):
+            if source in {None, concerned}:
+                wake()

@@ -1,0 +1,145 @@
+"""Unit readiness and `dependsOn` gating."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from gitkruise.model.gitops.config import Reference, Unit, resolve_reference
+from gitkruise.model.gitops.unit_state import State
+
+if TYPE_CHECKING:  # a plan starts sooner without
+    from gitkruise.gitops.build.untrusted import Verdict, Workers
+    from gitkruise.gitops.config.sync_windows import Windows
+    from gitkruise.model.gitops.record import UnitRecord
+
+# The phases that `ready` expressions know, as kstatus and Flux name them.
+PHASE_OF: Final[Mapping[State, str]] = {
+    State.DONE: "Current",
+    State.HELD: "Held",
+    State.DRIFTED: "Current",  # it differs from git because it may: a mode of the unit
+    State.ROLLING: "InProgress",
+    State.WAITING: "InProgress",
+    State.PAUSED: "Paused",
+    State.STUCK: "Failed",
+    State.REJECTED: "Failed",
+    State.UNKNOWN: "Unknown",
+}
+READY: Final = frozenset({"Current", "Held"})
+
+
+class UnitStates:
+    """The newest record of every unit, and the units with a commit that they have not read."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, UnitRecord] = {}
+        self._busy: set[str] = set()
+        self._listeners: dict[str, dict[str, Callable[[], None]]] = {}
+
+    def listen(self, unit: str, by: str, wake: Callable[[], None]) -> None:
+        """Call `wake` for the unit `by` whenever the state of `unit` changes."""
+        self._listeners.setdefault(unit, {})[by] = wake
+
+    def leave(self, unit: str) -> None:
+        """Remove `unit`; units that depend on it wait."""
+        self._records.pop(unit, None)
+        self._busy.discard(unit)
+        for listeners in self._listeners.values():
+            listeners.pop(unit, None)
+        self._tell(unit)
+
+    def hear(self, record: UnitRecord) -> None:
+        """Store a new record of a unit."""
+        before = self._records.get(record.unit)
+        self._records[record.unit] = record
+        if before is None or _variables(before) != _variables(record):
+            self._tell(record.unit)
+
+    def busy(self, unit: str, *, with_news: bool) -> None:
+        """Set whether `unit` has been offered a commit that it has not read."""
+        if with_news is not (unit in self._busy):
+            (self._busy.add if with_news else self._busy.discard)(unit)
+            self._tell(unit)
+
+    def has_news(self, unit: str) -> bool:
+        """Return whether `unit` has been offered a commit that it has not read, or waits with."""
+        return unit in self._busy
+
+    def why_not(self, unit: str) -> str:
+        """Return why the readiness of `unit` is unknown; "" if it is known."""
+        if unit not in self._records:
+            return "not looked at yet"
+        return "has a newer commit to look at" if unit in self._busy else ""
+
+    def variables(self, unit: str) -> dict[str, Any]:
+        """Return the variables of a `ready` expression for a unit with a record."""
+        return _variables(self._records[unit])
+
+    def _tell(self, unit: str) -> None:
+        for wake in list(self._listeners.get(unit, {}).values()):
+            wake()
+
+
+def _variables(record: UnitRecord) -> dict[str, Any]:
+    return {
+        "phase": PHASE_OF[record.state],
+        "state": str(record.state),
+        "message": record.message,
+        "updated": record.updated,
+        "total": record.total,
+    }
+
+
+class Gate:
+    """Decides what one unit waits for before it takes a commit that changes something."""
+
+    def __init__(
+        self, unit: Unit, standings: UnitStates, windows: Windows, workers: Workers
+    ) -> None:
+        self._standings, self._unit, self.windows = standings, unit.id, windows
+        self._workers = workers
+        self._answers: dict[tuple[str, str], tuple[dict[str, Any], Verdict]] = {}
+        self.consent = ""  # what a person is to agree to before the newest commit is taken
+        self._awaited = tuple(
+            (resolve_reference(Reference(other.name, other.namespace), unit.namespace), other.ready)
+            for other in unit.spec.depends_on
+        )
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake` when the state of a unit that this one depends on changes."""
+        for name, _ in self._awaited:
+            self._standings.listen(name, self._unit, wake)
+
+    async def blocked_by(self) -> str:
+        """Return `shop/db (Rolling, 1/3 updated)`, several joined by commas; "" when nothing
+        blocks."""
+        reasons = [self.windows.why(), self.consent]
+        for name, ready in self._awaited:
+            why = self._standings.why_not(name) or await self._unready(name, ready)
+            reasons.append(f"{name} ({why})" if why else "")
+        return ", ".join(filter(None, reasons))
+
+    async def _unready(self, name: str, ready: str) -> str:
+        """Return why a unit with a record is not ready; "" when it is.
+
+        `ready` is an expression over its phase, state, message, updated and total; without one a
+        unit is ready when everything is current, or held as requested.
+        """
+        variables = self._standings.variables(name)
+        if ready:
+            verdict = await self._asked(name, ready, variables)
+            if verdict.why:
+                return f"ready: {verdict.why}"
+            good = verdict.number == 0
+        else:
+            good = variables["phase"] in READY
+        return "" if good else f"{variables['state']}, {variables['message']}"
+
+    async def _asked(self, name: str, ready: str, variables: dict[str, Any]) -> Verdict:
+        """Evaluate an expression once for the same variables; one that exceeded its limits is not
+        evaluated again."""
+        known = self._answers.get((name, ready))
+        if known is None or (known[0] != variables and not known[1].costly):
+            (verdict,) = await self._workers.judge([((ready,), variables)])
+            known = self._answers[name, ready] = variables, verdict
+        return known[1]

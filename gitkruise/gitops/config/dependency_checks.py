@@ -1,0 +1,88 @@
+"""Checks of `dependsOn` and of expressions when the configuration is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gitkruise.errors import Finding, SourcePlace
+from gitkruise.kube.system.cel import BadCelExpression, holds
+from gitkruise.model.gitops.config import Config, Reference, Unit, resolve_reference
+from gitkruise.planner.sync.dependencies import cycle
+
+# Fields of a health rule and their names; asked in this order, the first that is true decides.
+WORDS: Final = {
+    "in_progress": "inProgress", "failed": "failed", "held": "held", "current": "current",
+}  # fmt: skip
+# What `ready` expressions know of a unit.
+_SAMPLE: Final[Mapping[str, Any]] = {
+    "phase": "Current", "state": "Done", "message": "", "updated": 1, "total": 1,
+}  # fmt: skip
+_BARE: Final[Mapping[str, Any]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
+
+
+def impossible_waits(config: Config) -> Iterator[Finding]:
+    """Findings for units that wait for each other, and for invalid `ready` expressions."""
+    for unit in config.units.values():
+        yield from bad_expressions(unit)
+    circle = cycle({name: waits_of(unit) for name, unit in config.units.items()})
+    if circle:
+        yield Finding(
+            code="GK7030",
+            message=f"units wait for each other: {' → '.join(circle)}",
+            places=tuple(
+                place for name in circle[:-1] for place in places(config.units[name], "dependsOn")
+            ),
+            notes=(
+                ("why", "each would wait until the other is ready, for ever"),
+                ("next", "take one of the dependencies out"),
+            ),
+        )
+
+
+def waits_of(unit: Unit) -> list[str]:
+    """Return the units that `unit` depends on, as `namespace/name`."""
+    return [
+        resolve_reference(Reference(other.name, other.namespace), unit.namespace)
+        for other in unit.spec.depends_on
+    ]
+
+
+def bad_expressions(unit: Unit) -> Iterator[Finding]:
+    """GK7031 for each invalid expression of the unit."""
+    for index, other in enumerate(unit.spec.depends_on):
+        path: tuple[str | int, ...] = ("dependsOn", index, "ready")
+        yield from _unanswerable(unit, path, other.ready, _SAMPLE)
+    for index, rule in enumerate(unit.spec.health.exprs):
+        for word in WORDS:
+            path = ("health", "exprs", index, WORDS[word])
+            yield from _unanswerable(unit, path, getattr(rule, word), _BARE)
+
+
+def _unanswerable(
+    unit: Unit, path: tuple[str | int, ...], text: str, variables: Mapping[str, Any]
+) -> Iterator[Finding]:
+    try:
+        if text:
+            holds(text, variables)
+    except BadCelExpression as error:
+        yield bad_expression(unit, path, str(error))
+
+
+def bad_expression(unit: Unit, path: tuple[str | int, ...], why: str) -> Finding:
+    """Return the finding for an invalid expression of the unit."""
+    dotted = ".".join(str(part) for part in path)
+    return Finding(
+        code="GK7031",
+        message=f"Unit {unit.id}: spec.{dotted}: {why}",
+        places=places(unit, *path),
+        notes=(
+            ("why", "an expression is written in CEL and is true or false"),
+            ("next", "correct it; docs/configuration.md says which names it may use"),
+        ),
+    )
+
+
+def places(unit: Unit, *path: str | int) -> tuple[SourcePlace, ...]:
+    """Return the place in the file of a field of the unit's spec."""
+    return (unit.origin.place(("spec", *path)),) if unit.origin is not None else ()

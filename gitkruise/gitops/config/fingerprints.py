@@ -1,0 +1,95 @@
+"""Fingerprints of the parts of a running configuration: a part with an equal one keeps running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gitkruise.model.gitops.config import Config, GitSource, Receiver, Sink, Unit
+from gitkruise.model.gitops.config import resolve_reference as resolve
+
+Mark = object  # compared, and nothing else
+DOORS: Final = "doors"  # all Receivers share one server
+
+
+def source_of(unit: Unit) -> str:
+    """Return `namespace/name` of the unit's source."""
+    return resolve(unit.spec.source_ref, unit.namespace)
+
+
+def sink_of(unit: Unit) -> str:
+    """Return `namespace/name` of the unit's sink, or ""."""
+    return resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
+
+
+def written_to(sink: Sink) -> str:
+    """Return `namespace/name` of the source whose repository has the sink's branch, or ""."""
+    return resolve(sink.spec.git.source_ref, sink.namespace) if sink.spec.git else ""
+
+
+def listened_for(receiver: Receiver) -> tuple[str, ...]:
+    """Return the sources that a Receiver names; () means all."""
+    return tuple(resolve(ref, receiver.namespace) for ref in receiver.spec.sources)
+
+
+def place_of(source: GitSource) -> str:
+    """Return the name of the repository: sources with the same URL and Secret are polled
+    together."""
+    ref = source.spec.secret_ref
+    return f"{source.spec.url} {resolve(ref, source.namespace) if ref else ''}"
+
+
+class Fingerprints:
+    """Fingerprints of the sources, sinks and units that a configuration names."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.sources: dict[str, Mark] = {n: s.spec for n, s in config.sources.items()}
+        self.sinks: dict[str, Mark] = {
+            n: (s.spec, self.sources.get(written_to(s))) for n, s in config.sinks.items()
+        }
+        self.units: dict[str, Mark] = {
+            n: (
+                msgspec.structs.replace(u, origin=None),
+                self.sources.get(source_of(u)),
+                self.sinks.get(sink_of(u)),
+            )
+            for n, u in config.units.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedComponents:
+    """Fingerprints of the followers (by repository), notifiers (by sink) and receivers."""
+
+    follows: Mapping[str, Mark]
+    notifications: Mapping[str, Mark]
+    doors: Mapping[str, Mark]
+
+    @classmethod
+    def of(
+        cls, marks: Fingerprints, sources: Mapping[str, Mark], units: Mapping[str, Mark]
+    ) -> DerivedComponents:
+        """Return them for the `sources` and `units` that run."""
+        config = marks.config
+        readers: dict[str, list[Mark]] = {}
+        told: dict[str, list[Mark]] = {}
+        for name, mark in units.items():
+            unit = config.units[name]
+            readers.setdefault(source_of(unit), []).append((name, mark))
+            told.setdefault(sink_of(unit), []).append((name, mark))
+        follows: dict[str, list[Mark]] = {}
+        for name, mark in sources.items():
+            place = place_of(config.sources[name])
+            follows.setdefault(place, []).append((name, mark, readers.get(name)))
+        notifications = {
+            name: (sink.spec, told.get(name))
+            for name, sink in config.sinks.items()
+            if sink.spec.forge or sink.spec.notify
+        }
+        receivers = {n: r.spec for n, r in config.receivers.items()}
+        doors = {DOORS: (receivers, follows, notifications)} if receivers else {}
+        return cls(follows, notifications, doors)

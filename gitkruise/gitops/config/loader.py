@@ -1,0 +1,396 @@
+"""Loader of gitkruise.yaml: every problem with its line, unknown fields, unresolved references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.manifests.substitute import NAME
+from gitkruise.git.parsing.documents import parse_file
+from gitkruise.gitops.config.dependency_checks import impossible_waits
+from gitkruise.gitops.config.fast_validate import sound
+from gitkruise.gitops.config.forge_checks import forge_findings
+from gitkruise.gitops.config.promotion_checks import impossible_promotions
+from gitkruise.kube.system.package_data import read_json
+from gitkruise.kube.system.private_files import read_regular
+from gitkruise.model.gitops.config import (
+    API_VERSION,
+    DURATIONS,
+    GROUP,
+    LATER,
+    SPECS,
+    Config,
+    GitSource,
+    Prune,
+    Receiver,
+    Reference,
+    Sink,
+    Unit,
+    decode_spec,
+    resolve_reference,
+)
+from gitkruise.model.gitops.document import Document
+from gitkruise.planner.sync.annotations import ACCEPT_REWRITE, APPROVE
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import parse_duration, parse_time
+
+if TYPE_CHECKING:
+    import jsonschema
+
+_CLASSES: Final = {"GitSource": GitSource, "Unit": Unit, "Sink": Sink, "Receiver": Receiver}
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+def load_config(path: Path) -> Config:
+    """Load the documents of a file, or of the files in a directory. Raises UsageProblem GK70xx.
+
+    Relative `url`s of sources (`.`, `./…`, `../…`) are resolved from the file's directory.
+    """
+    if not path.exists():
+        raise UsageProblem(
+            Finding(
+                code="GK7001",
+                message=f"there is no configuration at {path}",
+                notes=(("next", "name one: --config gitkruise.yaml"),),
+            )
+        )
+    files = [path] if not path.is_dir() else sorted(p for p in path.iterdir() if _is_config(p))
+    documents = [d for file in files for d in _documents(file)]
+    return make_config(documents, path if path.is_dir() else path.parent)
+
+
+def _is_config(path: Path) -> bool:
+    return path.is_file() and path.suffix in SUFFIXES and not path.name.startswith(".")
+
+
+def _documents(file: Path) -> Iterator[Document]:
+    try:
+        data = read_regular(file)
+    except OSError as error:
+        message = f"cannot read the configuration {file}: {error.strerror or error}"
+        notes = (("unchanged", "nothing was started"), ("next", "name a readable YAML file"))
+        raise UsageProblem(Finding(code="GK7001", message=message, notes=notes)) from error
+    parsed = parse_file(data, str(file))
+    if not parsed.ok:
+        raise UsageProblem(*parsed.findings)
+    yield from parsed.documents
+
+
+def make_config(documents: list[Document], directory: Path) -> Config:
+    """Return the configuration of `documents`. Raises UsageProblem with every finding."""
+    findings = [f for document in documents for f in check_document(document)]
+    if findings:
+        raise UsageProblem(*findings)
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in SPECS}
+    for document in documents:
+        kind, name = document.obj["kind"], document.obj["metadata"]["name"]
+        namespace = get(document.obj, "metadata", "namespace", default="default")
+        if f"{namespace}/{name}" in found[kind]:
+            raise UsageProblem(_twice(document, f"{kind} {namespace}/{name}"))
+        found[kind][f"{namespace}/{name}"] = declared(document, _absolute(document, directory))
+    config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
+    unresolved = list(_unresolved(config))
+    unresolved = unresolved or [
+        *impossible_waits(config), *_bad_windows(config), *impossible_promotions(config),
+    ]  # fmt: skip
+    if unresolved:
+        raise UsageProblem(*unresolved)
+    return config
+
+
+def declared(document: Document, obj: Obj) -> GitSource | Unit | Sink | Receiver:
+    """Decode a document without findings; `obj` is its object with absolute paths."""
+    namespace = get(obj, "metadata", "namespace", default="default")
+    made: Any = _CLASSES[obj["kind"]](namespace, obj["metadata"]["name"], decode_spec(obj))
+    if isinstance(made, Unit):
+        mark = get(obj, "metadata", "annotations", APPROVE, default="")
+        return msgspec.structs.replace(made, origin=document, approved=mark)
+    if isinstance(made, GitSource):
+        mark = get(obj, "metadata", "annotations", ACCEPT_REWRITE, default="")
+        return msgspec.structs.replace(made, accepted=mark)
+    return made  # type: ignore[no-any-return]  # one of the classes
+
+
+def _twice(document: Document, what: str) -> Finding:
+    return Finding(
+        code="GK7008",
+        message=f"{what} is declared twice",
+        places=(document.place(("metadata", "name")),),
+        notes=(("next", "keep one"),),
+    )
+
+
+def _absolute(document: Document, directory: Path) -> Mapping[str, Any]:
+    url = get(document.obj, "spec", "url", default="")
+    if document.obj["kind"] != "GitSource" or not url.startswith("."):
+        return document.obj
+    spec = {**document.obj["spec"], "url": str((directory / url).resolve())}
+    return {**document.obj, "spec": spec}
+
+
+def check_document(document: Document) -> Iterator[Finding]:
+    """Check one gitkruise document against the published schema and the rules beyond it."""
+    obj = document.obj
+    kind = obj.get("kind")
+    if obj.get("apiVersion") != API_VERSION or kind not in SPECS:
+        yield Finding(
+            code="GK7002",
+            message=f"{obj.get('apiVersion')} {kind} is not one of gitkruise's documents",
+            places=(document.place(("kind",)),),
+            notes=(("next", f"use apiVersion {API_VERSION} and one of {', '.join(SPECS)}"),),
+        )
+        return
+    errors = [] if sound(_schema(kind), obj) else list(_validator(kind).iter_errors(obj))
+    for error in errors:
+        yield from _schema_findings(document, error)
+    if not errors and not get(obj, "metadata", "name", default=""):
+        yield Finding(
+            code="GK7003",
+            message=f"{kind} has no metadata.name",
+            places=(document.place(("metadata",)),),
+            notes=(("next", "give it a name"),),
+        )
+    if not errors:
+        yield from _bad_durations(document, kind)
+        yield from _bad_values(document)
+        yield from _bad_times(document)
+        yield from _not_yet(document, kind)
+        yield from _impossible(document) if kind == "GitSource" else ()
+        yield from forge_findings(document) if kind == "Sink" else ()
+
+
+@cache
+def _schema(kind: str) -> Mapping[str, Any]:
+    schema: Mapping[str, Any] = read_json("json", f"{kind}-{GROUP}-v1alpha1.json")
+    return schema
+
+
+@cache
+def _validator(kind: str) -> jsonschema.protocols.Validator:
+    import jsonschema  # noqa: PLC0415  slow to import, and not needed for what is right
+
+    return jsonschema.Draft202012Validator(_schema(kind))
+
+
+def _schema_findings(document: Document, error: jsonschema.ValidationError) -> Iterator[Finding]:
+    path = tuple(error.absolute_path)
+    if error.validator == "additionalProperties":
+        assert isinstance(error.schema, Mapping)
+        assert isinstance(error.instance, Mapping)
+        import difflib  # noqa: PLC0415  only for what is misspelt
+
+        known = sorted(error.schema.get("properties", {}))
+        for name in sorted(set(error.instance) - set(known)):
+            near = difflib.get_close_matches(name, known, 1)
+            yield Finding(
+                code="GK7003",
+                message=f'unknown field "{name}" in {document.obj["kind"]} {_dotted(path)}',
+                places=(
+                    document.place(
+                        (*path, name),
+                        key=True,
+                        label=f'did you mean "{near[0]}"?' if near else "",
+                    ),
+                ),
+                notes=(("next", f"known fields: {', '.join(known)}"),),
+            )
+        return
+    yield Finding(
+        code="GK7003",
+        message=f"{document.obj['kind']} {_dotted(path)}: {error.message}",
+        places=(document.place(path),),
+        notes=_unquoted(document, path, error.instance),
+    )
+
+
+def _unquoted(
+    document: Document, path: tuple[str | int, ...], value: object
+) -> tuple[tuple[str, str], ...]:
+    """Explain a plain word such as `off`, which YAML 1.1 reads as true or false."""
+    word = document.written(path)
+    if not isinstance(value, bool) or word.lower() in {"true", "false", ""}:
+        return ()
+    meant = str(value).lower()
+    return (
+        ("why", f"the plain word {word} means {meant} in YAML"),
+        ("next", f'quote it: "{word}"'),
+    )
+
+
+def _dotted(path: tuple[str | int, ...]) -> str:
+    return ".".join(str(part) for part in path) or "document"
+
+
+def _bad_durations(document: Document, kind: str) -> Iterator[Finding]:
+    for path in DURATIONS[kind]:
+        text = get(document.obj, "spec", *path)
+        if text is None:
+            continue
+        try:
+            parse_duration(str(text))
+        except ValueError as error:
+            yield Finding(
+                code="GK7005",
+                message=f"spec.{_dotted(path)}: {error}",
+                places=(document.place(("spec", *path)),),
+            )
+
+
+def _bad_times(document: Document) -> Iterator[Finding]:
+    path = ("spec", "suspend", "until")
+    suspend = get(document.obj, *path[:-1])
+    text = suspend.get("until", "") if isinstance(suspend, Mapping) else ""
+    try:
+        parse_time(str(text))
+    except ValueError as error:
+        yield Finding(
+            code="GK7003",
+            message=f"Unit spec.suspend.until: {error}",
+            places=(document.place(path),),
+            notes=(("next", 'write it as RFC 3339 does: "2026-11-21T20:00:00Z"'),),
+        )
+
+
+def _bad_values(document: Document) -> Iterator[Finding]:
+    """Findings for invalid variable names, and for sources that name no object or two."""
+    said = get(document.obj, "spec", "render", "substitute", default={})
+    where = ("spec", "render", "substitute")
+    for name in said.get("vars", {}):
+        if not NAME.fullmatch(name):
+            yield Finding(
+                code="GK7003",
+                message=f"{document.obj['kind']} {_dotted(where)}: {name!r} is no name",
+                places=(document.place((*where, "vars", name), key=True),),
+                notes=(("next", "use letters, digits and _, with no digit in front"),),
+            )
+    for number, source in enumerate(said.get("from", ())):
+        if len(source) != 1 or not next(iter(source.values())):
+            yield Finding(
+                code="GK7003",
+                message=f"{document.obj['kind']} {_dotted(where)}: a source names one object",
+                places=(document.place((*where, "from", number)),),
+                notes=(("next", "write {configMap: NAME} or {secret: NAME}"),),
+            )
+
+
+def _impossible(document: Document) -> Iterator[Finding]:
+    """Findings for requirements on a source that cannot be met."""
+    spec = document.obj["spec"]
+    semver = get(spec, "ref", "semver", default="")
+    if semver:
+        yield from _bad_range(document, semver)
+    verify = spec.get("verify")
+    if verify is None:
+        return
+    place = document.place(("spec", "verify"), key=True)
+    if not verify.get("secretRef"):
+        notes = (("next", "name the Secret with the trusted keys: verify.secretRef.name"),)
+        message = "verify names no keys to trust"
+        yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
+    name = get(spec, "ref", "name", default="")
+    tagged = semver or get(spec, "ref", "tag", default="") or name.startswith("refs/tags/")
+    if verify["mode"] in {"tag", "tagAndHead"} and not tagged:
+        notes = (
+            (
+                "next",
+                "follow a tag with ref.tag or ref.semver, or use mode: head, firstParent or range",
+            ),
+        )
+        message = f"verify.mode {verify['mode']} wants a tag, and this source follows none"
+        yield Finding(code="GK7023", message=message, places=(place,), notes=notes)
+
+
+def _bad_range(document: Document, text: str) -> Iterator[Finding]:
+    from gitkruise.git.semver_range import Range  # noqa: PLC0415  seldom needed
+
+    try:
+        Range(text)
+    except UsageProblem as error:
+        place = document.place(("spec", "ref", "semver"))
+        yield replace(error.findings[0], places=(place,))
+
+
+def _not_yet(document: Document, kind: str) -> Iterator[Finding]:
+    for path, default in LATER[kind].items():
+        if get(document.obj, "spec", *path, default=default) != default:
+            yield Finding(
+                code="GK7006",
+                message=f"spec.{_dotted(path)} is not acted on by this version",
+                places=(document.place(("spec", *path), key=True),),
+                notes=(
+                    ("why", "a setting that does nothing would promise a guard that is not there"),
+                    ("next", "take it out"),
+                ),
+            )
+
+
+def _bad_windows(config: Config) -> Iterator[Finding]:
+    if any(unit.spec.windows for unit in config.units.values()):
+        from gitkruise.gitops.config.sync_window_checks import impossible_windows  # noqa: PLC0415  seldom needed
+
+        yield from impossible_windows(config)
+
+
+def _unremembered(unit: Unit) -> Finding:
+    assert unit.origin is not None
+    return Finding(
+        code="GK7007",
+        message=f"prune.deletionPolicy of unit {unit.id} would be forgotten: it has no sinkRef",
+        places=(unit.origin.place(("spec", "prune", "deletionPolicy"), key=True),),
+        notes=(
+            ("why", "once a unit left the configuration, its status branch alone knows of it"),
+            ("next", "give the unit a sinkRef, or take prune.deletionPolicy out"),
+        ),
+    )
+
+
+def _unresolved(config: Config) -> Iterator[Finding]:
+    for unit in config.units.values():
+        yield from missing_for(unit, config)
+        for index, other in enumerate(unit.spec.depends_on):
+            ref = Reference(other.name, other.namespace)
+            yield from _missing(unit, f"dependsOn[{index}]", ref, config.units)
+        forgettable = unit.spec.prune.deletion_policy != Prune().deletion_policy
+        if forgettable and not unit.spec.sink_ref:
+            yield _unremembered(unit)
+    for sink in config.sinks.values():
+        yield from missing_for(sink, config)
+    for receiver in config.receivers.values():
+        yield from missing_for(receiver, config)
+
+
+def missing_for(owner: Unit | Sink | Receiver, config: Config) -> Iterator[Finding]:
+    """GK7007 for each source or sink that `owner` refers to and `config` lacks."""
+    match owner:
+        case Unit():
+            yield from _missing(owner, "sourceRef", owner.spec.source_ref, config.sources)
+            if owner.spec.sink_ref:
+                yield from _missing(owner, "sinkRef", owner.spec.sink_ref, config.sinks)
+        case Sink():
+            if owner.spec.git:
+                ref = owner.spec.git.source_ref
+                yield from _missing(owner, "git.sourceRef", ref, config.sources)
+        case Receiver():
+            for index, ref in enumerate(owner.spec.sources):
+                yield from _missing(owner, f"sources[{index}]", ref, config.sources)
+
+
+def _missing(
+    owner: Unit | Sink | Receiver, field: str, ref: Reference, known: Mapping[str, object]
+) -> Iterator[Finding]:
+    wanted = resolve_reference(ref, owner.namespace)
+    if wanted not in known:
+        listed = ", ".join(sorted(known)) or "none"
+        yield Finding(
+            code="GK7007",
+            message=f"{type(owner).__name__} {owner.namespace}/{owner.name}: "
+            f"spec.{field} names {wanted}, which is not configured",
+            notes=(("next", f"configured: {listed}"),),
+        )

@@ -1,0 +1,114 @@
+"""Checks of promotions and of rollbacks on failure: commits that gitkruise writes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.gitops.config.dependency_checks import places
+from gitkruise.model.gitops.config import Config, Unit, resolve_reference
+from gitkruise.model.gitops.promotion import Promotion
+from gitkruise.wire.primitives.times import parse_duration
+
+
+def impossible_promotions(config: Config) -> Iterator[Finding]:
+    """GK7033 for a unit whose commits could never be written. References must resolve."""
+    for unit in config.units.values():
+        yield from _impossible(config, unit)
+
+
+def check_promotion(config: Config, unit: Unit) -> None:
+    """Check a unit that does not come from a checked file. Raises UsageProblem GK7033."""
+    findings = list(_impossible(config, unit))
+    if findings:
+        raise UsageProblem(*findings)
+
+
+def _impossible(config: Config, unit: Unit) -> Iterator[Finding]:
+    promotion, remedy = unit.spec.promotion, unit.spec.on_failure
+    if promotion is not None:
+        yield from _steps(unit, promotion)
+        pull = promotion.via == "pull-request"
+        yield from _way(config, unit, ("promotion",), pull="via" if pull else "")
+        if not pull and promotion.merge != "manual":
+            why = "without pull requests there is nothing to merge"
+            yield _bad(unit, ("promotion", "merge"), why, "take merge out")
+    if remedy != "hold":
+        pull_field = "onFailure" if remedy == "revert-pr" else ""
+        yield from _way(config, unit, ("onFailure",), pull=pull_field)
+
+
+def _steps(unit: Unit, promotion: Promotion) -> Iterator[Finding]:
+    if not promotion.steps:
+        yield _bad(
+            unit, ("promotion", "steps"), "there is no step", "name partitions, highest first"
+        )
+    for number, step in enumerate(promotion.steps):
+        if not _is_partition(step.partition):
+            why = f"{step.partition!r} is no partition"
+            yield _bad(unit, ("promotion", "steps", number, "partition"), why, "write 28, or 30%")
+        try:
+            parse_duration(step.soak)
+        except ValueError as error:
+            yield _bad(
+                unit, ("promotion", "steps", number, "soak"), str(error), "write 30s, 10m or 1h30m"
+            )
+    for number, (one, other) in enumerate(pairwise(promotion.steps), 1):
+        here, there = _size(one.partition), _size(other.partition)
+        if here is not None and there is not None and here[0] == there[0] and here <= there:
+            why = f"{other.partition} keeps no fewer pods back than {one.partition} before it"
+            yield _bad(
+                unit, ("promotion", "steps", number, "partition"), why, "let partitions go down"
+            )
+
+
+def _is_partition(value: int | str) -> bool:
+    if isinstance(value, int):
+        return value >= 0
+    digits = value.removesuffix("%")
+    number = digits.isascii() and digits.isdigit() and len(digits) < 10
+    return number and (digits == value or int(digits) <= 100)
+
+
+def _size(value: int | str) -> tuple[bool, int] | None:
+    """Return (is it a percentage, amount); None for an invalid partition."""
+    if not _is_partition(value):
+        return None
+    text = str(value)
+    return text.endswith("%"), int(text.removesuffix("%"))
+
+
+def _way(config: Config, unit: Unit, field: tuple[str, ...], *, pull: str) -> Iterator[Finding]:
+    """Findings for a unit whose commits have no way into git, or from there back to the unit.
+
+    `pull` names the field that requires pull requests, if any does.
+    """
+    source, sink = config.source_of(unit), config.sink_of(unit)
+    ref = source.spec.ref
+    if ref.commit or ref.name or ref.semver or ref.tag:
+        why = "the unit's source follows no branch, so that a commit does not move it"
+        yield _bad(unit, field, why, "let the GitSource follow ref.branch")
+    git = sink.spec.git if sink is not None else None
+    if sink is None or git is None:
+        why = "the unit has no Sink that may write its repository"
+        yield _bad(unit, field, why, "name a sinkRef whose Sink has git")
+        return
+    written = config.sources[resolve_reference(git.source_ref, sink.namespace)]
+    if written.spec.url != source.spec.url:
+        why = f"Sink {sink.name} writes another repository than the unit's own"
+        yield _bad(unit, field, why, "let its git.sourceRef name the unit's GitSource")
+    if pull and sink.spec.forge is None:
+        why = f"Sink {sink.name} has no forge to open a pull request on"
+        where = field if pull in field else (*field, pull)
+        yield _bad(unit, where, why, "give it forge, or let commits be pushed")
+
+
+def _bad(unit: Unit, path: tuple[str | int, ...], why: str, next_: str) -> Finding:
+    dotted = ".".join(str(part) for part in path)
+    return Finding(
+        code="GK7033",
+        message=f"Unit {unit.id}: spec.{dotted}: {why}",
+        places=places(unit, *path),
+        notes=(("next", next_),),
+    )

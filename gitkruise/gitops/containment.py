@@ -1,0 +1,126 @@
+"""Containment: the edge around each unit, source, sink, receiver, pull request and promotion.
+
+An exception that is not a GitkruiseError is a defect of this program, or of the machine it runs on.
+It concerns only the part that was running: the edge turns it into Crashed, which callers handle
+like every other failure (report, back off, try again), so that all other parts go on. This is the
+only place of the controller that catches every Exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from gitkruise.errors import CRASHED, Crashed, Finding, GitkruiseError, Reported, leaves
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.crash_reports import CrashReports, place
+
+log = logging.getLogger(__name__)
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
+RECOVERED_S: Final = 60.0  # a job that has run for so long again is well
+_UNCHANGED: Final = "everything else goes on; this is tried again after growing pauses"
+_SENT_ON: Final = "open an issue with the report; it quotes no text of an exception"
+_SEEN_MAX: Final = 1_000
+Tell = Callable[[Finding | None], None]
+
+
+class Containment:
+    """Turns unexpected exceptions into Crashed and writes a report of each."""
+
+    def __init__(self, reports: CrashReports | None = None) -> None:
+        """Create a containment; without `reports`, no report is written."""
+        self._reports = reports
+        self._seen: dict[str, int] = {}  # how often a message was logged
+
+    @contextmanager
+    def of(self, subject: str, *expected: type[Exception]) -> Iterator[None]:
+        """Contain `subject`, such as `Unit shop/web`.
+
+        Raises Crashed for an exception that is neither a GitkruiseError nor `expected`. Of an
+        exception group with expected errors only, it raises the first.
+        """
+        try:
+            yield
+        except Exception as error:
+            known: tuple[type[Exception], ...] = (GitkruiseError, *expected)
+            found = [*leaves(error)]
+            if error is found[0] and isinstance(error, known):
+                raise
+            if all(isinstance(one, known) for one in found):
+                raise found[0] from error
+            raise Crashed(self._finding(subject, error)) from error
+
+    async def keep(
+        self, subject: str, job: Callable[[], Awaitable[None]], clock: Clock, tell: Tell
+    ) -> None:
+        """Run `job` to its end; run it again after growing pauses when it fails.
+
+        `tell` is called with each failure, and with None once the job has run for RECOVERED_S after
+        it.
+        """
+        failures, again = 0, True
+        while again:
+            began = clock.monotonic()
+            try:
+                with self.of(subject):
+                    await self._run(job, clock, tell if failures else None)
+                again = False
+            except GitkruiseError as error:
+                if clock.monotonic() - began >= RECOVERED_S:
+                    failures = 0
+                failures += 1
+                log.warning("%s: %s", subject, error)
+                tell(error.findings[0] if isinstance(error, Reported) else None)
+                pause = pause_s(
+                    failures, first_s=FIRST_PAUSE_S, cap_s=LONGEST_PAUSE_S, seed=subject
+                )
+                await clock.sleep(pause)
+
+    async def _run(
+        self, job: Callable[[], Awaitable[None]], clock: Clock, recovered: Tell | None
+    ) -> None:
+        if recovered is None:
+            await job()
+            return
+        async with asyncio.TaskGroup() as tasks:
+            timer = tasks.create_task(_later(recovered, clock))
+            await job()
+            timer.cancel()
+
+    def _finding(self, subject: str, error: Exception) -> Finding:
+        """Return the finding for users: type and place of the exception, never its text, which may
+        quote a value of a Secret."""
+        cause = next(leaves(error))
+        message = f"{subject}: unexpected {type(cause).__name__}{place(cause)}"
+        told = self._reported(subject, error)
+        self._log(message, told)
+        return Finding(
+            code=CRASHED,
+            message=f"{message}; report: {told}",
+            notes=(("unchanged", _UNCHANGED), ("report", told), ("next", _SENT_ON)),
+        )
+
+    def _reported(self, subject: str, error: Exception) -> str:
+        """Return the path of the report, or why there is no report."""
+        return self._reports.kept(error, subject) if self._reports else "none is kept"
+
+    def _log(self, message: str, report: str) -> None:
+        """Log the first occurrence, then only occurrences 2, 4, 8, …: the job fails until it is
+        fixed."""
+        if len(self._seen) >= _SEEN_MAX:
+            self._seen.clear()
+        count = self._seen[message] = self._seen.get(message, 0) + 1
+        if count & (count - 1) == 0:
+            log.error("%s: %s; report: %s (time %d)", CRASHED, message, report, count)
+
+
+async def _later(tell: Tell, clock: Clock) -> None:
+    await clock.sleep(RECOVERED_S)
+    tell(None)
+
+
+UNREPORTED: Final = Containment()  # contains, and writes no reports

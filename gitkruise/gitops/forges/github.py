@@ -1,0 +1,180 @@
+"""GitHub's REST API, and Gitea's and Forgejo's, which follow it.
+
+Paths, fields and limits are those of the public documentation of the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from gitkruise.gitops.forges.http import JsonClient
+from gitkruise.gitops.forges.provider import pages, read_all
+from gitkruise.model.gitops.notifications import Comment, CommitStatusItem, DeploymentItem, Pull
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeDialect:
+    """Differences between GitHub, Gitea and Forgejo."""
+
+    root: str  # of the API, below a server of one's own
+    size_name: str
+    size: int
+    comments_paged: bool
+    scheme: str  # of the Authorization header
+    headers: Mapping[str, str]
+    by_branch: tuple[str, ...]  # lists that tell of a branch's pull requests, newest first
+    merge: Callable[[str], tuple[str, Mapping[str, Any]]]  # method and body, by the head
+
+
+_GITEA: Final = ForgeDialect(
+    "/api/v1", "limit", 50, comments_paged=False, scheme="token", headers={},
+    by_branch=("state=open&limit=50", "state=closed&sort=recentupdate&limit=50"),
+    merge=lambda head: ("POST", {"Do": "merge", "head_commit_id": head}),
+)  # fmt: skip
+DIALECTS: Final[Mapping[str, ForgeDialect]] = {
+    "github": ForgeDialect(
+        "/api/v3", "per_page", 100, comments_paged=True, scheme="Bearer",
+        headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"},
+        by_branch=("state=all&head={owner}:{branch}",),
+        merge=lambda head: ("PUT", {"sha": head}),
+    ),
+    "gitea": _GITEA,
+    "forgejo": _GITEA,
+}  # fmt: skip
+_TASK: Final = "deploy:gitkruise"  # by which our deployments of a commit are found again
+
+
+class GitHubClient:
+    """Implement ForgeRepository."""
+
+    def __init__(
+        self,
+        caller: JsonClient,
+        repo: str,
+        dialect: ForgeDialect,
+        me: Callable[[], Awaitable[str]] | None = None,
+    ) -> None:
+        self._caller, self._dialect = caller, dialect
+        self._repo = "/repos/" + "/".join(quote(part, safe="") for part in repo.split("/"))
+        self._me, self._ask_me = "", me or self._user
+
+    async def set_status(self, letter: CommitStatusItem) -> None:
+        body = {
+            "state": letter.state, "context": letter.context, "description": letter.description,
+        }  # fmt: skip
+        await self._caller.send("POST", f"{self._repo}/statuses/{letter.commit}", body)
+
+    async def set_deployment(self, letter: DeploymentItem) -> None:
+        """Neither waits for checks nor merges anything; Gitea and Forgejo have no deployments."""
+        path = f"{self._repo}/deployments"
+        names = urlencode({
+            "sha": letter.commit, "environment": letter.environment, "task": _TASK, "per_page": 1,
+        })  # fmt: skip
+        found = read_all(await self._caller.get(f"{path}?{names}"), _number)
+        if not found:
+            wanted = {
+                "ref": letter.commit, "environment": letter.environment, "task": _TASK,
+                "auto_merge": False, "required_contexts": [], "description": "applied by gitkruise",
+            }  # fmt: skip
+            found = read_all([await self._caller.send("POST", path, wanted)], _number)
+        state = {"state": letter.state, "description": letter.description}
+        await self._caller.send("POST", f"{path}/{found[0]}/statuses", state)
+
+    async def me(self) -> str:
+        if not self._me:
+            self._me = await self._ask_me()
+        return self._me
+
+    async def _user(self) -> str:
+        (login,) = read_all([await self._caller.get("/user")], lambda user: user["login"])
+        return str(login)
+
+    async def open_pulls(self) -> list[Pull]:
+        return [
+            pull
+            async for page in self._pages(f"{self._repo}/pulls?state=open")
+            for pull in read_all(page, _pull)
+        ]
+
+    async def pull(self, number: int) -> Pull:
+        (found,) = read_all([await self._caller.get(f"{self._repo}/pulls/{number}")], _pull)
+        assert isinstance(found, Pull)
+        return found
+
+    async def pulls_from(self, branch: str) -> list[Pull]:
+        names = {"owner": self._repo.split("/")[2], "branch": quote(branch, safe="")}
+        found: list[Pull] = []
+        for words in self._dialect.by_branch:
+            page = await self._caller.get(f"{self._repo}/pulls?{words.format(**names)}")
+            found += read_all(page, _pull)
+        ours = [pull for pull in found if pull.branch == branch and not pull.foreign]
+        return sorted(ours, key=lambda pull: -pull.number)
+
+    async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull:
+        wanted = {"title": title, "head": branch, "base": base, "body": body}
+        made = await self._caller.send("POST", f"{self._repo}/pulls", wanted)
+        (found,) = read_all([made], _pull)
+        assert isinstance(found, Pull)
+        return found
+
+    async def edit_pull(self, number: int, title: str, body: str) -> None:
+        wanted = {"title": title, "body": body}
+        await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", wanted)
+
+    async def merge(self, number: int, head: str) -> None:
+        method, body = self._dialect.merge(head)
+        await self._caller.send(method, f"{self._repo}/pulls/{number}/merge", body)
+
+    async def close(self, number: int) -> None:
+        await self._caller.send("PATCH", f"{self._repo}/pulls/{number}", {"state": "closed"})
+
+    async def comments(self, number: int) -> AsyncIterator[Comment]:
+        path = f"{self._repo}/issues/{number}/comments"
+        if not self._dialect.comments_paged:
+            for comment in read_all(await self._caller.get(path), _comment):
+                yield comment
+            return
+        async for page in self._pages(path):
+            for comment in read_all(page, _comment):
+                yield comment
+
+    async def add_comment(self, number: int, body: str) -> None:
+        await self._caller.send("POST", f"{self._repo}/issues/{number}/comments", {"body": body})
+
+    async def edit_comment(self, number: int, comment: int, body: str) -> None:
+        path = f"{self._repo}/issues/comments/{comment}"
+        await self._caller.send("PATCH", path, {"body": body})
+
+    def ref_of(self, number: int) -> str:
+        return f"refs/pull/{number}/head"
+
+    def _pages(self, path: str) -> AsyncIterator[list[Any]]:
+        return pages(self._caller, path, (self._dialect.size_name, self._dialect.size))
+
+
+def _number(item: Any) -> int:
+    return int(item["id"])
+
+
+def _pull(item: Any) -> Pull:
+    merged = bool(item.get("merged") or item.get("merged_at"))
+    theirs, ours = item["head"].get("repo"), item["base"].get("repo")
+    return Pull(
+        number=int(item["number"]),
+        state="merged" if merged else "open" if item["state"] == "open" else "closed",
+        head=str(item["head"]["sha"]),
+        base=str(item["base"]["ref"]),
+        title=str(item.get("title") or ""),
+        merged_as=str(item.get("merge_commit_sha") or "") if merged else "",
+        foreign=theirs is None or ours is None or theirs["id"] != ours["id"],
+        branch=str(item["head"]["ref"]),
+        url=str(item["html_url"]),
+    )
+
+
+def _comment(item: Any) -> Comment:
+    author = (item.get("user") or {}).get("login") or ""
+    return Comment(id=int(item["id"]), author=str(author), body=str(item.get("body") or ""))

@@ -1,0 +1,162 @@
+"""GitLab's REST API: merge requests, notes and commit statuses, as its documentation has them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from gitkruise.errors import BadRequest
+from gitkruise.gitops.forges.http import JsonClient
+from gitkruise.gitops.forges.provider import pages, read_all
+from gitkruise.model.gitops.notifications import (
+    Comment,
+    CommitStatusItem,
+    DeploymentItem,
+    Pull,
+    PullState,
+)
+
+ROOT: Final = "/api/v4"
+_STATES: Final[Mapping[str, str]] = {
+    "pending": "running", "success": "success", "failure": "failed", "error": "failed",
+}  # fmt: skip
+_PULLS: Final[Mapping[str, PullState]] = {
+    "opened": "open", "locked": "open", "merged": "merged", "closed": "closed",
+}  # fmt: skip
+_DEPLOYED: Final[Mapping[str, str]] = {
+    "in_progress": "running", "success": "success", "failure": "failed", "error": "failed",
+    "inactive": "canceled",
+}  # fmt: skip
+_RUNNING: Final = frozenset({"created", "running", "blocked"})
+_SAME: Final = "Cannot transition status"  # the status is in that state already
+
+
+class GitLab:
+    """Implement ForgeRepository."""
+
+    def __init__(self, caller: JsonClient, repo: str) -> None:
+        self._caller = caller
+        self._project = f"/projects/{quote(repo, safe='')}"
+        self._me = ""
+
+    async def set_status(self, letter: CommitStatusItem) -> None:
+        """A running status cannot be set to running again, with other words either."""
+        body = {
+            "state": _STATES[letter.state], "name": letter.context,
+            "description": letter.description,
+        }  # fmt: skip
+        try:
+            await self._caller.send("POST", f"{self._project}/statuses/{letter.commit}", body)
+        except BadRequest as error:
+            if _SAME not in error.message:
+                raise
+
+    async def set_deployment(self, letter: DeploymentItem) -> None:
+        """One that has ended runs no more, and one that was a success is not called off."""
+        path, state = f"{self._project}/deployments", _DEPLOYED[letter.state]
+        words = {"environment": letter.environment, "order_by": "id", "sort": "desc"}
+        page = await self._caller.get(f"{path}?{urlencode(words)}&per_page=100")
+        found = [d for d in read_all(page, _deployment) if d[1] == letter.commit]
+        if not found:
+            body = {
+                "environment": letter.environment, "sha": letter.commit, "tag": False,
+                "ref": letter.ref or letter.commit, "status": state,
+            }  # fmt: skip
+            await self._caller.send("POST", path, body)
+            return
+        number, _, before = found[0]
+        over = before not in _RUNNING
+        if state != before and not (over and state in {"running", "canceled"}):
+            await self._caller.send("PUT", f"{path}/{number}", {"status": state})
+
+    async def me(self) -> str:
+        if not self._me:
+            (self._me,) = read_all([await self._caller.get("/user")], lambda user: user["username"])
+        return self._me
+
+    async def open_pulls(self) -> list[Pull]:
+        path = f"{self._project}/merge_requests?state=opened"
+        return [
+            pull
+            async for page in pages(self._caller, path, ("per_page", 100))
+            for pull in read_all(page, _pull)
+        ]
+
+    async def pull(self, number: int) -> Pull:
+        path = f"{self._project}/merge_requests/{number}"
+        (found,) = read_all([await self._caller.get(path)], _pull)
+        assert isinstance(found, Pull)
+        return found
+
+    async def pulls_from(self, branch: str) -> list[Pull]:
+        words = f"state=all&source_branch={quote(branch, safe='')}&order_by=created_at&sort=desc"
+        found = read_all(await self._caller.get(f"{self._project}/merge_requests?{words}"), _pull)
+        return [pull for pull in found if pull.branch == branch and not pull.foreign]
+
+    async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull:
+        wanted = {
+            "source_branch": branch, "target_branch": base, "title": title, "description": body,
+            "remove_source_branch": True,
+        }  # fmt: skip
+        made = await self._caller.send("POST", f"{self._project}/merge_requests", wanted)
+        (found,) = read_all([made], _pull)
+        assert isinstance(found, Pull)
+        return found
+
+    async def edit_pull(self, number: int, title: str, body: str) -> None:
+        path = f"{self._project}/merge_requests/{number}"
+        await self._caller.send("PUT", path, {"title": title, "description": body})
+
+    async def merge(self, number: int, head: str) -> None:
+        await self._caller.send(
+            "PUT", f"{self._project}/merge_requests/{number}/merge", {"sha": head}
+        )
+
+    async def close(self, number: int) -> None:
+        path = f"{self._project}/merge_requests/{number}"
+        await self._caller.send("PUT", path, {"state_event": "close"})
+
+    async def comments(self, number: int) -> AsyncIterator[Comment]:
+        path = f"{self._notes(number)}?sort=asc&order_by=created_at"
+        async for page in pages(self._caller, path, ("per_page", 100)):
+            for comment in read_all(page, _comment):
+                yield comment
+
+    async def add_comment(self, number: int, body: str) -> None:
+        await self._caller.send("POST", self._notes(number), {"body": body})
+
+    async def edit_comment(self, number: int, comment: int, body: str) -> None:
+        await self._caller.send("PUT", f"{self._notes(number)}/{comment}", {"body": body})
+
+    def ref_of(self, number: int) -> str:
+        return f"refs/merge-requests/{number}/head"
+
+    def _notes(self, number: int) -> str:
+        return f"{self._project}/merge_requests/{number}/notes"
+
+
+def _deployment(item: Any) -> tuple[int, str, str]:
+    """(id, commit, status)"""
+    return int(item["id"]), str(item["sha"]), str(item["status"])
+
+
+def _pull(item: Any) -> Pull:
+    merged = item.get("merge_commit_sha") or item.get("squash_commit_sha") or item["sha"]
+    return Pull(
+        number=int(item["iid"]),
+        state=_PULLS[item["state"]],
+        head=str(item["sha"]),
+        base=str(item["target_branch"]),
+        title=str(item.get("title") or ""),
+        merged_as=str(merged) if item["state"] == "merged" else "",
+        foreign=item["source_project_id"] != item["target_project_id"],
+        branch=str(item["source_branch"]),
+        url=str(item["web_url"]),
+    )
+
+
+def _comment(item: Any) -> Comment:
+    return Comment(
+        id=int(item["id"]), author=str(item["author"]["username"]), body=str(item["body"])
+    )

@@ -1,0 +1,186 @@
+"""JSON over HTTPS to forges and chats: limits, refusals and how long to stay away after one."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Protocol
+
+import aiohttp
+import msgspec
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from gitkruise.errors import ApiError, TooManyRequests, Unavailable
+from gitkruise.kube.client import responses
+from gitkruise.kube.client.connection_errors import why_unreachable
+from gitkruise.kube.client.http import CONNECT_S, USER_AGENT
+from gitkruise.kube.system.clock import Clock
+
+WITHIN_S: Final = 30.0
+ANSWER_MAX: Final = 16 * 2**20
+STAY_AWAY_MAX_S: Final = 3600
+_LIMITED_S: Final = 60  # GitHub's word for a secondary limit that names no time
+_REMEMBERED: Final = 64  # answers that can be asked for by ETag
+_REMEMBERED_BYTES: Final = 2**20  # of one; larger ones are sent again
+_RESETS: Final = ("x-ratelimit-reset", "ratelimit-reset")
+_REMAINING: Final = ("x-ratelimit-remaining", "ratelimit-remaining")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonReply:
+    """Status, headers and decoded body of a response."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+
+class ForgeTransport(Protocol):
+    """Carries one request. Raises Unavailable when there is no answer."""
+
+    async def exchange(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> JsonReply: ...
+
+
+class HttpCarrier:
+    """By aiohttp. Redirects are not followed: a token never leaves its host."""
+
+    def __init__(self, trusted: ssl.SSLContext | None = None) -> None:
+        self._trusted = trusted
+        self._session: aiohttp.ClientSession | None = None
+
+    async def exchange(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> JsonReply:
+        try:
+            async with (
+                asyncio.timeout(WITHIN_S),
+                self._pool().request(
+                    method, URL(url, encoded=True), headers=headers, data=body,
+                    allow_redirects=False,
+                ) as response,
+            ):  # fmt: skip
+                data = await responses.whole(response.content, ANSWER_MAX)
+                return JsonReply(response.status, response.headers, data)
+        except TimeoutError as error:
+            raise Unavailable(f"no answer within {WITHIN_S:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unavailable(why_unreachable(error)) from error
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+            await asyncio.sleep(0)  # sockets cut just now close in the loop's next round
+
+    def _pool(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=4, ssl=self._trusted or True, keepalive_timeout=30.0
+                ),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session
+
+
+Authorize = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+class JsonClient:
+    """Calls of one JSON API. Lists are asked for by ETag, where the server gives any."""
+
+    def __init__(
+        self, carrier: ForgeTransport, root: str, authorize: Authorize, clock: Clock
+    ) -> None:
+        self._carrier, self._root = carrier, root.rstrip("/")
+        self._authorize, self._clock = authorize, clock
+        self._known: OrderedDict[str, tuple[str, Any, CIMultiDictProxy[str]]] = OrderedDict()
+
+    async def get(self, path: str) -> Any:
+        """The decoded answer. Raises ApiError."""
+        return (await self.page(path))[0]
+
+    async def page(self, path: str) -> tuple[Any, CIMultiDictProxy[str]]:
+        """The decoded answer and its headers. Raises ApiError."""
+        known = self._known.get(path)
+        headers = {"If-None-Match": known[0]} if known else {}
+        answer = await self._exchange("GET", path, headers, None)
+        if answer.status == 304 and known is not None:
+            self._known.move_to_end(path)
+            return known[1], known[2]
+        value = _decoded(answer)
+        tag = answer.headers.get("ETag", "")
+        if tag and len(answer.body) <= _REMEMBERED_BYTES:
+            self._known[path] = (tag, value, answer.headers)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return value, answer.headers
+
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+        """A call that changes something. Raises ApiError."""
+        headers = {"Content-Type": "application/json"}
+        return _decoded(await self._exchange(method, path, headers, msgspec.json.encode(body)))
+
+    async def _exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> JsonReply:
+        told = {"Accept": "application/json", "User-Agent": USER_AGENT, **headers}
+        told |= await self._authorize()
+        answer = await self._carrier.exchange(method, self._root + path, told, body)
+        if answer.status >= 300 and answer.status != 304:
+            raise refused(answer, self._clock.now())
+        return answer
+
+
+def _decoded(answer: JsonReply) -> Any:
+    try:
+        return msgspec.json.decode(answer.body) if answer.body else None
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"the answer is no JSON: {error}") from error
+
+
+def refused(answer: JsonReply, now: datetime) -> ApiError:
+    """The error of an answer that is no success; what limits our rate is TooManyRequests."""
+    error = responses.refusal(answer.status, answer.headers, answer.body)
+    wait = _stay_away(answer, now)
+    if wait is None:
+        return error
+    details = replace(error.details, retry_after_s=min(wait, STAY_AWAY_MAX_S))
+    return TooManyRequests(error.message, details)
+
+
+def _stay_away(answer: JsonReply, now: datetime) -> int | None:
+    """For how many seconds not to ask again; None when the answer is not about our rate."""
+    headers = answer.headers
+    if answer.status not in {403, 429, 503}:
+        return None
+    after = _after(headers.get("Retry-After", ""), now)
+    if after is None and any(headers.get(name) == "0" for name in _REMAINING):
+        resets = (headers.get(name, "") for name in _RESETS)
+        reset = next((int(r) for r in resets if r.isdecimal() and len(r) < 16), None)
+        after = max(int(reset - now.timestamp()) + 1, 1) if reset is not None else None
+    if after is None and answer.status == 403 and b"rate limit" in answer.body.lower():
+        after = _LIMITED_S
+    return after if after is not None or answer.status != 429 else 0
+
+
+def _after(text: str, now: datetime) -> int | None:
+    """A Retry-After: seconds, or a date."""
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(int((date - now).total_seconds()) + 1, 0)

@@ -1,0 +1,78 @@
+"""The interface that all forges implement."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, Protocol
+
+from gitkruise.errors import BadRequest
+from gitkruise.gitops.forges.http import JsonClient
+from gitkruise.model.gitops.notifications import Comment, CommitStatusItem, DeploymentItem, Pull
+
+PAGES_MAX: Final = 50
+_FIELDS: Final = (KeyError, TypeError, ValueError, AttributeError)
+
+
+class ForgeRepository(Protocol):
+    """One repository of a forge. Every call raises ApiError for a refusal or silence."""
+
+    async def set_status(self, letter: CommitStatusItem) -> None: ...
+
+    async def set_deployment(self, letter: DeploymentItem) -> None:
+        """Set the state of a deployment; create it if it is missing."""
+        ...
+
+    async def me(self) -> str:
+        """The login we write as."""
+        ...
+
+    async def open_pulls(self) -> list[Pull]: ...
+
+    async def pull(self, number: int) -> Pull: ...
+
+    async def pulls_from(self, branch: str) -> list[Pull]:
+        """Those that ask for a branch of this repository, open or not, newest first."""
+        ...
+
+    async def open_pull(self, branch: str, base: str, title: str, body: str) -> Pull: ...
+
+    async def edit_pull(self, number: int, title: str, body: str) -> None: ...
+
+    async def merge(self, number: int, head: str) -> None:
+        """Merge it as long as its branch is at `head`. A forge may refuse what its rules forbid."""
+        ...
+
+    async def close(self, number: int) -> None: ...
+
+    def comments(self, number: int) -> AsyncIterator[Comment]:
+        """All comments of a pull request, oldest first."""
+        ...
+
+    async def add_comment(self, number: int, body: str) -> None: ...
+
+    async def edit_comment(self, number: int, comment: int, body: str) -> None: ...
+
+    def ref_of(self, number: int) -> str:
+        """The ref under which the forge keeps a pull request's branch."""
+        ...
+
+
+async def pages(caller: JsonClient, path: str, size: tuple[str, int]) -> AsyncIterator[list[Any]]:
+    """Every page of a list, until one is not full; PAGES_MAX at most."""
+    name, most = size
+    joint = "&" if "?" in path else "?"
+    for number in range(1, PAGES_MAX + 1):
+        page = await caller.get(f"{path}{joint}{name}={most}&page={number}")
+        if not isinstance(page, list):
+            raise BadRequest("the forge answered something that is no list")
+        yield page
+        if len(page) < most:
+            return
+
+
+def read_all(items: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """Each item by `read`. Raises BadRequest when one has another shape."""
+    try:
+        return [read(item) for item in items]
+    except _FIELDS as error:
+        raise BadRequest(f"the forge answered in a shape we do not know: {error!r}") from error

@@ -1,0 +1,184 @@
+"""A cluster as a reader sees it: rollouts and workloads with the marks of git, once or followed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from gitkruise.errors import NotFound
+from gitkruise.gitops.status.observer import STATE_OF
+from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.list_watch import (
+    Empty,
+    Feed,
+    ListPage,
+    Watching,
+    WatchState,
+    step,
+    wanted,
+)
+from gitkruise.kube.cache.store import InformerCache, StoreChange
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.model.workloads.revision import REVISION
+from gitkruise.planner.health.health import health
+from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.sync.annotations import COMMIT, PATH, UNIT, UNIT_REF, annotation
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+
+if TYPE_CHECKING:
+    from gitkruise.model.planning.plan import Plan
+
+EVENT: Final = GroupKind("", "Event")
+WORKLOADS: Final = (
+    CLONESET,
+    SIDECARSET,
+    GroupKind("apps", "Deployment"),
+    GroupKind("apps", "StatefulSet"),
+    GroupKind("apps", "DaemonSet"),
+    GroupKind("batch", "Job"),
+    GroupKind("batch", "CronJob"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Managed:
+    """A live object and its state. `rollout` and `pods` are set for kinds that roll out."""
+
+    key: ObjectKey
+    obj: Obj
+    state: State
+    message: str
+    unit: str
+    commit: str
+    path: str
+    rollout: Rollout | None = None
+    pods: tuple[PodFacts, ...] = ()
+
+
+class Survey:
+    """View of the part of a cluster that a command reads: `look` once, then `follow` to watch.
+
+    Pods and revisions come along with kinds that roll out, from all namespaces where they need
+    that. Kinds the cluster does not serve are left out.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        catalog: Catalog,
+        kinds: Iterable[GroupKind],
+        *,
+        namespace: str = "",
+        marked: bool = False,
+    ) -> None:
+        """`marked`: only objects that units have applied, their pods and revisions aside."""
+        self.kinds = tuple(kinds)
+        self.namespace = namespace
+        self.changed = asyncio.Event()
+        self._transport = transport
+        self._store = InformerCache()
+        rolling = [ROLLOUTS[gk] for gk in self.kinds if gk in ROLLOUTS]
+        along = (POD, REVISION) if rolling else ()
+        everywhere = along if any(kind.everywhere for kind in rolling) else ()
+        self._feeds = [
+            Feed(
+                ref=kind.ref,
+                kind=kind.kind,
+                namespace=namespace if kind.namespaced and gk not in everywhere else "",
+                label_selector=UNIT if marked and gk in self.kinds else "",
+            )
+            for gk in (*self.kinds, *along)
+            if (kind := catalog.stored(gk)) is not None
+        ]
+
+    async def look(self) -> None:
+        """List everything once. Raises ApiError."""
+        async with asyncio.TaskGroup() as tasks:
+            for feed in self._feeds:
+                tasks.create_task(self._list(feed))
+
+    async def _list(self, feed: Feed) -> None:
+        self._store.follow(feed)
+        state: WatchState = Empty()
+        while not isinstance(state, Watching):
+            try:
+                reply = await self._transport.send(wanted(state, feed))
+            except NotFound:
+                return  # not served here
+            state, events = step(state, ListPage(reply.body), feed)
+            for event in events:
+                self._store.apply(feed, event)
+
+    async def follow(self, clock: Clock) -> None:
+        """Keep up with the cluster and set `changed`, until cancelled."""
+        self._store.subscribe(self._note)
+        async with asyncio.TaskGroup() as tasks:
+            for feed in self._feeds:
+                informer = Informer(feed, self._transport, self._store, clock)
+                tasks.create_task(informer.run())
+
+    def _note(self, _: StoreChange) -> None:
+        self.changed.set()
+
+    def managed(self, now: datetime, *, name: str = "") -> list[Managed]:
+        """The objects as last seen, by namespace, kind and name."""
+        found = [
+            self._managed(key, obj, now)
+            for gk in self.kinds
+            for seen in self._store.all_seen(gk)
+            if name in {"", (key := seen.key).name} and (obj := seen.read())
+        ]
+        return sorted(found, key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
+
+    def events(self) -> list[Obj]:
+        """Events as last seen, when they were asked for."""
+        return self._store.objects(EVENT)
+
+    def plan(self, key: ObjectKey, now: datetime, gates: Gates) -> Plan | None:
+        """Return the controller's plan for an object, with its holds.
+
+        None for kinds that gitkruise does not drive, and for deleted objects.
+        """
+        from gitkruise.planner.workloads import WORKLOADS as DRIVEN  # noqa: PLC0415  every planner
+
+        workload = next((w for w in DRIVEN if w.kind == key.group_kind), None)
+        snapshot = workload.observe(self._store, key, now) if workload else None
+        return workload.decide(snapshot, gates) if workload and snapshot is not None else None
+
+    def _managed(self, key: ObjectKey, obj: Obj, now: datetime) -> Managed:
+        rollout: Rollout | None = None
+        pods: Sequence[PodFacts] = ()
+        kind = ROLLOUTS.get(key.group_kind)
+        if kind is not None:
+            pods = kind.pods(self._store, obj)
+            rollout = kind.judge(obj, pods, kind.revisions(self._store, obj), now)
+            state, message = rollout.state, rollout.message
+        else:
+            state, message = _judged(obj)
+        return Managed(
+            key=key,
+            obj=obj,
+            state=state,
+            message=message,
+            unit=annotation(obj, UNIT_REF),
+            commit=annotation(obj, COMMIT),
+            path=annotation(obj, PATH),
+            rollout=rollout,
+            pods=tuple(pods),
+        )
+
+
+def _judged(obj: Obj) -> tuple[State, str]:
+    verdict = health(obj)
+    state = STATE_OF[verdict.phase]
+    return state, "" if state is State.DONE else verdict.message or verdict.reason

@@ -1,0 +1,279 @@
+"""The cluster seen through a doctor's eyes: reachable, furnished, driven by one, and allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+from gitkruise.errors import ApiError, MethodNotAllowed, NotFound
+from gitkruise.gitops.cluster.engine import kruise_is_alive
+from gitkruise.gitops.install.installer import InstallOptions, manifests
+from gitkruise.kube.cache.leader_election import LEASES
+from gitkruise.kube.client.discovery import CRDS, listed
+from gitkruise.kube.client.transport import Transport
+from gitkruise.wire.primitives.names import ACCOUNT, Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.times import format_duration, format_time, parse_time
+
+_REVIEWS: Final = ResourceRef("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+_WHO: Final = ResourceRef("authentication.k8s.io", "v1", "selfsubjectreviews")
+_NEEDED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
+_ROLES: Final = ("gitkruise-engine", "gitkruise-apply", "gitkruise-units", "gitkruise-lease")
+_SKEW_MAX: Final = timedelta(seconds=10)
+_AT_ONCE: Final = 8
+
+
+class CheckVerdict(StrEnum):
+    GOOD = "good"
+    WARNING = "warning"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at. `next` is what to do when it is not good."""
+
+    area: str
+    name: str
+    verdict: CheckVerdict
+    said: str
+    next: str = ""
+
+
+class Right(NamedTuple):
+    """One verb on one resource, in every namespace and on every object unless they are named."""
+
+    group: str
+    resource: str  # with its subresource: pods/status
+    verb: str
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
+        return what + (f" {self.namespace}/{self.name}".rstrip("/") if self.namespace else "")
+
+
+def good(area: str, name: str, said: str) -> Check:
+    return Check(area=area, name=name, verdict=CheckVerdict.GOOD, said=said)
+
+
+def bad(area: str, name: str, said: str, next_: str = "") -> Check:
+    return Check(area=area, name=name, verdict=CheckVerdict.BAD, said=said, next=next_)
+
+
+def warn(area: str, name: str, said: str, next_: str = "") -> Check:
+    return Check(area=area, name=name, verdict=CheckVerdict.WARNING, said=said, next=next_)
+
+
+async def cluster_checks(
+    transport: Transport, now: datetime, namespace: str, leases: tuple[str, str]
+) -> list[Check]:
+    """Kinds, engine, who leads and their clocks. Raises ApiError of a silent cluster.
+
+    `leases` are the names of the one for driving pods, and of the one for applying.
+    """
+    driving, applying = leases
+    kruise = await kruise_is_alive(transport, now)
+    return [
+        *await _kinds(transport),
+        good("cluster", "engine", "OpenKruise drives the pods" if kruise else "gitkruise's own"),
+        *([] if kruise else await _controller(transport, now, (namespace, driving))),
+        await _applier(transport, now, (namespace, applying)),
+    ]
+
+
+async def _kinds(transport: Transport) -> list[Check]:
+    crds = {str(get(crd, "metadata", "name")): crd for crd in await listed(transport, CRDS)}
+    missing = [name for name in _NEEDED if name not in crds]
+    if missing:
+        said, next_ = f"missing: {', '.join(missing)}", "gitkruise install --crds"
+        return [bad("cluster", "kinds", said, next_)]
+    versions = {
+        name.partition(".")[0]: ", ".join(
+            v["name"] for v in get(crds[name], "spec", "versions", default=()) if v.get("served")
+        )
+        for name in _NEEDED
+    }
+    return [good("cluster", "kinds", "; ".join(f"{k} {v}" for k, v in versions.items()))]
+
+
+async def _controller(transport: Transport, now: datetime, lease: tuple[str, str]) -> list[Check]:
+    """Check the holder of the lease for CloneSets, and its clock against ours."""
+    spec = await _lease(transport, lease)
+    if not _led(spec):
+        next_ = "gitkruise run drives CloneSets; the embedded cluster does it by itself"
+        return [warn("cluster", "controller", "the lease has no holder", next_)]
+    return [_leader("controller", spec, now)]
+
+
+async def _applier(transport: Transport, now: datetime, lease: tuple[str, str]) -> Check:
+    """Check the process that applies from git. None may run: `gitkruise sync` needs no other."""
+    spec = await _lease(transport, lease)
+    if not _led(spec):
+        return good("cluster", "sync", f"no process applies now: lease {lease[1]} is free")
+    return _leader("sync", spec, now)
+
+
+async def _lease(transport: Transport, lease: tuple[str, str]) -> Obj:
+    namespace, name = lease
+    request = ApiRequest(verb="get", resource=LEASES, namespace=namespace, name=name)
+    try:
+        return (await transport.send(request)).body.get("spec") or {}
+    except NotFound:
+        return {}
+
+
+def _led(spec: Obj) -> bool:
+    return bool(spec.get("holderIdentity")) and parse_time(spec.get("renewTime")) is not None
+
+
+def _leader(name: str, spec: Obj, now: datetime) -> Check:
+    """Check the holder of a lease: its name, the time of acquisition, and the last renewal."""
+    renewed = parse_time(spec["renewTime"])
+    assert renewed is not None
+    holder, age = spec["holderIdentity"], now - renewed
+    lasts = timedelta(seconds=int(spec.get("leaseDurationSeconds") or 0))
+    if age < -_SKEW_MAX:
+        said = f"{holder}'s clock is {format_duration(_whole(-age))} ahead of this one"
+        return bad("cluster", "clock", said, "let both follow a time server")
+    if age > max(timedelta(minutes=1), 2 * lasts):
+        said = f"{holder} has not renewed its lease for {format_duration(_whole(age))}"
+        return warn("cluster", name, said, "is gitkruise run alive, and its clock right?")
+    began = parse_time(spec.get("acquireTime"))
+    since = f" since {format_time(began)}" if began is not None else ""
+    ago = format_duration(_whole(max(age, timedelta())))
+    return good("cluster", name, f"{holder}{since}, its lease renewed {ago} ago")
+
+
+def _whole(span: timedelta) -> timedelta:
+    return timedelta(seconds=int(span.total_seconds()))
+
+
+# Rights ------------------------------------------------------------------------------------------
+
+
+def needed_rights() -> tuple[Right, ...]:
+    """Return the rights in the roles of deploy/ that CloneSets and applying from git need."""
+    roles = [
+        obj
+        for obj in manifests(InstallOptions())
+        if obj["kind"] in {"Role", "ClusterRole"} and get(obj, "metadata", "name") in _ROLES
+    ]
+    return tuple(dict.fromkeys(right for role in roles for right in _rights(role)))
+
+
+def _rights(role: Obj) -> Iterator[Right]:
+    space = get(role, "metadata", "namespace", default="")
+    for rule in role.get("rules") or ():
+        each = (rule.get(field) or () for field in ("apiGroups", "resources", "verbs"))
+        for group, resource, verb in product(*each):
+            for name in rule.get("resourceNames") or ("",):
+                yield Right(group, resource, verb, space, name)
+
+
+async def missing_rights(transport: Transport, rights: Sequence[Right]) -> list[Right] | None:
+    """Those these credentials do not have; None where the cluster has no access control.
+
+    Asked by SelfSubjectAccessReview, which everybody may make. Raises ApiError.
+    """
+    gate = asyncio.Semaphore(_AT_ONCE)
+    allowed: dict[Right, bool] = {}
+
+    async def ask(right: Right) -> None:
+        async with gate:
+            body = {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": _attributes(right)},
+            }
+            reply = await transport.send(ApiRequest(verb="create", resource=_REVIEWS, body=body))
+            allowed[right] = bool(get(reply.body, "status", "allowed"))
+
+    try:
+        await ask(rights[0])
+    except (NotFound, MethodNotAllowed):
+        return None
+    async with asyncio.TaskGroup() as tasks:
+        for right in rights[1:]:
+            tasks.create_task(ask(right))
+    return [right for right in rights if not allowed[right]]
+
+
+def _attributes(right: Right) -> dict[str, str]:
+    resource, _, subresource = right.resource.partition("/")
+    more = {"subresource": subresource, "namespace": right.namespace, "name": right.name}
+    out = {"group": right.group, "resource": resource, "verb": right.verb}
+    return out | {field: value for field, value in more.items() if value}
+
+
+async def who_am_i(transport: Transport) -> str:
+    """The user name these credentials stand for; "" where the cluster does not tell."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        reply = await transport.send(ApiRequest(verb="create", resource=_WHO, body=body))
+    except ApiError:
+        return ""
+    return str(get(reply.body, "status", "userInfo", "username", default=""))
+
+
+def rights_checks(rights: Sequence[Right], missing: Sequence[Right] | None) -> list[Check]:
+    """Return the result as one check."""
+    if missing is None:
+        return [good("rbac", "rights", "this cluster has no access control: all is allowed")]
+    if not missing:
+        return [good("rbac", "rights", f"all {len(rights)} that are needed")]
+    shown = ", ".join(map(str, missing[:6])) + (" …" if len(missing) > 6 else "")
+    said = f"{len(missing)} of {len(rights)} are missing: {shown}"
+    next_ = "gitkruise doctor rbac --print-fix | kubectl apply -f -"
+    return [bad("rbac", "rights", said, next_)]
+
+
+def granting(missing: Sequence[Right], user: str) -> list[Mapping[str, Any]]:
+    """Roles with the missing rights, one for each namespace that is named and one for all; and
+    their bindings to these credentials' user."""
+    spaces = dict.fromkeys(right.namespace for right in missing)
+    return [
+        document
+        for space in spaces
+        for document in _role([r for r in missing if r.namespace == space], space, user)
+    ]
+
+
+def _role(missing: Sequence[Right], space: str, user: str) -> list[Mapping[str, Any]]:
+    rules: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    for right in missing:
+        verbs.setdefault((right.group, right.resource, right.name), []).append(right.verb)
+    for (group, resource, name), those in verbs.items():
+        rules.setdefault((group, tuple(those), name), []).append(resource)
+    kind = "Role" if space else "ClusterRole"
+    where = {"namespace": space} if space else {}
+    meta = {"metadata": {"name": "gitkruise-missing", **where}}
+    api = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    role = {
+        **api, "kind": kind, **meta,
+        "rules": [
+            {"apiGroups": [group], "resources": resources, "verbs": list(those)}
+            | ({"resourceNames": [name]} if name else {})
+            for (group, those, name), resources in rules.items()
+        ],
+    }  # fmt: skip
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "gitkruise-missing"}
+    binding = {
+        **api, "kind": f"{kind}Binding", **meta, "roleRef": ref, "subjects": [_subject(user)]
+    }  # fmt: skip
+    return [role, binding]
+
+
+def _subject(user: str) -> dict[str, str]:
+    if user.startswith(ACCOUNT):
+        namespace, _, name = user.removeprefix(ACCOUNT).partition(":")
+        return {"kind": "ServiceAccount", "namespace": namespace, "name": name}
+    return {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user or "USER"}

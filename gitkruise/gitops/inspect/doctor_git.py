@@ -1,0 +1,109 @@
+"""The repository and the configuration seen through a doctor's eyes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from gitkruise.errors import Reported, SourceFailed
+from gitkruise.git.push.user_push import Publisher
+from gitkruise.git.push.worktree import commit_id
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.config.loader import load_config
+from gitkruise.gitops.inspect.doctor_cluster import Check, bad, good, warn
+from gitkruise.gitops.preview.inputs import config_at
+from gitkruise.gitops.status.reader import read_units, status_branches
+from gitkruise.model.gitops.config import Config
+
+
+def git_checks(folder: Path, variables: Mapping[str, str]) -> Iterator[Check]:
+    """Check the repository, the committer, the remote, the branch, and the status branch."""
+    try:
+        publisher = Publisher(folder, variables)
+    except SourceFailed as error:
+        yield _bad("git", "repository", error, "run it in a checkout, or name one with --repo")
+        return
+    yield good("git", "repository", str(publisher.folder))
+    who = publisher.identity()
+    if who:
+        yield good("git", "identity", who)
+    else:
+        next_ = 'git config user.name "…" and user.email "…"'
+        yield warn("git", "identity", "git does not know who you are: no commits", next_)
+    yield from _branch(publisher)
+    yield from _records(publisher)
+
+
+def _branch(publisher: Publisher) -> Iterator[Check]:
+    remotes = publisher.remotes()
+    if not remotes:
+        yield good("git", "remote", "none: this repository is the one that is followed")
+        return
+    name = publisher.current()
+    try:
+        branch = publisher.branch(name) if name else None
+    except SourceFailed as error:
+        apart = error.findings[0].code in {"GK3203", "GK3208"}
+        if apart:
+            yield good("git", "remote", f"{', '.join(remotes)} answers")
+            finding = error.findings[0]
+            yield warn("git", "branch", finding.message, dict(finding.notes).get("next", ""))
+        else:
+            yield _bad("git", "remote", error)
+        return
+    yield good("git", "remote", f"{branch.remote if branch else remotes[0]} answers")
+    if branch is None:
+        yield warn("git", "branch", "HEAD is on no branch", "git switch main")
+    else:
+        yield good("git", "branch", f"{name} is clean, at {branch.tip[:7]} here and there")
+
+
+def _records(publisher: Publisher) -> Iterator[Check]:
+    try:
+        publisher.fetch_status()
+        with Repository.open(str(publisher.folder)) as repository:
+            found = status_branches(repository)
+            for cluster, ref in found.items():
+                units = read_units(repository, ref)
+                commit = repository.commit(repository.resolve(ref))
+                when = f", last written {commit.time:%Y-%m-%d %H:%M} UTC" if commit.time else ""
+                yield good("git", "record", f"cluster {cluster}: {_many(len(units), 'unit')}{when}")
+    except SourceFailed as error:
+        yield _bad("git", "record", error)
+        return
+    if not found:
+        yield warn("git", "record", "no status branch: nothing was written back yet")
+
+
+def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
+    """The configuration can be read, and its units' folders are there."""
+    try:
+        with Repository.open(str(folder)) as repository:
+            head = commit_id(repository.git_dir, "HEAD")
+            config = load_config(path) if path else config_at(repository, head)
+            yield good("config", "documents", _counted(config))
+            for unit in config.units.values():
+                if repository.find(head, unit.spec.path) is None:
+                    said = f"{unit.id}: there is no folder {unit.spec.path} at {head[:7]}"
+                    yield bad("config", "unit", said, "correct spec.path, or its GitSource")
+    except Reported as error:
+        yield _bad("config", "documents", error, "gitkruise validate gitkruise.yaml")
+
+
+def _counted(config: Config) -> str:
+    counts = ((len(config.sources), "source"), (len(config.units), "unit"),
+              (len(config.sinks), "sink"), (len(config.receivers), "receiver"))  # fmt: skip
+    return ", ".join(_many(n, word) for n, word in counts)
+
+
+def _many(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _bad(area: str, name: str, error: Reported, next_: str = "") -> Check:
+    finding = error.findings[0]
+    said = f"{finding.code}: {finding.message}"
+    told = dict(finding.notes)
+    if "git said" in told:
+        said += f" ({told['git said']})"
+    return bad(area, name, said, next_ or told.get("next", ""))

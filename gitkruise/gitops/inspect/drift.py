@@ -1,0 +1,153 @@
+"""Live objects compared with git at this moment, for a reader: nothing is put back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from gitkruise.errors import InvalidManifests, NotFound
+from gitkruise.git.manifests.reader import ParseCache
+from gitkruise.git.push.worktree import commit_id
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.builder import Builder
+from gitkruise.gitops.build.post_build import gather
+from gitkruise.gitops.preview.changes import changes_between, with_live
+from gitkruise.gitops.preview.inputs import config_at
+from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
+from gitkruise.gitops.source.ancestry import newest_of
+from gitkruise.gitops.status.observer import drift_records
+from gitkruise.gitops.status.reader import read_units, status_branches
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.record import DriftRecord
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.planner.sync.autoscale import AUTOSCALERS, REPLICAS, target_of
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.requests import ApiRequest
+
+_AT_ONCE: Final = 16
+THERE, GONE = "is there", "is gone"
+
+
+async def compare(
+    path: str,
+    revision: str,
+    config: Config | None,
+    cluster: tuple[Transport, str],
+    catalog: Catalog,
+) -> list[DriftRecord]:
+    """Return every field that differs, by unit, object and field; a missing object is one row.
+
+    Each unit is compared at `revision`. The default is the commit in its record and in the
+    annotations of its objects, otherwise HEAD.
+    Raises InvalidManifests, SourceFailed, ClusterFailed and ApiError.
+    """
+    transport, name = cluster
+    with Repository.open(path) as repository:
+        head = commit_id(repository.git_dir, revision or "HEAD")
+        ref = status_branches(repository).get(name)
+        units = read_units(repository, ref) if ref else []
+        applied = {u.unit: u.applied.id for u in units if u.applied}
+        found: list[DriftRecord] = []
+        for unit in (config or config_at(repository, head)).units.values():
+            commit = head if revision else applied.get(unit.id, head)
+            found += await _of_unit(repository, unit, (commit, revision), (transport, catalog))
+        return found
+
+
+async def _of_unit(
+    repository: Repository, unit: Unit, at: tuple[str, str], where: tuple[Transport, Catalog]
+) -> list[DriftRecord]:
+    """One unit's, at a commit: the one that was asked for, or a newer one that objects carry."""
+    commit, fixed = at
+    wanted = await _desired(repository, unit, commit, where)
+    live = await _live(wanted, *where)
+    if not fixed:
+        marks = {annotation(obj, COMMIT) for obj in live.values()} - {""}
+        newest = await asyncio.to_thread(newest_of, repository, sorted(marks), commit)
+        if newest != commit:
+            wanted = await _desired(repository, unit, newest, where)
+            live = await _live(wanted, *where)
+    sized = await _sized({d.key.namespace for d in wanted}, *where)
+    return _differences(unit, wanted, live, sized, where[1])
+
+
+async def _desired(
+    repository: Repository, unit: Unit, commit: str, where: tuple[Transport, Catalog]
+) -> tuple[Desired, ...]:
+    transport, catalog = where
+    reader = Builder(repository=repository, unit=unit, gates=Gates(), cache=ParseCache())
+    ingredients = await gather(unit, transport)
+    intake = await asyncio.to_thread(reader.read, commit, catalog, None, "", ingredients)
+    if intake.desired is None:
+        raise InvalidManifests(*intake.findings)
+    return tuple(d for d in intake.desired.objects if not d.hook)
+
+
+def _differences(
+    unit: Unit,
+    wanted: Sequence[Desired],
+    live: Mapping[ObjectKey, Obj],
+    sized: Collection[ObjectKey],
+    catalog: Catalog,
+) -> list[DriftRecord]:
+    rules = dict.fromkeys(live, ignore_rules(unit.spec.drift))
+    same = changes_between(wanted, wanted, catalog)
+    drifted = [c for c in with_live(same, wanted, live, catalog, rules) if c.drift]
+    gone = [
+        DriftRecord(key=d.key, field="(object)", git=THERE, live=GONE)
+        for d in wanted
+        if d.key not in live
+    ]
+    records = [r for r in drift_records(drifted) if not _theirs(r, sized)]
+    return sorted([*records, *gone], key=lambda r: (r.key, r.field))
+
+
+def _theirs(record: DriftRecord, sized: Collection[ObjectKey]) -> bool:
+    """Return whether the field is a size that an autoscaler sets."""
+    return record.key in sized and record.field == ".".join(REPLICAS)
+
+
+async def _live(
+    wanted: Sequence[Desired], transport: Transport, catalog: Catalog
+) -> dict[ObjectKey, Obj]:
+    """The objects that are there, read a few at a time."""
+    found: dict[ObjectKey, Obj] = {}
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(key: ObjectKey, version: str) -> None:
+        kind = catalog.by_kind(key.group, version, key.kind)
+        if kind is None:
+            return
+        request = ApiRequest(verb="get", resource=kind.ref, namespace=key.namespace, name=key.name)
+        async with gate:
+            try:
+                found[key] = (await transport.send(request)).body
+            except NotFound:
+                return
+
+    async with asyncio.TaskGroup() as tasks:
+        for d in wanted:
+            tasks.create_task(read(d.key, d.version))
+    return found
+
+
+async def _sized(
+    namespaces: set[str], transport: Transport, catalog: Catalog
+) -> frozenset[ObjectKey]:
+    """Workloads that an autoscaler sizes."""
+    found: set[ObjectKey] = set()
+    for kind in filter(None, map(catalog.stored, AUTOSCALERS)):
+        for namespace in sorted(namespaces - {""}):
+            request = ApiRequest(verb="list", resource=kind.ref, namespace=namespace)
+            try:
+                items: Sequence[Obj] = (await transport.send(request)).body.get("items") or ()
+            except NotFound:
+                continue  # not served here
+            targets = (target_of({"kind": kind.kind, **item}) for item in items)
+            found.update(key for key in targets if key is not None)
+    return frozenset(found)

@@ -1,0 +1,199 @@
+"""Explanation of an object's state: the hold of each pod, and what would release it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.gitops.inspect.disruption_budgets import ALONE, Sharing
+from gitkruise.gitops.status.reader import UnitNews
+from gitkruise.model.gitops.promotion import PromotionRecord
+from gitkruise.model.gitops.record import Rollout, RolloutStep
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.planning.plan import HeldPod, Hold, Plan
+from gitkruise.planner.report.summary import keeps
+from gitkruise.wire.primitives.names import ObjectKey, named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """The answer. `reasons` are sentences, the weightiest first; `next` is what would move it."""
+
+    managed: Managed
+    state: State
+    message: str
+    reasons: tuple[str, ...]
+    next: tuple[str, ...]
+    held: tuple[HeldPod, ...] = ()
+    acts: int = 0  # writes the controller is about to make
+    step: RolloutStep | None = None  # the newest of the record
+    unit: UnitNews | None = None
+    sharing: Sharing = ALONE
+
+    @property
+    def promotion(self) -> PromotionRecord | None:
+        """Return its promotion unless there is none or it is complete."""
+        told = self.unit.promotion if self.unit else None
+        return told if told and told.key == self.managed.key and told.next else None
+
+
+# What is said of the pods a rule leaves alone: `{n}` as "4 pods", `{detail}` as the rule gives it.
+_HELD: Final = {
+    Hold.PARTITION: "{n} {stay} on the current revision: {arithmetic}",
+    Hold.PAUSED: "{n} {wait} because git says paused: true",
+    Hold.ON_DELETE: "{n} {are} updated when a user deletes them (OnDelete)",
+    Hold.BUDGET: "{n} {wait}: {budget}",
+    Hold.NEW_NOT_READY: "{n} {wait}: pods that are updated must be available first; {budget}",
+    Hold.GRACE: "{n} {wait} for the grace period of an update in place: {detail}",
+    Hold.HOOK: "{n} {wait} for a lifecycle hook: {detail}",
+    Hold.UPDATING: "{n} {are} being updated: {detail}",
+    Hold.TERMINATING: "{n} {are} being deleted",
+    Hold.DELETE_BUDGET: "{n} to be deleted {wait} until others are available",
+    Hold.SCALE_FIRST: "{n} {wait} until the number of pods is right; then they are updated",
+    Hold.CANNOT_UPDATE: "{n} cannot be updated in place, which InPlaceOnly asks for: {detail}",
+    Hold.SURGE: "{n} {wait} for the pods that maxSurge adds first",
+    Hold.INJECT_ONLY: "{n} {are} left as they are: type NotUpdate changes new pods only",
+    Hold.NOT_SELECTED: "{n} {are} left out by updateStrategy.selector",
+}
+_ORDER: Final = {hold: rank for rank, hold in enumerate(
+    (Hold.CANNOT_UPDATE, Hold.HOOK, Hold.NEW_NOT_READY, Hold.BUDGET, Hold.SURGE, Hold.GRACE,
+     Hold.UPDATING, Hold.SCALE_FIRST, Hold.DELETE_BUDGET, Hold.TERMINATING, Hold.PAUSED,
+     Hold.ON_DELETE, Hold.NOT_SELECTED, Hold.INJECT_ONLY, Hold.PARTITION)
+)}  # fmt: skip
+
+
+def explain(
+    managed: Managed,
+    plan: Plan | None,
+    unit: UnitNews | None = None,
+    step: RolloutStep | None = None,
+    sharing: Sharing = ALONE,
+) -> Why:
+    """From the live object, its next plan, who else changes its pods, and its unit's record."""
+    told = unit.objects.get(managed.key) if unit else None
+    state, message = managed.state, managed.message
+    if told is not None and told.state in {State.DRIFTED, State.REJECTED}:
+        state, message = told.state, told.message
+    held = plan.held if plan else ()
+    reasons = [*_of_unit(unit), *_of_rollout(managed.rollout), *_of_pods(held, managed.rollout)]
+    if plan is not None and plan.problem is not None:
+        reasons.insert(0, f"the controller cannot go on: {plan.problem}")
+    if not reasons and message and state is not State.DONE:
+        reasons = [message]
+    return Why(
+        managed=managed,
+        state=state,
+        message=message,
+        reasons=tuple(reasons),
+        next=tuple(_moves(managed, state, unit)),
+        held=held,
+        acts=len(plan.actions) if plan else 0,
+        step=step,
+        unit=unit,
+        sharing=sharing,
+    )
+
+
+def budgets(answer: Why) -> Iterator[tuple[ObjectKey, Rollout]]:
+    """The object's own budget and those of all others that change its pods; none if it is alone."""
+    found = (answer.managed, *answer.sharing.others)
+    if len(found) > 1:
+        yield from ((m.key, m.rollout) for m in found if m.rollout is not None)
+
+
+def _of_unit(unit: UnitNews | None) -> Iterator[str]:
+    """Yield the problems of its unit."""
+    if unit is None:
+        return
+    if unit.state is State.REJECTED and unit.attempted is not None:
+        problem = unit.problems[0] if unit.problems else unit.message
+        yield f"commit {unit.attempted.short} was rejected, so what it asks is not live: {problem}"
+    elif unit.message.startswith("suspended"):
+        yield f"unit {unit.unit} is suspended: nothing new is applied"
+
+
+def _of_rollout(r: Rollout | None) -> Iterator[str]:
+    if r is None:
+        return
+    if not r.generation_seen:
+        yield "the controller has not seen the newest spec yet"
+    causes: dict[str, list[str]] = defaultdict(list)
+    for pod, why in r.failing:
+        causes[why].append(pod)
+    for why, pods in causes.items():
+        verb = "runs" if len(pods) == 1 else "run"
+        yield f"{_pods(len(pods))} {verb} the new revision and cannot start: {why}"
+    if r.state is State.STUCK and not r.failing:
+        yield r.message
+    down = r.replicas - r.available
+    if r.state is State.ROLLING and down > 0 and not r.failing:
+        yield f"{_pods(down)} {'is' if down == 1 else 'are'} not available yet"
+
+
+def _of_pods(held: Sequence[HeldPod], r: Rollout | None) -> Iterator[str]:
+    """One sentence for all pods that the same rule leaves alone."""
+    groups: dict[tuple[Hold, str], list[str]] = defaultdict(list)
+    for left in held:
+        groups[left.why, left.detail].append(left.pod)
+    for (why, detail), pods in sorted(groups.items(), key=lambda g: _ORDER[g[0][0]]):
+        one = len(pods) == 1
+        yield _HELD[why].format(
+            n=_pods(len(pods)),
+            stay="stays" if one else "stay",
+            wait="waits" if one else "wait",
+            are="is" if one else "are",
+            detail=detail or "no detail is known",
+            arithmetic=keeps(r.partition, r.replicas, r.kept) if r else "the partition",
+            budget=budget(r) if r else "maxUnavailable is used up",
+        )
+
+
+def budget(r: Rollout) -> str:
+    """`maxUnavailable 2, of which 2 are used: 8 of 10 are available`."""
+    used = max(r.replicas - r.available, 0)
+    return (
+        f"maxUnavailable is {r.budget}, and {used} {'is' if used == 1 else 'are'} used: "
+        f"{r.available} of {r.replicas} are available"
+    )
+
+
+def _moves(m: Managed, state: State, unit: UnitNews | None) -> Iterator[str]:
+    """Yield the next steps for a user, or that none is needed."""
+    words = named(m.key)
+    abandoned = m.message.startswith("AbandonedRevisionRunning")
+    if state is State.STUCK and m.rollout is not None:
+        if not abandoned:
+            where = f" ({m.path})" if m.path else ""
+            yield f"a commit that mends it{where}"
+        yield f"gitkruise rollback {words}"
+    elif state is State.STUCK:
+        yield f"kubectl describe {m.key.kind.lower()} {m.key.name} -n {m.key.namespace}"
+    elif state is State.HELD and m.rollout is not None:
+        yield f"gitkruise promote {words}" if m.rollout.kept else "deleting the old pods"
+    elif state is State.PAUSED:
+        yield f"gitkruise resume {words}"
+    elif state is State.DRIFTED:
+        yield "gitkruise drift shows what differs; drift.mode: correct puts it back"
+    elif state in {State.ROLLING, State.WAITING}:
+        yield "nothing: it goes on by itself when pods become available"
+    if unit is not None and unit.state is State.REJECTED and unit.attempted is not None:
+        yield f"gitkruise plan {unit.attempted.short} shows what is wrong with the newest commit"
+
+
+def _pods(number: int) -> str:
+    return f"{number} pod{'' if number == 1 else 's'}"
+
+
+def unit_of(units: Sequence[UnitNews], m: Managed) -> UnitNews | None:
+    """The record of the unit that brought an object."""
+    return next((u for u in units if u.unit == m.unit or m.key in u.objects), None)
+
+
+def newest_step(
+    steps: Sequence[tuple[ObjectKey, RolloutStep]], key: ObjectKey
+) -> RolloutStep | None:
+    """Of steps that are newest first."""
+    return next((step for of, step in steps if of == key), None)

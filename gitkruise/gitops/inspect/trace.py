@@ -1,0 +1,57 @@
+"""From a pod back to who wanted it so: revision, commit, file, unit, and what holds it now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.model.gitops.record import RevisionCount, RolloutStep
+from gitkruise.model.planning.plan import HeldPod, Plan
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.wire.primitives.names import ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """One pod. `commit` introduced its revision, `restored` asked for it again after another one,
+    `step` is the newest that asks for it; "" or None if unknown. `held` is the reason why the
+    controller leaves the pod unchanged."""
+
+    pod: PodFacts
+    owner: Managed
+    revision: RevisionCount | None
+    commit: str = ""
+    restored: str = ""
+    step: RolloutStep | None = None
+    held: HeldPod | None = None
+
+
+def trace_pod(
+    pod: PodFacts,
+    owner: Managed,
+    plan: Plan | None,
+    steps: Sequence[tuple[ObjectKey, RolloutStep]],
+) -> Traced:
+    """Return the commits behind a pod; `steps` are the record's, newest first."""
+    counts = owner.rollout.revisions if owner.rollout else ()
+    revision = next((r for r in counts if r.hash == pod.short_revision), None)
+    mine = [step for key, step in reversed(steps) if key == owner.key]
+    runs = [
+        list(run)
+        for short, run in groupby(mine, lambda s: s.revision.rpartition("-")[2])
+        if short == pod.short_revision
+    ]
+    first = runs[0][0].commit.id if runs else ""
+    introduced = revision.commit if revision and revision.commit else first
+    again = runs[-1][0].commit.id if runs else ""
+    return Traced(
+        pod=pod,
+        owner=owner,
+        revision=revision,
+        commit=introduced,
+        restored="" if again in {first, introduced} else again,
+        step=runs[-1][-1] if runs else None,
+        held=next((h for h in (plan.held if plan else ()) if h.pod == pod.name), None),
+    )

@@ -1,0 +1,295 @@
+"""Installation on a cluster: server-side apply of the objects of deploy/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from gitkruise.errors import (
+    ApplyConflict,
+    ClusterFailed,
+    Finding,
+    InvalidManifests,
+    NotFound,
+    TimedOut,
+)
+from gitkruise.git.parsing.documents import parse_file
+from gitkruise.kube.client.discovery import CRDS
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.kube.system.package_data import data_dir
+from gitkruise.planner.sync.diff import all_differences
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
+from gitkruise.wire.primitives.paths import drop, get, put
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
+
+MANAGER: Final = "gitkruise-install"
+WEBHOOK_MANAGER: Final = "gitkruise-webhook"
+HOME: Final = "gitkruise-system"  # the namespace deploy/ is written for
+CONTROLLER: Final = "gitkruise"
+_FILE: Final = ("--config", "/etc/gitkruise")
+CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+KRUISE_GROUP: Final = "apps.kruise.io"
+ESTABLISHED_WITHIN_S: Final = 30.0
+_CONFIG: Final = GroupKind("", "ConfigMap")
+_NAMESPACE: Final = GroupKind("", "Namespace")
+_NOT_SHOWN: Final = (
+    ("metadata", "managedFields"), ("metadata", "resourceVersion"), ("metadata", "generation"),
+    ("metadata", "uid"), ("metadata", "creationTimestamp"), ("status",),
+)  # fmt: skip
+
+
+class InstallChange(StrEnum):
+    """Change of one object, made or planned."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+    KEPT = "left alone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """One object after it was sent. `fields` are those that differ; `why` says why it was kept."""
+
+    key: ObjectKey
+    change: InstallChange
+    fields: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallOptions:
+    """`take_over` also overwrites OpenKruise's CRDs and fields that others own; `webhooks` adds
+    admission and conversion; `kept_in_git` leaves out the configuration in a ConfigMap, and adds
+    the account by which the controller keeps itself as git says."""
+
+    crds_only: bool = False
+    webhooks: bool = False
+    kept_in_git: bool = False
+    namespace: str = HOME
+    image: str = ""
+    dry_run: bool = False
+    take_over: bool = False
+
+
+def manifests(wishes: InstallOptions) -> tuple[Obj, ...]:
+    """The objects of deploy/ in the order they are applied, in the namespace that is wished for.
+
+    Raises FileNotFoundError or InvalidManifests when the installation is damaged.
+    """
+    folder = data_dir("deploy")
+    more = {"webhook": wishes.webhooks, "bootstrap": wishes.kept_in_git}
+    folders = (folder, *(folder / name for name, wanted in more.items() if wanted))
+    objects = tuple(obj for one in folders for obj in _kustomization(one))
+    if wishes.crds_only:
+        return tuple(obj for obj in objects if key_of(obj).group_kind == CRD)
+    if wishes.kept_in_git:
+        objects = tuple(_without_file(o) for o in objects if key_of(o).group_kind != _CONFIG)
+    return tuple(_with_image(_moved(obj, wishes.namespace), wishes.image) for obj in objects)
+
+
+class _Readable(yaml.CSafeDumper):
+    """Writes a text of several lines as a block. libyaml's, because CRDs are long."""
+
+
+def _as_block(dumper: _Readable, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, "|" if "\n" in text else None)
+
+
+_Readable.add_representer(str, _as_block)
+
+
+def manifest_text(objects: Iterable[Obj]) -> str:
+    """Multi-document YAML."""
+    plain = [dict(obj) for obj in objects]
+    text: str = yaml.dump_all(
+        plain, None, _Readable, sort_keys=False, allow_unicode=True, width=100
+    )
+    return text
+
+
+def _without_file(obj: Obj) -> Obj:
+    """The controller without its ConfigMap: objects of the cluster say what to follow."""
+    if obj["kind"] != "Deployment" or get(obj, "metadata", "name") != CONTROLLER:
+        return obj
+    pod, first = ("spec", "template", "spec"), ("spec", "template", "spec", "containers", 0)
+    args = [word for word in get(obj, *first, "args") if word not in _FILE]
+    obj = put(obj, (*first, "args"), args)
+    for spot in ((*first, "volumeMounts"), (*pod, "volumes")):
+        obj = put(obj, spot, [one for one in get(obj, *spot) if one["name"] != "config"])
+    return obj
+
+
+def _kustomization(folder: Path) -> Iterator[Obj]:
+    (index,) = _read(folder / "kustomization.yaml")
+    for name in index["resources"]:
+        yield from _read(folder / name)
+
+
+def _read(path: Path) -> Iterator[Obj]:
+    parsed = parse_file(path.read_bytes(), str(path))
+    if not parsed.ok:
+        raise InvalidManifests(*parsed.findings)
+    yield from (document.obj for document in parsed.documents)
+
+
+def _moved(obj: Obj, namespace: str) -> Obj:
+    """`obj` with the namespace it is written for replaced, wherever it is named."""
+    if obj["kind"] == _NAMESPACE.kind and get(obj, "metadata", "name") == HOME:
+        obj = put(obj, ("metadata", "name"), namespace)
+    if get(obj, "metadata", "namespace") == HOME:
+        obj = put(obj, ("metadata", "namespace"), namespace)
+    for at, subject in enumerate(obj.get("subjects") or ()):
+        if subject.get("namespace") == HOME:
+            obj = put(obj, ("subjects", at, "namespace"), namespace)
+    if obj["kind"] == "Deployment":
+        spot = ("spec", "template", "spec", "containers", 0, "args")
+        obj = put(obj, spot, [namespace if word == HOME else word for word in get(obj, *spot)])
+    if obj["kind"] == _CONFIG.kind:
+        texts = {k: text.replace(HOME, namespace) for k, text in obj["data"].items()}
+        obj = put(obj, ("data",), texts)
+    return obj
+
+
+def _with_image(obj: Obj, image: str) -> Obj:
+    if not image or obj["kind"] != "Deployment":
+        return obj
+    changed: Obj = put(obj, ("spec", "template", "spec", "containers", 0, "image"), image)
+    return changed
+
+
+class Installer:
+    """Applies manifests to one cluster, one after the other."""
+
+    def __init__(
+        self, transport: Transport, catalog: Catalog, clock: Clock, wishes: InstallOptions
+    ) -> None:
+        self._transport, self._catalog, self._clock = transport, catalog, clock
+        self._wishes = wishes
+        self._coming: set[str] = set()  # namespaces that a dry run only pretends to make
+
+    async def install(self, objects: Sequence[Obj]) -> list[Installed]:
+        """Apply all, wait for CRDs to be served. Raises ApiError, ClusterFailed, TimedOut."""
+        done = [await self._one(obj) for obj in objects]
+        if not self._wishes.dry_run:
+            for item in done:
+                if item.key.group_kind == CRD:
+                    await self._established(item.key.name)
+        return done
+
+    async def _one(self, obj: Obj) -> Installed:
+        key, ref = key_of(obj), self._ref(obj)
+        live = await self._get(ref, key)
+        why = self._not_ours(key, live)
+        if why:
+            return Installed(key=key, change=InstallChange.KEPT, why=why)
+        if live is None and key.namespace in self._coming:
+            return Installed(key=key, change=InstallChange.CREATED)
+        reply = await self._apply(ref, key, obj)
+        if live is None:
+            if key.group_kind == _NAMESPACE and self._wishes.dry_run:
+                self._coming.add(key.name)
+            return Installed(key=key, change=InstallChange.CREATED)
+        fields = tuple(".".join(map(str, c.path)) for c in _differences(live, reply))
+        change = InstallChange.CONFIGURED if fields else InstallChange.UNCHANGED
+        return Installed(key=key, change=change, fields=fields)
+
+    def _not_ours(self, key: ObjectKey, live: Obj | None) -> str:
+        if live is None or self._wishes.take_over:
+            return ""
+        if key.group_kind == _CONFIG:
+            return "it is yours to edit"
+        owners = _managers(live)
+        if key.group_kind == CRD and WEBHOOK_MANAGER in owners:
+            return "gitkruise webhook serves all its versions"
+        if key.group_kind == CRD and key.name.endswith(KRUISE_GROUP) and MANAGER not in owners:
+            return f"it belongs to OpenKruise (applied by {', '.join(sorted(owners))})"
+        return ""
+
+    async def _get(self, ref: ResourceRef, key: ObjectKey) -> Obj | None:
+        request = ApiRequest(verb="get", resource=ref, namespace=key.namespace, name=key.name)
+        try:
+            return (await self._transport.send(request)).body
+        except NotFound:
+            return None
+
+    async def _apply(self, ref: ResourceRef, key: ObjectKey, obj: Obj) -> Obj:
+        request = ApiRequest(
+            verb="patch",
+            resource=ref,
+            namespace=key.namespace,
+            name=key.name,
+            body=obj,
+            content_type=APPLY_PATCH,
+            params={
+                "fieldManager": MANAGER,
+                "force": str(self._wishes.take_over).lower(),
+                **({"dryRun": "All"} if self._wishes.dry_run else {}),
+            },
+        )
+        try:
+            return (await self._transport.send(request)).body
+        except ApplyConflict as error:
+            raise ClusterFailed(_conflict(key, error)) from error
+
+    async def _established(self, name: str) -> None:
+        request = ApiRequest(verb="get", resource=CRDS, name=name)
+        deadline = self._clock.monotonic() + ESTABLISHED_WITHIN_S
+        while True:
+            conditions = _conditions((await self._transport.send(request)).body)
+            if conditions.get("Established") == "True":
+                return
+            if self._clock.monotonic() > deadline:
+                raise TimedOut(_not_established(name, conditions))
+            await self._clock.sleep(0.1)
+
+    def _ref(self, obj: Obj) -> ResourceRef:
+        group, version = split_api_version(obj["apiVersion"])
+        kind = self._catalog.by_kind(group, version, obj["kind"])
+        assert kind is not None, f"deploy/ names only kinds we know: {obj['kind']}"
+        return kind.ref
+
+
+def _differences(live: Obj, after: Obj) -> Sequence[Any]:
+    for path in _NOT_SHOWN:
+        live, after = drop(live, path), drop(after, path)
+    return all_differences(live, after, None)
+
+
+def _managers(obj: Obj) -> set[str]:
+    entries: Sequence[Mapping[str, Any]] = get(obj, "metadata", "managedFields", default=())
+    return {str(e.get("manager")) for e in entries if not e.get("subresource")} or {"no one"}
+
+
+def _conditions(crd: Obj) -> dict[str, str]:
+    return {c["type"]: c["status"] for c in get(crd, "status", "conditions", default=())}
+
+
+def _conflict(key: ObjectKey, error: ApplyConflict) -> Finding:
+    fields = ", ".join(c.field for c in error.details.causes[:5])
+    return Finding(
+        code="GK4501",
+        message=f"{key}: others own {fields}",
+        notes=(
+            ("", error.message),
+            ("unchanged", f"the live {key} and everything after it in deploy/"),
+            ("next", "gitkruise install --take-over --dry-run"),
+        ),
+        object=str(key),
+    )
+
+
+def _not_established(name: str, conditions: Mapping[str, str]) -> Finding:
+    seen = ", ".join(f"{k}={v}" for k, v in sorted(conditions.items())) or "no conditions"
+    return Finding(
+        code="GK4502",
+        message=f"the cluster does not begin to serve {name}",
+        notes=(("seen", seen), ("next", f"kubectl describe crd {name}")),
+    )

@@ -1,0 +1,209 @@
+"""Commit statuses on a forge that follow the records of units, through the outbox."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from gitkruise.errors import Crashed, SourceFailed
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.notify.channel import Channel
+from gitkruise.gitops.notify.merge_commits import MergeCommits
+from gitkruise.gitops.notify.outbox import OutboxEntry
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.config import CommitStatus
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.notifications import CommitStatusItem, LastStatus, OutboxItem
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.planner.notify.commit_statuses import (
+    aggregate_context,
+    closing,
+    due,
+    statuses,
+    told_of,
+)
+
+log = logging.getLogger(__name__)
+_SENT: Final = "sent/"
+_AGAIN_S, _AGAIN_MAX_S = 10.0, 300.0
+_REST_S: Final = 0.3  # records of one moment are handled together
+Superseded = dict[str, tuple[GitCommit, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusForm:
+    """Kind of item that statuses become, and its name in the outbox.
+
+    With `behind`, commits that a merge brought get statuses, too, and not the merge alone.
+    """
+
+    made: Callable[[CommitStatusItem], OutboxItem]
+    name: str
+    behind: bool
+
+
+STATUSES: Final = StatusForm(lambda item: item, "status", behind=True)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitBranch:
+    """Merge commits of a unit's branch, and the newest commit that the unit looked at."""
+
+    merges: MergeCommits
+    tip: Callable[[], str]
+
+
+class CommitStatusWriter:
+    """Write the commit statuses that follow from records to the outbox, in a form.
+
+    `grounds` names every unit whose commits get statuses; records of other units are ignored.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        rules: tuple[CommitStatus, str],
+        branches: Mapping[str, UnitBranch],
+        clock: Clock,
+        *,
+        form: StatusForm = STATUSES,
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        self._channel, self._branches, self._clock = channel, branches, clock
+        self._form, self._containment, self._failures = form, containment, 0
+        self._rules, self._cluster = rules
+        self._latest: dict[str, UnitRecord] = {}
+        self._superseded: dict[str, Superseded] = {}
+        self._last: dict[str, LastStatus] | None = None
+        self._pending: set[str] = set()  # keys of `_told`
+        self._wake = asyncio.Event()
+
+    def offer(self, record: UnitRecord) -> None:
+        """Take the newest record of a unit. Never waits."""
+        if record.unit not in self._branches:
+            return
+        self._latest[record.unit] = record
+        overtaken = self._superseded.setdefault(record.unit, {})
+        overtaken |= {commit.id: (commit, by) for commit, by in record.superseded}
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write statuses until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                with self._containment.of(f"Sink {self._channel.name}", sqlite3.Error):
+                    await self.write()
+                self._failures = 0
+            except (sqlite3.Error, Crashed) as error:
+                log.warning("%s: cannot store commit statuses: %s", self._channel.name, error)
+                self._last = None  # read again: they may not have been stored
+                self._failures += 1
+                pause = pause_s(
+                    self._failures, first_s=_AGAIN_S, cap_s=_AGAIN_MAX_S, seed=self._form.name
+                )
+                await self._clock.sleep(pause)
+                self._wake.set()
+            await self._clock.sleep(_REST_S)
+
+    async def write(self) -> None:
+        """Write the statuses that are new since the last call."""
+        overtaken = {unit: dict(found) for unit, found in self._superseded.items()}
+        records = [
+            replace(record, superseded=(*overtaken.get(unit, {}).values(), *record.superseded))
+            for unit, record in self._latest.items()
+        ]
+        posted = await asyncio.to_thread(self._write, records)
+        for unit, found in overtaken.items():
+            for commit in found:
+                del self._superseded[unit][commit]
+        if posted:
+            self._channel.posted()
+
+    # In a thread ----------------------------------------------------------------------------
+
+    def _write(self, records: Sequence[UnitRecord]) -> int:
+        now = self._clock.now()
+        last = self._known()
+        entries: list[OutboxEntry] = []
+        notes: dict[str, bytes | None] = {}
+        for item in self._wanted(records):
+            key = f"{item.commit}/{item.context}"
+            before = last.get(key)
+            when = due(before, item, now)
+            if when is None:
+                continue
+            last[key] = self._next(before, item, when)
+            (self._pending.add if item.state == "pending" else self._pending.discard)(key)
+            entries.append(OutboxEntry(f"{self._form.name}/{key}", self._form.made(item), when))
+            notes[_SENT + key] = msgspec.json.encode(last[key])
+        if entries:
+            self._channel.put(entries, notes)
+        return len(entries)
+
+    def _known(self) -> dict[str, LastStatus]:
+        if self._last is None:
+            found = self._channel.notes(_SENT)
+            self._last = {
+                key: msgspec.json.decode(body, type=LastStatus) for key, body in found.items()
+            }
+            self._pending = {key for key, last in self._last.items() if last.state == "pending"}
+        return self._last
+
+    def _next(
+        self, before: LastStatus | None, item: CommitStatusItem, when: datetime
+    ) -> LastStatus:
+        count = before.count + 1 if before else 1
+        return LastStatus(item.state, item.description, when, count)
+
+    def _wanted(self, records: Sequence[UnitRecord]) -> list[CommitStatusItem]:
+        """Return the statuses of applied commits, their merges, and superseded commits."""
+        landed = {record.unit: self._landed(record) for record in records}
+        by_unit = {record.unit: record for record in records}
+        found: dict[tuple[str, str], CommitStatusItem] = {}
+        for view in (landed, by_unit) if self._form.behind else (landed,):
+            for item in statuses(
+                view, self._rules.context, self._cluster,
+                aggregate_above=self._rules.aggregate_above, alone=len(self._branches) == 1,
+            ):  # fmt: skip
+                found.setdefault((item.commit, item.context), item)
+        wanted = list(found.values())
+        return [*wanted, *self._left(wanted, complete=self._latest.keys() == self._branches.keys())]
+
+    def _left(
+        self, wanted: Sequence[CommitStatusItem], *, complete: bool
+    ) -> list[CommitStatusItem]:
+        over_all = aggregate_context(self._rules.context, self._cluster)
+        known = [item for item in wanted if complete or item.context != over_all]
+        self._known()
+        pending = [key.partition("/") for key in sorted(self._pending)]
+        return closing([(commit, context) for commit, _, context in pending], known)
+
+    def _landed(self, record: UnitRecord) -> UnitRecord:
+        """The record as if its commits were those that brought them to the branch."""
+        overtaken = tuple((self._at(record.unit, c), by) for c, by in record.superseded)
+        last = told_of(record)
+        if last is None:
+            return replace(record, superseded=overtaken)
+        at = self._at(record.unit, last)
+        return replace(record, superseded=overtaken, attempted=at, causal=at)
+
+    def _at(self, unit: str, commit: GitCommit) -> GitCommit:
+        branch = self._branches[unit]
+        tip = branch.tip()
+        if not tip:
+            return commit
+        try:
+            return replace(commit, id=branch.merges.merge_of(commit.id, tip))
+        except SourceFailed as error:
+            log.warning("%s: %s", unit, error)
+            return commit

@@ -1,0 +1,279 @@
+"""Notifications of forges and chats, created from the Sinks of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gitkruise.errors import Finding, UsageProblem
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.config.forge_checks import sendable
+from gitkruise.gitops.containment import Containment
+from gitkruise.gitops.forges.factory import carrier_for, open_forge
+from gitkruise.gitops.forges.http import HttpCarrier
+from gitkruise.gitops.notify.channel import Channel, deliver
+from gitkruise.gitops.notify.commit_statuses import CommitStatusWriter, UnitBranch
+from gitkruise.gitops.notify.deployments import deployments
+from gitkruise.gitops.notify.merge_commits import MergeCommits
+from gitkruise.gitops.notify.notifier import Notifier, WebhookTarget
+from gitkruise.gitops.notify.outbox import NotificationOutbox, open_outbox
+from gitkruise.gitops.notify.pull_request_plan import PullRequestPlanner
+from gitkruise.gitops.notify.pull_requests import PullRequestLoop
+from gitkruise.gitops.notify.sender import Send, Sender
+from gitkruise.gitops.receiver.dispatch import place_of
+from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
+from gitkruise.gitops.source.secret_ref import Rotating
+from gitkruise.gitops.status.unit_status import UNTOLD, Reporter
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.config import Config, ForgeSink, Notify, Sink, Unit
+from gitkruise.model.gitops.config import resolve_reference as resolve
+from gitkruise.model.gitops.notifications import OutboxItem
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.workloads.feature_gates import Gates
+
+Job = Callable[[], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifierDeps:
+    """Parts of the controller that notifications need; `tips` return each unit's newest commit."""
+
+    config: Config
+    cluster: str
+    state_dir: Path
+    live: LiveView
+    repositories: Mapping[str, Repository]  # by source
+    tips: Mapping[str, Callable[[], str]]  # by unit
+    gates: Gates
+    clock: Clock
+    containment: Containment
+    workers: Workers
+
+
+@dataclass(slots=True)
+class Notifications:
+    """Listeners for records, jobs to run, and pull request loops to wake."""
+
+    listeners: list[Callable[[UnitRecord], None]] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    senders: dict[str, Sender] = field(default_factory=dict)  # by channel
+    pulls: dict[str, list[PullRequestLoop]] = field(default_factory=dict)  # by source
+
+    def offer(self, record: UnitRecord) -> None:
+        """A new record. Never waits."""
+        for listener in self.listeners:
+            listener(record)
+
+    def calls(self) -> dict[str, list[Callable[[], None]]]:
+        """Return the callbacks for events of a forge, by source."""
+        return {source: [p.look_now for p in pulls] for source, pulls in self.pulls.items()}
+
+
+async def open_notifications(
+    config: Config,
+    state_dir: Path,
+    context: UnitContext,
+    *,
+    repositories: Mapping[str, Repository],
+    units: Mapping[str, tuple[UnitSync, Reporter]],
+    stack: AsyncExitStack,
+) -> Notifications:
+    """Create the notifications of all Sinks, and offer them the current record of each unit.
+
+    Raises UsageProblem GK7028, and ApiError for a missing Secret.
+    """
+    deps = NotifierDeps(
+        config=config,
+        cluster=context.cluster,
+        state_dir=state_dir,
+        live=context.live,
+        repositories=repositories,
+        tips={name: partial(getattr, unit, "live_commit") for name, (unit, _) in units.items()},
+        gates=context.gates,
+        clock=context.clock,
+        containment=context.containment,
+        workers=context.workers,
+    )
+    notifications = await _sinks(deps, stack)
+    for channel, sender in notifications.senders.items():
+        sink = "/".join(channel.split("/")[:2])
+        mine = [r for unit, r in units.values() if _sink_of(unit.unit) == sink]
+        sender.on_problem = partial(_report_problem, channel, mine)
+    for _, reporter in units.values():
+        notifications.offer(reporter.record)
+    return notifications
+
+
+def _report_problem(channel: str, reporters: Iterable[Reporter], problem: str) -> None:
+    """Set or remove the warning in records that items of a channel do not arrive."""
+    finding = Finding(
+        code=UNTOLD,
+        message=f"{channel}: messages do not arrive: {problem}",
+        notes=(
+            ("unchanged", "units are still applied, and the outbox keeps all messages"),
+            ("next", "check that the forge answers, and that the token in the Secret may write"),
+        ),
+        severity="warning",
+    )
+    for reporter in reporters:
+        reporter.remark(channel, finding if problem else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembly:
+    """Inputs of all channels, and the notifications that they are added to."""
+
+    deps: NotifierDeps
+    outbox: NotificationOutbox
+    stack: AsyncExitStack
+    result: Notifications
+
+    def channel(self, name: str, send: Send) -> Channel:
+        """Add a channel with a sender of its own."""
+        clock, containment = self.deps.clock, self.deps.containment
+        sender = Sender(self.outbox, name, send, clock, containment=containment)
+        self.result.senders[name] = sender
+        self.result.jobs.append(sender.run)
+        return Channel(self.outbox, name, sender.wake)
+
+    def add(self, writer: CommitStatusWriter | Notifier) -> None:
+        """Add a writer that hears all records."""
+        self.result.listeners.append(writer.offer)
+        self.result.jobs.append(writer.run)
+
+
+async def _sinks(deps: NotifierDeps, stack: AsyncExitStack) -> Notifications:
+    notifications = Notifications()
+    sinks = [s for s in deps.config.sinks.values() if s.spec.forge or s.spec.notify]
+    if not sinks:
+        return notifications
+    outbox = open_outbox(deps.state_dir)
+    stack.callback(outbox.close)
+    assembly = _Assembly(deps, outbox, stack, notifications)
+    for sink in sinks:
+        units = [u for u in deps.config.units.values() if _sink_of(u) == _name(sink)]
+        if sink.spec.forge is not None:
+            await _add_forge(assembly, sink, sink.spec.forge, units)
+        for number, rule in enumerate(sink.spec.notify):
+            name = f"{_name(sink)}/notify/{number}"
+            await _add_messages(assembly, name, sink.namespace, rule, units)
+    return notifications
+
+
+def _name(sink: Sink) -> str:
+    return f"{sink.namespace}/{sink.name}"
+
+
+def _sink_of(unit: Unit) -> str:
+    return resolve(unit.spec.sink_ref, unit.namespace) if unit.spec.sink_ref else ""
+
+
+def _source_of(unit: Unit) -> str:
+    return resolve(unit.spec.source_ref, unit.namespace)
+
+
+async def _add_forge(
+    assembly: _Assembly, sink: Sink, spec: ForgeSink, units: Sequence[Unit]
+) -> None:
+    deps, result = assembly.deps, assembly.result
+    forge = await open_forge(spec, sink.namespace, deps.live.transport, deps.clock, assembly.stack)
+    send = partial(deliver, forge)
+    channel = assembly.channel(f"{_name(sink)}/forge", send)
+    mine = _of_the_repository(spec, units, deps.config)
+    merges = {_source_of(u): MergeCommits(deps.repositories[_source_of(u)]) for u in mine}
+    branches = {u.id: UnitBranch(merges[_source_of(u)], deps.tips[u.id]) for u in mine}
+    assembly.add(
+        CommitStatusWriter(
+            channel, (spec.commit_status, deps.cluster), branches, deps.clock,
+            containment=deps.containment,
+        )
+    )  # fmt: skip
+    if spec.deployment is not None:
+        # A channel of its own: a token that may not deploy holds up deployments only.
+        shown = assembly.channel(f"{_name(sink)}/deployment", send)
+        followed = (deps.config.source_of(u).spec.ref.branch for u in mine)
+        rule = (spec.deployment, deps.cluster, next(filter(None, followed), ""))
+        assembly.add(deployments(shown, rule, branches, deps.clock, deps.containment))
+    rules = spec.pull_request
+    if rules.comment != "plan" and not rules.check:
+        return
+    planners = _planners(mine, deps)
+    pulls = PullRequestLoop(
+        forge, channel, (deps.cluster, rules), planners, deps.clock, containment=deps.containment
+    )
+    result.listeners.append(lambda record: pulls.offer(record) if record.unit in branches else None)
+    result.jobs.append(pulls.run)
+    for source in {_source_of(u) for u in mine}:
+        result.pulls.setdefault(source, []).append(pulls)
+
+
+def _of_the_repository(spec: ForgeSink, units: Sequence[Unit], config: Config) -> Sequence[Unit]:
+    """Units whose source is the forge's repository by its address; all where none is so named."""
+    end = "/" + spec.repo.strip("/").casefold()
+    mine = [u for u in units if place_of(config.source_of(u).spec.url).casefold().endswith(end)]
+    return mine or units
+
+
+def _planners(units: Sequence[Unit], deps: NotifierDeps) -> dict[str, PullRequestPlanner]:
+    """One for each branch that units follow, which plans for all of them."""
+    found: dict[str, PullRequestPlanner] = {}
+    for unit in units:
+        source = deps.config.source_of(unit)
+        branch = source.spec.ref.branch
+        if not branch or branch in found:
+            continue
+        here = {u.id: u for u in units if deps.config.source_of(u).spec.ref.branch == branch}
+        found[branch] = PullRequestPlanner(
+            repository=deps.repositories[_source_of(unit)],
+            branch=branch,
+            config=Config(deps.config.sources, here, {}),
+            live=deps.live,
+            cluster=deps.cluster,
+            gates=deps.gates,
+            clock=deps.clock,
+            workers=deps.workers,
+        )
+    return found
+
+
+async def _add_messages(
+    assembly: _Assembly, name: str, namespace: str, rule: Notify, units: Iterable[Unit]
+) -> None:
+    deps, carriers = assembly.deps, list[HttpCarrier]()
+    secret = (rule.secret_ref, namespace, deps.live.transport)
+
+    def made(data: Mapping[str, str], where: str) -> WebhookTarget:
+        address = _address(data, where)
+        if not carriers:
+            carriers.append(carrier_for(data, where))
+        return WebhookTarget(carriers[0], address, data.get("token", "").strip(), deps.clock)
+
+    rotating = Rotating(secret, made, deps.clock)
+    await rotating.first()
+    assembly.stack.push_async_callback(carriers[0].close)
+
+    async def send(item: OutboxItem) -> None:
+        await (await rotating.now()).send(item)
+
+    mine = frozenset(u.id for u in units)
+    channel = assembly.channel(name, send)
+    assembly.add(Notifier(channel, rule, mine, deps.clock, containment=deps.containment))
+
+
+def _address(data: Mapping[str, str], where: str) -> str:
+    """Raises UsageProblem GK7028."""
+    address = data.get("address", "").strip()
+    if sendable(address):
+        return address
+    notes = (
+        ("found", ", ".join(sorted(data)) or "no keys"),
+        ("next", "give it address, an https URL that takes messages"),
+    )
+    message = f"the Secret {where} cannot be used for messages: it has no address"
+    raise UsageProblem(Finding(code="GK7028", message=message, notes=notes))

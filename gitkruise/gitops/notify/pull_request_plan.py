@@ -1,0 +1,144 @@
+"""The plan of a pull request against the live objects, as in `gitkruise plan`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gitkruise.errors import CRASHED, Crashed, Finding, InvalidManifests
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.preview.preview import live_preview
+from gitkruise.gitops.preview.render_markdown import fenced, plan_markdown
+from gitkruise.gitops.preview.report import report_of
+from gitkruise.gitops.workers import frames
+from gitkruise.gitops.workers.jobs import errors_of
+from gitkruise.gitops.workers.pool import InProcess
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.notifications import Pull, PullStory
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.notify.comment import PLAN_MAX
+from gitkruise.planner.report.report_text import summary
+
+_FINDINGS: Final = 10
+_BROUGHT_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestForecast:
+    """A story with its plan, and the plan in a few words."""
+
+    story: PullStory
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequestPlanner:
+    """Plan pull requests into one branch of one repository, for the units of `config`."""
+
+    repository: Repository
+    branch: str
+    config: Config
+    live: LiveView
+    cluster: str
+    gates: Gates
+    clock: Clock
+    workers: Workers = field(default_factory=InProcess)
+
+    async def plan(self, pull: Pull, ref: str) -> PullRequestForecast:
+        """Return the plan for the head of `pull`, which the forge has under `ref`.
+
+        Raises SourceFailed when git fails, ApiError when the cluster does.
+        """
+        base = await asyncio.to_thread(self._base, pull, ref)
+        story = PullStory(
+            number=pull.number, state="open", head=pull.head, branch=pull.base, base=base
+        )
+        try:
+            found = await (self._apart if pull.foreign else self._live)(base, pull.head)
+        except InvalidManifests as error:
+            return PullRequestForecast(_unplanned(story, error.findings))
+        if found.findings:
+            return PullRequestForecast(_unplanned(story, found.findings))
+        story = PullStory(
+            number=pull.number, state="open", head=pull.head, branch=pull.base, base=base,
+            plan=found.plan, touches=found.moved,
+        )  # fmt: skip
+        return PullRequestForecast(story, found.summary)
+
+    async def _apart(self, base: str, head: str) -> frames.PlanText:
+        """Return a plan without live objects: the author of a foreign pull request sees it."""
+        sides = (base, head)
+        return await self.workers.plan_text(
+            self.repository, sides, self.config, self.live.catalog, self.gates
+        )
+
+    async def _live(self, base: str, head: str) -> frames.PlanText:
+        """Return the plan against the live objects."""
+        rules = (self.config, self.live.catalog, self.gates)
+        before = await self.workers.side(self.repository, base, *rules) if base else None
+        after = await self.workers.side(self.repository, head, *rules)
+        wrong = errors_of(after.findings)
+        if wrong:
+            return frames.PlanText(findings=wrong)
+        where = (self.live.transport, self.clock.now())
+        preview = await live_preview(where, before, after, self.live.catalog, self.gates)
+        report = report_of(preview, before, after, cluster=self.cluster)
+        moved = any(c.kind is not ChangeKind.UNCHANGED and not c.drift for c in preview.changes)
+        wrong = errors_of(preview.unplayed)
+        if wrong:
+            return frames.PlanText(findings=wrong)
+        plan = plan_markdown(report, limit=PLAN_MAX)
+        return frames.PlanText(plan=plan, moved=moved, summary=summary(report))
+
+    def brought(self, story: PullStory, merged_as: str) -> tuple[str, ...]:
+        """The commits that a merge brought to the branch. Blocking. Raises SourceFailed."""
+        self.repository.fetch(f"refs/heads/{self.branch}")
+        found = {merged_as, story.head}
+        parents = self.repository.commit(merged_as).parents
+        if len(parents) > 1:
+            between = self.repository.commits_between(parents[0], merged_as, limit=_BROUGHT_MAX)
+            found |= {commit.id for commit in between}
+        if story.base and self.repository.is_ancestor(story.head, merged_as):
+            between = self.repository.commits_between(story.base, story.head, limit=_BROUGHT_MAX)
+            found |= {commit.id for commit in between}
+        return tuple(sorted(found))
+
+    def _base(self, pull: Pull, ref: str) -> str:
+        """Fetch both ends of the pull request, and return their merge base."""
+        tip = self.repository.fetch(f"refs/heads/{self.branch}")
+        if not self.repository.here(pull.head):
+            self.repository.fetch(ref)
+        return self.repository.merge_base(tip, pull.head)
+
+
+def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:
+    """The story of a pull request whose planning crashed. Where the report is kept concerns only
+    those who run gitkruise."""
+    message = error.findings[0].message.partition("; report:")[0]
+    failed = (
+        "gitkruise could not plan it, and tries again after a while. "
+        "What is live is unchanged.\n\n" + fenced("text", [f"{CRASHED}: {message}"])
+    )
+    return PullRequestForecast(
+        PullStory(
+            number=pull.number, state="open", head=pull.head, branch=pull.base, failed=failed,
+            crashed=True, touches=True,
+        )
+    )  # fmt: skip
+
+
+def _unplanned(story: PullStory, findings: Sequence[Finding]) -> PullStory:
+    told = [f"{f}" for f in findings[:_FINDINGS]]
+    more = len(findings) - _FINDINGS
+    lines = [*told, *([f"… and {more} more"] if more > 0 else [])]
+    failed = "It would not be applied; what is live would stay.\n\n" + fenced("text", lines)
+    return PullStory(
+        number=story.number, state="open", head=story.head, branch=story.branch, base=story.base,
+        failed=failed, touches=True,
+    )  # fmt: skip

@@ -1,0 +1,253 @@
+"""Pull requests of one repository: the plan while they are open, the outcome after the merge."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gitkruise.errors import ApiError, Crashed, Reported
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.forges.provider import ForgeRepository
+from gitkruise.gitops.notify.channel import Channel
+from gitkruise.gitops.notify.outbox import OutboxEntry
+from gitkruise.gitops.notify.pull_request_plan import (
+    PullRequestForecast,
+    PullRequestPlanner,
+    unplannable,
+)
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.model.gitops.config import PullRequests
+from gitkruise.model.gitops.notifications import CommentItem, Outcome, Pull, PullStory
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.planner.notify.comment import brief, section
+from gitkruise.planner.notify.commit_statuses import context_of
+from gitkruise.planner.notify.outcomes import check, follow
+
+log = logging.getLogger(__name__)
+LOOK_S: Final = 30.0  # between two looks without a hook
+PAUSE_MAX_S: Final = 300.0
+CRASHED_MAX_S: Final = 3600.0  # between two tries to plan one that crashed
+MERGED_MAX: Final = 200  # stories whose outcome is still followed; older ones end as they are
+_STORY: Final = "pull/"
+
+
+class _ParkedPull(NamedTuple):
+    """A pull request whose `head` could not be planned, `tries` times in a row."""
+
+    head: str
+    tries: int
+    until: datetime
+
+
+class PullRequestLoop:
+    """Follows the pull requests into the branches that `planners` plan for."""
+
+    def __init__(
+        self,
+        forge: ForgeRepository,
+        channel: Channel,
+        told: tuple[str, PullRequests],
+        planners: Mapping[str, PullRequestPlanner],
+        clock: Clock,
+        *,
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        self.problem = ""  # why the newest pull requests are not known
+        self._forge, self._channel, self._clock = forge, channel, clock
+        self._cluster, self._rules = told
+        self._planners = planners
+        self._stories: dict[int, PullStory] | None = None
+        self._latest: dict[str, UnitRecord] = {}
+        self._news: dict[str, UnitRecord] = {}  # of `_latest`, not looked at yet
+        self._look, self._wake = True, asyncio.Event()
+        self._failures = 0
+        self._containment = containment
+        self._parked: dict[int, _ParkedPull] = {}  # pull requests that crashed, by number
+
+    def look_now(self) -> None:
+        """Look for changed pull requests now: a Receiver got an event."""
+        self._look = True
+        self._wake.set()
+
+    def offer(self, record: UnitRecord) -> None:
+        """Take the newest record of a unit. Never waits."""
+        self._latest[record.unit] = self._news[record.unit] = record
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            pause = LOOK_S
+            try:
+                with self._containment.of(f"Sink {self._channel.name}", sqlite3.Error):
+                    if self._look:
+                        self._look = False
+                        await self.look()
+                    await self.follow()
+                self._failures, self.problem = 0, ""
+            except (ApiError, Reported, sqlite3.Error) as error:
+                pause = self._failed(error)
+            await self._rest(pause)
+
+    def _failed(self, error: Exception) -> float:
+        self._failures += 1
+        self.problem, self._look = str(error), True
+        if self._failures & (self._failures - 1) == 0:
+            log.warning("%s: pull requests: %s", self._channel.name, error)
+        pause = pause_s(self._failures, first_s=1.0, cap_s=PAUSE_MAX_S, seed=self._channel.name)
+        told = error.details.retry_after_s if isinstance(error, ApiError) else 0
+        return max(pause, float(told))
+
+    async def _rest(self, seconds: float) -> None:
+        """While something fails, news do not shorten the pause."""
+        if self._failures:
+            await self._clock.sleep(seconds)
+            return
+        if not await wait_for(self._wake, self._clock, timedelta(seconds=seconds)):
+            self._look = True
+        self._wake.clear()
+
+    # Looking --------------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Ask the forge what is open; plan what is new, and see how the others ended.
+
+        One that fails does not keep the others waiting; its error is raised when all had a turn.
+        """
+        stories = await self._known()
+        pulls = [p for p in await self._forge.open_pulls() if p.base in self._planners]
+        failed: list[ApiError | Reported] = []
+        for pull in pulls:
+            try:
+                await self._guarded_see(pull, stories.get(pull.number))
+            except (ApiError, Reported) as error:
+                failed.append(error)
+        now_open = {pull.number for pull in pulls}
+        for story in [s for s in stories.values() if s.state == "open"]:
+            if story.number not in now_open:
+                try:
+                    with self._containment.of(self._named(story.number), sqlite3.Error):
+                        await self._ended(story)
+                except (ApiError, Reported) as error:
+                    failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _named(self, number: int) -> str:
+        return f"Sink {self._channel.name}: pull request {number}"
+
+    async def _guarded_see(self, pull: Pull, before: PullStory | None) -> None:
+        """See a pull request. One that crashes says so, and rests until its head moves or it is
+        time to try again."""
+        parked, now = self._parked.get(pull.number), self._clock.now()
+        if parked is not None and parked.head == pull.head and now < parked.until:
+            return
+        try:
+            with self._containment.of(self._named(pull.number), sqlite3.Error):
+                await self._see(pull, before)
+        except Crashed as error:
+            tries = parked.tries + 1 if parked is not None and parked.head == pull.head else 1
+            pause = pause_s(tries, first_s=LOOK_S, cap_s=CRASHED_MAX_S, seed=str(pull.number))
+            self._parked[pull.number] = _ParkedPull(
+                pull.head, tries, now + timedelta(seconds=pause)
+            )
+            await self._publish_plan(pull, unplannable(pull, error))
+        else:
+            self._parked.pop(pull.number, None)
+
+    async def _see(self, pull: Pull, before: PullStory | None) -> None:
+        if before is not None and (before.state, before.head) == ("open", pull.head):
+            if not (before.newer or before.crashed):
+                return
+        elif before is not None and (before.plan or before.failed):
+            await self._publish(msgspec.structs.replace(before, newer=pull.head))
+        planner = self._planners[pull.base]
+        found = await planner.plan(pull, self._forge.ref_of(pull.number))
+        await self._publish_plan(pull, found)
+
+    async def _publish_plan(self, pull: Pull, found: PullRequestForecast) -> None:
+        """Store the story, with the check that follows from it."""
+        entries = []
+        if self._rules.check:
+            context = context_of(self._rules.check, self._cluster, "")
+            item = check(found.story, context, found.summary)
+            entries.append(OutboxEntry(f"check/{pull.head}", item, self._clock.now()))
+        await self._publish(found.story, *entries)
+
+    async def _ended(self, story: PullStory) -> None:
+        pull = await self._forge.pull(story.number)
+        if pull.state == "open":
+            return  # it asks for another branch now
+        commits: tuple[str, ...] = ()
+        if pull.state == "merged":
+            planner = self._planners.get(story.branch)
+            if planner is None:
+                return
+            commits = await asyncio.to_thread(planner.brought, story, pull.merged_as)
+        ended = msgspec.structs.replace(
+            story, state=pull.state, newer="", merged_as=pull.merged_as, commits=commits
+        )
+        await self._publish(ended)
+        if ended.state == "merged":
+            await self._add(ended, self._latest.values())
+
+    # Outcomes -------------------------------------------------------------------------------
+
+    async def follow(self) -> None:
+        """Add what new records say about merged pull requests."""
+        news, self._news = self._news, {}
+        try:
+            for story in list((await self._known()).values()) if news else ():
+                if story.state == "merged":
+                    with self._containment.of(self._named(story.number), sqlite3.Error):
+                        await self._add(story, news.values())
+        except BaseException:
+            self._news = {**news, **self._news}
+            raise
+
+    async def _add(self, story: PullStory, records: Iterable[UnitRecord]) -> None:
+        outcomes = follow(story, records)
+        if _gist(outcomes) != _gist(story.outcomes):
+            await self._publish(msgspec.structs.replace(story, outcomes=outcomes))
+
+    async def _known(self) -> dict[int, PullStory]:
+        if self._stories is None:
+            found = await asyncio.to_thread(self._channel.notes, _STORY)
+            decode = msgspec.json.Decoder(PullStory).decode
+            self._stories = {int(number): decode(body) for number, body in found.items()}
+        return self._stories
+
+    async def _publish(self, story: PullStory, *entries: OutboxEntry) -> None:
+        """Store a story, and the items that publish it."""
+        stories = await self._known()
+        notes: dict[str, bytes | None] = {f"{_STORY}{story.number}": msgspec.json.encode(story)}
+        merged = sorted(n for n, s in stories.items() if s.state == "merged")
+        ended = merged[:-MERGED_MAX] + [n for n, s in stories.items() if s.state == "closed"]
+        notes |= {f"{_STORY}{n}": None for n in ended if n != story.number}
+        items = [*entries]
+        if self._rules.comment == "plan":
+            item = CommentItem(
+                story.number, self._cluster, section(story, self._cluster),
+                brief(story, self._cluster), needed=story.touches,
+            )  # fmt: skip
+            items.append(OutboxEntry(f"comment/{story.number}", item, self._clock.now()))
+        await asyncio.to_thread(self._channel.put, items, notes)
+        for number in ended:
+            stories.pop(number, None)
+        stories[story.number] = story
+        self._channel.posted()
+
+
+def _gist(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str, bool]]:
+    """Return the parts of outcomes that are worth an edit: states, not the counts of pods."""
+    return [
+        (o.unit, o.state, "" if o.state in {"Rolling", "Waiting"} else o.text, o.final)
+        for o in outcomes
+    ]

@@ -1,0 +1,142 @@
+"""Sender of outbox items: one after another, repeated until they arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, Crashed, Forbidden, Retry, Unauthorized
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.notify.outbox import NotificationOutbox, QueuedItem
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.model.gitops.notifications import OutboxItem
+
+log = logging.getLogger(__name__)
+PAUSE_FIRST_S: Final = 1.0
+PAUSE_MAX_S: Final = 60.0  # while a receiver does not answer
+REFUSED_FIRST_S: Final = 5.0
+REFUSED_MAX_S: Final = 3600.0
+PROBLEM_AFTER: Final = timedelta(minutes=5)  # of silence; a rejected token is reported immediately
+TRIES_MAX: Final = 10  # of an item whose content is rejected: an hour and a half
+Send = Callable[[OutboxItem], Awaitable[None]]
+
+
+class Sender:
+    """Send the items of one channel, independently of other channels.
+
+    A receiver that is silent, busy or rejects our credentials holds up the channel, with growing
+    pauses and for as long as it requests. An item whose content is rejected goes behind the
+    others, and is dropped after TRIES_MAX.
+    """
+
+    def __init__(
+        self,
+        outbox: NotificationOutbox,
+        channel: str,
+        send: Send,
+        clock: Clock,
+        *,
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        self.channel = channel
+        self.problem = ""  # the reason why the newest items did not arrive
+        # Called with a problem that lasts, and with "" at its end.
+        self.on_problem: Callable[[str], None] = lambda _: None
+        self._since: datetime | None = None  # when the receiver answered badly first
+        self._reported = ""
+        self._outbox, self._send, self._clock = outbox, send, clock
+        self._failures = 0  # in a row, of the receiver as a whole
+        self._wake = asyncio.Event()
+        self._containment = containment
+
+    def wake(self) -> None:
+        """Look for items to send."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            try:
+                await self._turn()
+            except sqlite3.Error as error:
+                self.problem = f"the outbox cannot be used: {error}"
+                log.warning("%s: %s", self.channel, self.problem)
+                await self._clock.sleep(PAUSE_MAX_S)
+
+    async def _turn(self) -> None:
+        found = await asyncio.to_thread(self._outbox.next, self.channel, self._clock.now())
+        if not isinstance(found, QueuedItem):
+            await self._rest(found)
+            return
+        pause = await self.deliver(found)
+        if pause:
+            await self._clock.sleep(pause)
+
+    async def _rest(self, until: datetime | None) -> None:
+        limit = None if until is None else until - self._clock.now()
+        await wait_for(self._wake, self._clock, limit)
+        self._wake.clear()
+
+    async def deliver(self, waiting: QueuedItem) -> float:
+        """Try to send an item; return the pause in seconds before the next one."""
+        try:
+            with self._containment.of(f"Sink {self.channel}"):
+                await self._send(waiting.item)
+        except ApiError as error:
+            return await self._failed(waiting, error)
+        except Crashed as error:
+            self.problem = str(error)
+            self._report(self.problem)
+            await self._step_back(waiting)
+            return 0.0
+        await asyncio.to_thread(self._outbox.done, waiting)
+        self._failures, self.problem, self._since = 0, "", None
+        self._report("")
+        return 0.0
+
+    async def _failed(self, waiting: QueuedItem, error: ApiError) -> float:
+        self.problem = f"{error.status}: {error.message}"
+        if error.retry is Retry.BACKOFF or isinstance(error, Unauthorized | Forbidden):
+            return await self._hold_up(waiting, error)
+        await self._step_back(waiting)
+        return 0.0
+
+    async def _step_back(self, waiting: QueuedItem) -> None:
+        """Put an item behind the others, or drop it after TRIES_MAX."""
+        tries = waiting.tries + 1
+        if tries >= TRIES_MAX:
+            log.warning("%s: %s is dropped: %s", self.channel, waiting.key, self.problem)
+            await asyncio.to_thread(self._outbox.done, waiting)
+            return
+        pause = self._pause(tries, REFUSED_FIRST_S, REFUSED_MAX_S)
+        await self._later(waiting, pause, tries)
+
+    def _report(self, problem: str) -> None:
+        if problem != self._reported:
+            self._reported = problem
+            self.on_problem(problem)
+
+    async def _hold_up(self, waiting: QueuedItem, error: ApiError) -> float:
+        self._failures += 1
+        if self._failures & (self._failures - 1) == 0:
+            log.warning("%s: not sent, try %d: %s", self.channel, self._failures, self.problem)
+        now = self._clock.now()
+        self._since = self._since or now
+        if isinstance(error, Unauthorized | Forbidden) or now - self._since >= PROBLEM_AFTER:
+            self._report(self._reported or str(error.message))
+        pause = self._pause(self._failures, PAUSE_FIRST_S, PAUSE_MAX_S)
+        pause = max(pause, float(error.details.retry_after_s))
+        await self._later(waiting, pause, waiting.tries)
+        return pause
+
+    def _pause(self, tries: int, first_s: float, cap_s: float) -> float:
+        return pause_s(tries, first_s=first_s, cap_s=cap_s, seed=self.channel)
+
+    async def _later(self, waiting: QueuedItem, pause: float, tries: int) -> None:
+        after = self._clock.now() + timedelta(seconds=pause)
+        await asyncio.to_thread(self._outbox.postpone, waiting, after, tries=tries)

@@ -1,0 +1,99 @@
+"""The changes of a commit, object by object: git against git, and drift of the live objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from gitkruise.admission.conversion.registry import convert
+from gitkruise.kube.client.codec import encode
+from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule, Live, ObjectChange
+from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
+from gitkruise.planner.sync.diff import all_differences
+from gitkruise.planner.sync.drift import differences, ignored_paths
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+
+
+def changes_between(
+    base: Sequence[Desired], target: Sequence[Desired], catalog: Catalog
+) -> tuple[ObjectChange, ...]:
+    """Git to git, without a cluster: what is created, configured and pruned."""
+    before = {d.key: d for d in base}
+    after = {d.key: d for d in target}
+    out = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if new is None:
+            assert old is not None
+            out.append(_change(ChangeKind.PRUNE, old, before=old.obj, after=None))
+        elif old is None:
+            out.append(_change(ChangeKind.CREATE, new, before=None, after=new.obj))
+        else:
+            kind = catalog.by_kind(key.group, new.version, key.kind)
+            fields = all_differences(old.obj, new.obj, kind.strict if kind else None)
+            what = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
+            change = _change(what, new, before=old.obj, after=new.obj)
+            out.append(replace(change, fields=fields))
+    return tuple(out)
+
+
+def _change(what: ChangeKind, d: Desired, *, before: Obj | None, after: Obj | None) -> ObjectChange:
+    return ObjectChange(kind=what, key=d.key, before=before, after=after, source=str(d.document))
+
+
+def with_live(
+    changes: Sequence[ObjectChange],
+    target: Sequence[Desired],
+    live: Mapping[ObjectKey, Obj],
+    catalog: Catalog,
+    ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = MappingProxyType({}),
+) -> tuple[ObjectChange, ...]:
+    """`changes` with what the cluster has of them already, and what a sync would correct as well.
+
+    What git adds and the cluster has is a change of what is there; what git takes out and the
+    cluster lost is none. `ignore` holds the rules of each object's unit.
+    """
+    wanted = {d.key: d for d in target}
+    return tuple(
+        _held_against(change, wanted.get(change.key), live.get(change.key), catalog, ignore)
+        for change in changes
+    )
+
+
+def _held_against(
+    change: ObjectChange,
+    d: Desired | None,
+    there: Obj | None,
+    catalog: Catalog,
+    ignore: Mapping[ObjectKey, Sequence[IgnoreRule]],
+) -> ObjectChange:
+    if d is None:
+        gone = replace(change, kind=ChangeKind.UNCHANGED)
+        return gone if there is None else replace(change, before=there)
+    if d.hook or (there is None and change.kind is ChangeKind.CREATE):
+        return change
+    if there is None:
+        return replace(change, kind=ChangeKind.CREATE, before=None, fields=())
+    if change.kind is ChangeKind.CONFIGURE:
+        return change
+    there = convert(there, d.version)
+    managers = encode(get(there, "metadata", "managedFields", default=()))
+    seen = Live(obj=there, ready=True, managed=managers)
+    found = differences(d, seen, catalog, {})
+    passed = ignored_paths(d, seen, found, ignore.get(d.key, ()))
+    fields = tuple(field for field in found if field.path not in passed)
+    same = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
+    drift = change.kind is ChangeKind.UNCHANGED and bool(fields)
+    return replace(change, kind=same, fields=fields, before=there, drift=drift)
+
+
+def rollouts_started(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:
+    """CloneSets and SidecarSets that are created or configured: what there is to play ahead."""
+    return frozenset(
+        c.key
+        for c in changes
+        if c.key.group_kind in ROLLING_KINDS and c.kind in {ChangeKind.CREATE, ChangeKind.CONFIGURE}
+    )

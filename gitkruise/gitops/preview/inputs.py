@@ -1,0 +1,153 @@
+"""Inputs of a preview: the commits and units that it compares, read and built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed
+from gitkruise.git.manifests.reader import ParseCache, read_desired
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.post_build import PostBuild, offline
+from gitkruise.gitops.build.validate import check_documents
+from gitkruise.gitops.config.loader import make_config
+from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
+from gitkruise.model.gitops.change import Desired, IgnoreRule
+from gitkruise.model.gitops.config import (
+    Config,
+    GitSource,
+    GitSourceSpec,
+    Reference,
+    Unit,
+    UnitSpec,
+)
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import ObjectKey
+
+CONFIG_FILE: Final = "gitkruise.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSide:
+    """One of the two commits of a plan: its objects over all units.
+
+    `ignore` holds the rules of the object's unit about drift, for objects of units that have any;
+    `units` whose each object is.
+    """
+
+    commit: GitCommit
+    objects: tuple[Desired, ...]
+    findings: tuple[Finding, ...] = ()
+    ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = field(default_factory=dict)
+    units: Mapping[ObjectKey, Unit] = field(default_factory=dict)
+
+
+def whole_repository() -> Config:
+    """The configuration of a repository without one: a single unit that takes everything."""
+    source = GitSource("default", "repository", GitSourceSpec(url="."))
+    unit = Unit("default", "repository", UnitSpec(source_ref=Reference(name="repository")))
+    return Config({"default/repository": source}, {"default/repository": unit}, {})
+
+
+def config_at(repository: Repository, commit: str) -> Config:
+    """The gitkruise.yaml at the top of a commit, or the whole repository as one unit.
+
+    Raises UsageProblem for a broken one.
+    """
+    from gitkruise.git.parsing.documents import parse_file  # noqa: PLC0415  imports libyaml
+
+    found = [e for e in repository.list_tree(commit) if e.path == CONFIG_FILE]
+    if not found:
+        return whole_repository()
+    parsed = parse_file(repository.read_blob(found[0].id), CONFIG_FILE)
+    if not parsed.ok:
+        raise InvalidManifests(*parsed.findings)
+    return make_config(list(parsed.documents), Path())
+
+
+def default_range(repository: Repository, branch: str) -> tuple[str, str]:
+    """(from, to) of a plan without arguments: the followed branch, and where HEAD is.
+
+    On that branch itself it is the last commit against its parent.
+    """
+    head = repository.resolve(repository.default_branch())
+    followed = _known(repository, branch)
+    if followed and followed != head:
+        return followed, head
+    upstream = _known(repository, f"refs/remotes/origin/{branch}")
+    if upstream and upstream != head:
+        return upstream, head
+    parents = repository.commit(head).parents
+    return (parents[0] if parents else "", head)
+
+
+def _known(repository: Repository, ref: str) -> str:
+    try:
+        return repository.resolve(ref)
+    except SourceFailed:
+        return ""
+
+
+def read_side(
+    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
+) -> PlanSide:
+    """Every unit's objects at a commit, with what is wrong with them. Raises SourceFailed."""
+    read = [*read_units(repository, commit, config, catalog, gates)]
+    return side_of(repository.commit(commit), config, read)
+
+
+UnitRead: TypeAlias = tuple[str, Sequence[Desired], Sequence[Finding]]
+
+
+def read_units(
+    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
+) -> Iterator[UnitRead]:
+    """(name, objects, findings) of each unit at a commit. Raises SourceFailed."""
+    cache = ParseCache()
+    for name, unit in config.units.items():
+        lines = config.source_of(unit).spec.ignore.splitlines()
+        got, wrong = _read_unit(repository, commit, unit, (cache, lines), (catalog, gates))
+        yield name, got, wrong
+
+
+def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> PlanSide:
+    """Return everything that was read of all units as one side of a plan."""
+    objects: list[Desired] = []
+    findings: list[Finding] = []
+    ignore: dict[ObjectKey, Sequence[IgnoreRule]] = {}
+    units: dict[ObjectKey, Unit] = {}
+    for name, got, wrong in read:
+        unit = config.units[name]
+        objects += got
+        findings += wrong
+        units |= dict.fromkeys((d.key for d in got), unit)
+        if rules := ignore_rules(unit.spec.drift):
+            ignore |= dict.fromkeys((d.key for d in got), rules)
+    return PlanSide(
+        commit=commit, objects=tuple(objects), findings=tuple(findings), ignore=ignore, units=units
+    )
+
+
+def _read_unit(
+    repository: Repository,
+    commit: str,
+    unit: Unit,
+    reading: tuple[ParseCache, Sequence[str]],
+    rules: tuple[Catalog, Gates],
+) -> tuple[Sequence[Desired], Sequence[Finding]]:
+    (cache, ignore), (catalog, gates) = reading, rules
+    kind = unit.spec.render.kind
+    try:
+        manifests = read_desired(
+            repository, commit, unit.spec.path, kind=kind, ignore=ignore, cache=cache
+        )
+        manifests = PostBuild(repository, unit).finish(manifests, offline(unit))
+    except InvalidManifests as error:
+        return (), error.findings
+    namespace = unit.spec.target.namespace or unit.namespace
+    objects, found = check_documents(manifests.documents, catalog, namespace=namespace, gates=gates)
+    return objects, (*manifests.findings, *found)

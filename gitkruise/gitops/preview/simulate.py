@@ -1,0 +1,205 @@
+"""Forecast of the rollouts that a commit starts.
+
+The waves come from the controller's own planner, played on a model cluster: on a copy of the
+live objects when a cluster is given, on the base commit's objects brought to rest otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from gitkruise.admission.chain import admit
+from gitkruise.admission.conversion.registry import convert
+from gitkruise.errors import ApiError, Finding
+from gitkruise.gitops.build.redacted_findings import unquoted
+from gitkruise.gitops.build.validate import check_object
+from gitkruise.gitops.preview.changes import rollouts_started
+from gitkruise.kube.client.rawobject import thaw
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.change import Desired, ObjectChange
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.revision import REVISION
+from gitkruise.model.workloads.rollout_kinds import BEARERS
+from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
+from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.health.tie_breaks import loosened
+from gitkruise.planner.sync.annotations import MANAGER
+from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
+from gitkruise.world.api.cluster import World
+from gitkruise.world.controllers.scheduler import add_nodes
+from gitkruise.world.simulation.forecast import Forecast, predict, settle
+
+__all__ = ["Forecast", "live_world", "loosened_by", "offline_world", "play"]
+
+NAMESPACE: Final = GroupKind("", "Namespace")
+# What a rollout can depend on; everything else of the cluster plays no part in it.
+_STAGE: Final = (
+    NAMESPACE,
+    GroupKind("", "Node"),
+    GroupKind("", "Pod"),
+    GroupKind("", "ConfigMap"),
+    GroupKind("", "PersistentVolumeClaim"),
+    REVISION,
+    SIDECARSET,
+    CLONESET,
+)
+_NODES: Final = 5  # of an offline preview
+
+
+# Playing ahead ----------------------------------------------------------------------------------
+
+
+def offline_world(
+    stages: Sequence[Sequence[Desired]],
+    catalog: Catalog,
+    gates: Gates,
+    now: datetime,
+    *,
+    moved: Collection[ObjectKey],
+) -> tuple[World, datetime]:
+    """A model cluster in which each stage was applied and came to rest, and when the last one did.
+
+    Of CloneSets those that `moved` names are enough, because their rollouts do not meet each
+    other here; a SidecarSet among them may mean the pods of all of them.
+
+    Raises the ApiError of a bad stage.
+    """
+    bearers = BEARERS if any(key.group_kind == SIDECARSET for key in moved) else frozenset()
+    world = _world(catalog, gates)
+    add_nodes(world, _NODES, now)
+    for stage in stages:
+        for d in sorted(stage, key=lambda d: d.stage):
+            kind = d.key.group_kind
+            needed = kind in _STAGE and (kind != CLONESET or d.key in moved)
+            if needed or kind in bearers:
+                _ensure_namespace(world, d.key.namespace, catalog, now)
+                world.handle(_apply(d, catalog), now)
+        now = settle(world, now, gates=gates).end
+    return world, now
+
+
+async def live_world(
+    transport: Transport, catalog: Catalog, namespaces: Iterable[str], gates: Gates
+) -> World:
+    """A model cluster that holds what the real one holds of the rollouts in `namespaces` ("" for
+    all), and of the revisions that SidecarSets inject. Raises ApiError.
+    """
+    import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+
+    spaces = sorted({*namespaces, REVISION_NAMESPACE})
+    spaces = [""] if "" in spaces else spaces
+    async with asyncio.TaskGroup() as tasks:
+        lists = [
+            tasks.create_task(_read(transport, kind, ns))
+            for gk in _STAGE
+            if (kind := catalog.stored(gk)) is not None
+            for ns in (spaces if kind.namespaced else [""])
+        ]
+    objects = [obj for task in lists for obj in task.result()]
+    world = _world(catalog, gates)
+    world.restore(objects, max((_version(obj) for obj in objects), default=1))
+    return world
+
+
+def _version(obj: Obj) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+async def _read(transport: Transport, kind: Kind, namespace: str) -> list[Obj]:
+    request = ApiRequest(verb="list", resource=kind.ref, namespace=namespace)
+    items = (await transport.send(request)).body.get("items") or ()
+    marks = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return [{**marks, **thaw(item)} for item in items]
+
+
+def _world(catalog: Catalog, gates: Gates) -> World:
+    return World(catalog, admit=lambda request: admit(request, gates), seed=0)
+
+
+def _ensure_namespace(world: World, name: str, catalog: Catalog, now: datetime) -> None:
+    if not name or world.get(ObjectKey("", "Namespace", "", name)) is not None:
+        return
+    kind = catalog.stored(NAMESPACE)
+    assert kind is not None
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    world.handle(ApiRequest(verb="create", resource=kind.ref, body=body), now)
+
+
+def _apply(d: Desired, catalog: Catalog) -> ApiRequest:
+    kind = catalog.by_kind(d.key.group, d.version, d.key.kind)
+    assert kind is not None
+    return ApiRequest(
+        verb="patch",
+        resource=kind.ref,
+        namespace=d.key.namespace,
+        name=d.key.name,
+        body=d.obj,
+        content_type=APPLY_PATCH,
+        params={"fieldManager": MANAGER, "force": "true"},
+    )
+
+
+def play(
+    world: World,
+    changes: Sequence[ObjectChange],
+    target: Sequence[Desired],
+    catalog: Catalog,
+    now: datetime,
+    gates: Gates,
+) -> tuple[Forecast | None, tuple[Finding, ...]]:
+    """Play the rollouts that `changes` start; report each change that the model rejects."""
+    moved = rollouts_started(changes)
+    writes: list[ApiRequest] = []
+    unplayed: list[Finding] = []
+    for d in sorted((d for d in target if d.key in moved), key=lambda d: d.key):
+        _ensure_namespace(world, d.key.namespace, catalog, now)
+        try:
+            world.fork().handle(_apply(d, catalog), now)
+        except ApiError as error:
+            unplayed += _refused(d, error, world.get(d.key), catalog, gates)
+            continue
+        writes.append(_apply(d, catalog))
+    if not writes:
+        return None, tuple(unplayed)
+    return predict(world, writes, now, gates=gates), tuple(unplayed)
+
+
+def loosened_by(
+    forecast: Forecast | None, world: World, target: Sequence[Desired], keys: Collection[ObjectKey]
+) -> Forecast | None:
+    """`forecast` with no more promised of `keys` than an engine keeps whose order is not total.
+
+    `world` is the cluster before.
+    """
+    if forecast is None or not keys:
+        return forecast
+    wanted = {d.key: d.obj for d in target if d.key in keys}
+    told = tuple(
+        loosened(p, wanted[p.key], _pods_of(world, p.key)) if p.key in wanted else p
+        for p in forecast.rollouts
+    )
+    return replace(forecast, rollouts=told)
+
+
+def _pods_of(world: World, key: ObjectKey) -> Sequence[PodFacts]:
+    before = world.get(key)
+    return ROLLOUTS[key.group_kind].pods(world, before) if before is not None else ()
+
+
+def _refused(
+    d: Desired, error: ApiError, old: Obj | None, catalog: Catalog, gates: Gates
+) -> list[Finding]:
+    """Return the findings for a rejected change: from our checks, otherwise from the error."""
+    before = convert(old, d.version) if old is not None else None
+    found = list(check_object(d, catalog, gates, old=before))
+    place = d.document.place(("spec",), key=True)
+    why = unquoted(error, d).message
+    said = Finding(code="GK2102", message=why, places=(place,), object=str(d.key))
+    return found or [said]

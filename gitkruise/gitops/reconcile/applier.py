@@ -1,0 +1,412 @@
+"""Apply of a unit's objects: server-side apply, rejections as findings, deletes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gitkruise.errors import (
+    AlreadyExists,
+    ApiError,
+    ApplyConflict,
+    ClusterFailed,
+    Conflict,
+    Finding,
+    Forbidden,
+    NotFound,
+    Retry,
+    StatusDetails,
+)
+from gitkruise.gitops.build.kruise_defaulting import dialect_of
+from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
+from gitkruise.gitops.cluster.impersonation import account_of, proven
+from gitkruise.gitops.reconcile.field_adoption import adopt
+from gitkruise.gitops.reconcile.replace import cannot_change, immutable, replaceable
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock, SystemClock
+from gitkruise.model.gitops.change import Desired, ObjectChange
+from gitkruise.model.gitops.config import Unit
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.sync.annotations import (
+    COMMIT,
+    DIGEST,
+    MANAGER,
+    PATH,
+    annotation,
+    create_only,
+    marked,
+)
+from gitkruise.planner.sync.autoscale import sized_as
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get, put
+from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest
+
+TRIES: Final = 5  # of one request that meets writes of others
+_SYSTEM: Final = SystemClock()
+_NAMESPACE: Final = GroupKind("", "Namespace")
+_SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
+_REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
+# What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
+_CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
+_CONFLICTING: Final = re.compile(r'conflict with "([^"]+)"')
+# Tools whose fields git may take over without asking: people moved on to git from them.
+_KNOWN_TOOLS: Final = (
+    "kubectl", "helm", "argocd", "kustomize-controller", "flux", "before-first-apply",
+    "configsync", "kluctl", "gitkruise", "Go-http-client",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """Outcome of one request: the stored object, or why it was rejected."""
+
+    desired: Desired
+    reply: Obj | None = None
+    finding: Finding | None = None
+    retry: bool = False  # the same request may go through later
+    present: bool = False  # create-only, and it exists already
+    replace: bool = False  # immutable: to be deleted and created again
+
+
+class Applier:
+    """Applies objects of one unit at one commit. `label` is the unit's label value.
+
+    Requests use a version that the cluster serves; replies are in git's version.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        unit: Unit,
+        label: str,
+        commit: str,
+        *,
+        gates: Gates = Gates(),
+        autoscaled: frozenset[ObjectKey] = frozenset(),
+        clock: Clock = _SYSTEM,
+    ) -> None:
+        self._transport, self._unit, self._label, self._commit = transport, unit, label, commit
+        self._clock = clock
+        self._gates, self._autoscaled = gates, autoscaled
+        self._slots = asyncio.Semaphore(unit.spec.apply.concurrency)
+
+    async def send(
+        self,
+        objects: Sequence[Desired],
+        live: dict[ObjectKey, Obj],
+        catalog: Catalog,
+        *,
+        take: Collection[ObjectKey] = (),
+        dry_run: bool = False,
+        overtaken: Callable[[], bool] = lambda: False,
+    ) -> list[Sent]:
+        """Apply `objects` with the unit's concurrency; return one Sent each, in order.
+
+        Objects in `take` are forced, because git may take over what differs in their `live`
+        version: the request holds for that version only. Objects not yet sent when `overtaken`
+        becomes true are skipped: their Sent is empty. Raises ClusterFailed or ApiError when nothing
+        can be sent.
+        """
+        await proven(self._transport)
+        async with asyncio.TaskGroup() as tasks:
+            sent = [
+                tasks.create_task(
+                    self._in_turn(
+                        self._one(d, live.get(d.key), catalog, take=d.key in take, dry_run=dry_run),
+                        d,
+                        overtaken,
+                    )
+                )
+                for d in objects
+            ]
+        return [task.result() for task in sent]
+
+    async def _in_turn(
+        self, work: Coroutine[Any, Any, Sent], d: Desired, overtaken: Callable[[], bool]
+    ) -> Sent:
+        async with self._slots:
+            if not overtaken():
+                return await work
+        work.close()
+        return Sent(desired=d)
+
+    async def _one(
+        self, d: Desired, live: Obj | None, catalog: Catalog, *, take: bool, dry_run: bool
+    ) -> Sent:
+        dialect = dialect_of(d, catalog)
+        if dialect is None:
+            return Sent(desired=d, finding=_not_served(d, catalog), retry=True)
+        asked = sized_as(d, live) if live is not None and d.key in self._autoscaled else d
+        request = ApiRequest(
+            verb="patch",
+            resource=dialect.kind.ref,
+            namespace=d.key.namespace,
+            name=d.key.name,
+            body=dialect.outgoing(self._body(asked, live), live, self._gates),
+            content_type=APPLY_PATCH,
+            params={
+                "fieldManager": MANAGER,
+                "force": str(self._unit.spec.apply.conflicts == "force").lower(),
+                **({"dryRun": "All"} if dry_run else {}),
+            },
+        )
+        if create_only(d.obj):
+            params = {k: v for k, v in request.params.items() if k != "force"}
+            request = replace(request, verb="create", name="", content_type=JSON, params=params)
+        if take and live is not None and self._unit.spec.apply.conflicts == "owned":
+            sent = await self._take_over(d, request, live)
+        else:
+            sent = await self._attempt(d, request)
+        if sent.reply is not None and live is None and request.verb == "patch" and not dry_run:
+            sent = await self._taken_over(sent, request)
+        return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
+
+    async def _take_over(self, d: Desired, request: ApiRequest, live: Obj) -> Sent:
+        """Force one request instead of asking first; fall back to asking when the object
+        changed."""
+        version = ("metadata", "resourceVersion")
+        exact = put(request.body, version, get(live, *version))
+        forced = replace(request, body=exact, params={**request.params, "force": "true"})
+        try:
+            reply = await self._transport.send(forced)
+        except ApiError:
+            return await self._attempt(d, request)
+        return Sent(desired=d, reply=reply.body)
+
+    def _body(self, d: Desired, live: Obj | None) -> Obj:
+        """Return the body; unchanged content keeps its commit and path, so a new HEAD causes no
+        write."""
+        same = live is not None and annotation(live, DIGEST) == d.digest
+        commit = annotation(live, COMMIT) if live is not None and same else self._commit
+        path = annotation(live, PATH) if live is not None and same else str(d.document)
+        return marked(
+            d, unit=self._unit.id, label=self._label, commit=commit or self._commit, path=path
+        )
+
+    async def _taken_over(self, sent: Sent, request: ApiRequest) -> Sent:
+        """Adopt what an earlier tool applied: it keeps no field that git does not name."""
+        assert sent.reply is not None
+        try:
+            return replace(sent, reply=await adopt(self._transport, request, sent.reply))
+        except ApiError as error:
+            return self._refused(sent.desired, error)
+
+    async def _attempt(self, d: Desired, request: ApiRequest) -> Sent:
+        try:
+            reply = await self._settled(request)
+        except ApplyConflict as error:
+            if d.key in self._autoscaled and all(c.field == _SIZE for c in error.details.causes):
+                why = Finding(code="GK4102", message=f"{d.key}: its size changed meanwhile")
+                return Sent(desired=d, finding=why, retry=True)
+            if self._may_take(error):
+                forced = {**request.params, "force": "true"}
+                return await self._attempt(d, replace(request, params=forced))
+            return Sent(desired=d, finding=_conflict(d, error))
+        except AlreadyExists:
+            return Sent(desired=d, present=True)
+        except ApiError as error:
+            return self._refused(d, error)
+        return Sent(desired=d, reply=reply.body)
+
+    async def _settled(self, request: ApiRequest) -> ApiReply:
+        """Return the reply to a request that may collide with other writes; raises the last
+        rejection.
+
+        A conflict that names no field, and AlreadyExists for a patch, mean that another client
+        wrote at the same time: the request itself is still right.
+        """
+        for attempt in range(1, TRIES + 1):
+            try:
+                return await self._transport.send(request)
+            except (Conflict, AlreadyExists) as error:
+                if isinstance(error, AlreadyExists) and request.verb == "create":
+                    raise
+                if attempt == TRIES:
+                    raise Conflict(error.message, error.details) from error
+            pause = pause_s(attempt, first_s=0.1, cap_s=2.0, seed=request.path)
+            await self._clock.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _refused(self, d: Desired, error: ApiError) -> Sent:
+        fixed = immutable(error)
+        if fixed and replaceable(d, self._unit):
+            return Sent(desired=d, replace=True)
+        told = cannot_change(d, error) if fixed else refusal(d, error, account_of(self._unit))
+        return Sent(desired=d, finding=told, retry=error.retry is not Retry.NEVER)
+
+    def _may_take(self, error: ApplyConflict) -> bool:
+        if self._unit.spec.apply.conflicts != "owned":
+            return False
+        owners = [(_CONFLICTING.search(c.message), c.field) for c in error.details.causes]
+        return bool(owners) and all(found and _ours(found[1], field) for found, field in owners)
+
+
+def _ours(manager: str, field: str) -> bool:
+    """Return whether git may take a field from `manager`; also replicas that no autoscaler sets
+    now."""
+    return manager.startswith(_KNOWN_TOOLS) or (field, manager) == (_SIZE, _SIZER)
+
+
+def left_by_tools(change: ObjectChange) -> bool:
+    """Return whether tools that git may take over from own everything that differs."""
+    managers = {manager for field in change.fields for manager, _ in field.owners}
+    return bool(managers) and all(manager.startswith(_KNOWN_TOOLS) for manager in managers)
+
+
+def _managers(details: StatusDetails) -> set[str]:
+    return {match.group(1) for c in details.causes if (match := _CONFLICTING.search(c.message))}
+
+
+def _conflict(d: Desired, error: ApplyConflict) -> Finding:
+    fields = ", ".join(c.field for c in error.details.causes[:5])
+    owners = ", ".join(sorted(_managers(error.details))) or "another manager"
+    places = tuple(
+        d.document.place(parse_field(c.field.lstrip(".")), label="owned by someone else")
+        for c in error.details.causes[:1]
+    )
+    return Finding(
+        code="GK2401",
+        message=f"{d.key}: {owners} owns {fields}",
+        places=places,
+        notes=(
+            ("unchanged", f"the live {d.key}"),
+            ("next", "take the field out of git, or set apply.conflicts: force on the unit"),
+        ),
+        object=str(d.key),
+    )
+
+
+def _not_served(d: Desired, catalog: Catalog) -> Finding:
+    others = sorted(
+        {k.version for k in catalog.kinds() if k.group == d.key.group and k.kind == d.key.kind}
+    )
+    found = f"it serves {', '.join(others)}" if others else "its CRD is not installed"
+    ours = d.key.group.endswith("kruise.io")
+    return Finding(
+        code="GK4201",
+        message=f"this cluster does not know kind {d.key.kind} ({d.obj['apiVersion']}): {found}",
+        places=(d.document.place(("kind",)),),
+        notes=(
+            ("unchanged", "nothing of this commit is applied while one of its kinds is unknown"),
+            ("next", "gitkruise install --crds" if ours else "install the CRD, or add it to git"),
+        ),
+        object=str(d.key),
+    )
+
+
+def _uncalled(d: Desired, name: str, why: str) -> Finding:
+    """Return GK5101: an admission webhook that must agree cannot be called."""
+    distrusted = "x509" in why or "certificate" in why
+    message = (
+        f"the API server refuses the certificate of webhook {name}"
+        if distrusted
+        else f"the API server cannot call webhook {name}"
+    )
+    return Finding(
+        code="GK5101",
+        message=message,
+        places=(d.document.place(("kind",)),),
+        notes=(
+            ("it says", why),
+            ("effect", "nothing that the webhook is asked about can be written (failurePolicy)"),
+            ("unchanged", f"the live {d.key}; it is tried again"),
+            ("next", f"see what serves it: kubectl get {_REGISTERED} -o yaml | grep -A9 {name}"),
+        ),
+        object=str(d.key),
+    )
+
+
+def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
+    """Return the API server's rejection of one object, at the line that caused it if known.
+
+    `account` is the service account of the request, if it was not our own.
+    """
+    webhook = _CALLED.search(error.message)
+    if webhook is not None:
+        return _uncalled(d, *webhook.groups())
+    error = unquoted(error, d)
+    if error.retry is not Retry.NEVER:  # Conflict among them: no word against the object
+        return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
+    if isinstance(error, Forbidden):
+        next_ = "gitkruise doctor rbac --print-fix   prints what is missing"
+        if account:
+            next_ = f"give service account {account} that right, by a Role and a RoleBinding"
+        return Finding(
+            code="GK4301",
+            message=f"not allowed: {error.message}",
+            places=(d.document.place(("kind",)),),
+            notes=(
+                ("needed", f"verb patch on {d.key.group_kind}{_inside(d.key)}, to apply {d.key}"),
+                ("unchanged", f"the live {d.key}; other units go on"),
+                ("next", next_),
+            ),
+            object=str(d.key),
+        )
+    if isinstance(error, NotFound):
+        return Finding(
+            code="GK4202",
+            message=f"{d.key}: {error.message}",
+            places=(d.document.place(("metadata", "namespace")),),
+            notes=(("next", "add the Namespace to git, or set target.createNamespace: true"),),
+            object=str(d.key),
+        )
+    causes = error.details.causes
+    place = d.document.place(parse_field(causes[0].field) if causes else ("spec",))
+    return Finding(
+        code="GK2102",
+        message=error.message,
+        places=(place,),
+        notes=(("why", "the cluster refuses it"), ("unchanged", f"the live {d.key}")),
+        object=str(d.key),
+    )
+
+
+def _inside(key: ObjectKey) -> str:
+    return f" in namespace {key.namespace}" if key.namespace else ""
+
+
+async def delete(
+    transport: Transport, key: ObjectKey, live: Obj, catalog: Catalog, propagation: str
+) -> None:
+    """Delete the object in the version we saw, never a successor of the same name. Raises
+    ApiError."""
+    kind = catalog.stored(key.group_kind)
+    if kind is None:
+        raise ClusterFailed(Finding(code="GK4201", message=f"{key}: its kind is not served"))
+    body = {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "propagationPolicy": propagation,
+        "preconditions": {
+            "uid": get(live, "metadata", "uid"),
+            "resourceVersion": get(live, "metadata", "resourceVersion"),
+        },
+    }
+    request = ApiRequest(
+        verb="delete", resource=kind.ref, namespace=key.namespace, name=key.name, body=body
+    )
+    try:
+        await transport.send(request)
+    except (NotFound, Conflict):
+        return  # gone, or changed since: the next round looks again
+
+
+async def ensure_namespace(transport: Transport, name: str, catalog: Catalog) -> None:
+    """Create the namespace of a unit with target.createNamespace. Raises ApiError."""
+    kind = catalog.stored(_NAMESPACE)
+    assert kind is not None, "every cluster serves namespaces"
+    await transport.send(
+        ApiRequest(
+            verb="patch",
+            resource=kind.ref,
+            name=name,
+            body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+            content_type=APPLY_PATCH,
+            params={"fieldManager": MANAGER, "force": "false"},
+        )
+    )

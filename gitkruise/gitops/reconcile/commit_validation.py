@@ -1,0 +1,228 @@
+"""Validation of a commit: it is built, its kinds are followed, and its changes are dry-run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from gitkruise.errors import Finding, Reported, SourceFailed
+from gitkruise.gitops.build.builder import Builder, BuildRequest, Intake, taken_in
+from gitkruise.gitops.build.post_build import gather
+from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.cluster.hook_runs import HookRuns
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.ownership import Claims
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
+from gitkruise.gitops.config.dependencies import Gate, UnitStates
+from gitkruise.gitops.config.sync_windows import Windows
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.reconcile.applier import Sent, ensure_namespace
+from gitkruise.gitops.reconcile.approval import Consent, Move, approvals, request
+from gitkruise.gitops.reconcile.preflight import (
+    brought,
+    check_updates,
+    refusals,
+    testable,
+    unreachable,
+)
+from gitkruise.gitops.status.observer import Observation
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.change import Desired, DesiredSet
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.sync.annotations import unit_label
+from gitkruise.planner.sync.autoscale import scalable
+from gitkruise.wire.primitives.names import ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitContext:
+    """Dependencies that all units of a process share."""
+
+    live: LiveView
+    clock: Clock
+    cluster: str
+    gates: Gates
+    engine: str
+    workers: Workers
+    hooks: HookRuns
+    by_hand: bool = False  # a person asked for one pass
+    claims: Claims = field(default_factory=Claims)
+    standings: UnitStates = field(default_factory=UnitStates)
+    authority: WriteAuthority = field(default_factory=WriteAuthority)
+    containment: Containment = UNREPORTED
+
+
+class CandidateObserver(Protocol):
+    """The unit's side of the cluster, as the validator needs it."""
+
+    def changed(self, desired: DesiredSet) -> tuple[list[Desired], Observation]:
+        """Return the objects that taking `desired` would change, and the live state."""
+        ...
+
+    async def complete(self) -> str:
+        """Complete the inventory; return the newest commit taken before this start, "" for none."""
+        ...
+
+    async def try_out(
+        self, objects: Sequence[Desired], seen: Observation, commit: str
+    ) -> list[Sent]:
+        """Dry-run `objects`."""
+        ...
+
+
+class CommitValidator:
+    """Validates commits of one unit."""
+
+    def __init__(
+        self, reader: Builder, around: UnitContext, trial: CandidateObserver, transport: Transport
+    ) -> None:
+        """Create a validator; `transport` acts with the unit's rights."""
+        self._reader, self._around, self._trial = reader, around, trial
+        self._transport = transport
+        self._unit = reader.unit
+        label = unit_label(around.cluster, reader.unit.id)
+        self._consent = Consent(reader.unit, label, around.gates)
+        windows = Windows(reader.unit.spec.windows, around.clock, by_hand=around.by_hand)
+        self.gate = Gate(reader.unit, around.standings, windows, around.workers)
+
+    async def read(
+        self,
+        commit: str,
+        before: Intake | None,
+        looked: str,
+        *,
+        known: bool = False,
+    ) -> Intake:
+        """Validate a commit; one whose content is live already is not dry-run.
+
+        `before` is the live commit, `looked` the newest commit that was read; `known`: the commit
+        was taken before a start. Raises Reported or ApiError when git or the cluster does not
+        answer.
+        """
+        intake = await self._followed(commit, before, looked)
+        if intake.desired is None or (before and intake.desired is before.desired):
+            return intake
+        if not (intake.desired.objects or known) and await self._would_empty(
+            intake.desired, before
+        ):
+            return replace(intake, desired=None, findings=(*intake.findings, _EMPTIED))
+        if not known:
+            self.gate.consent = ""
+        awaits = await self.gate.blocked_by()
+        if awaits and self._trial.changed(intake.desired)[0]:
+            return replace(intake, desired=None, awaits=awaits)
+        findings, replaced = await self._preflight(intake.desired, intake.causal.id)
+        if not findings:
+            return intake if known else await self._agreed(intake, before, replaced)
+        told = (*intake.findings, *findings)
+        return replace(intake, desired=None, findings=told, by_cluster=True)
+
+    async def _agreed(
+        self, intake: Intake, before: Intake | None, replaced: frozenset[ObjectKey]
+    ) -> Intake:
+        """Return the intake if no approval is needed or one was given; otherwise it waits."""
+        assert intake.desired is not None
+        if not self._consent.needed:
+            return intake
+        stood = await self._trial.complete()
+        changed, seen = self._trial.changed(intake.desired)
+        move = Move(desired=intake.desired, changed=changed, live=seen.live, replaced=replaced)
+        mark, why = self._consent.asks(move)
+        if not mark or mark == self._unit.approved:
+            return intake
+        since = before.commit.id if before is not None else stood
+        repository, commit = self._reader.repository, intake.commit.id
+        if mark in await asyncio.to_thread(approvals, repository, commit, since):
+            return intake
+        self.gate.consent = request(mark, why)
+        return replace(intake, desired=None, awaits=self.gate.consent)
+
+    async def lives(self, commit: str) -> bool:
+        """Return whether all live objects are as `commit` wants. Raises ApiError."""
+        try:
+            intake = await self._followed(commit, None, "")
+        except SourceFailed:
+            return False  # it is not here
+        return intake.desired is not None and not self._trial.changed(intake.desired)[0]
+
+    async def follow(self, desired: DesiredSet) -> None:
+        """Follow every kind that the commit names, before anything is decided about it."""
+        live = self._around.live
+        kinds = {d.key.group_kind: d.version for d in desired.objects}
+        if any(live.catalog.stored(kind) is None for kind in kinds):
+            await live.discover()
+        if any(scalable(d) for d in desired.objects):
+            kinds = {**await live.autoscalers(), **kinds}
+        informers = live.want(kinds)
+        rolling = [(d.key, ROLLOUTS.get(d.key.group_kind)) for d in desired.objects]
+        spaces = {"" if kind.everywhere else key.namespace for key, kind in rolling if kind}
+        informers += live.want_workloads({""} if "" in spaces else spaces)
+        await live.ready(informers)
+
+    async def learn_kinds(self, desired: DesiredSet, objects: Iterable[Desired]) -> None:
+        """Rediscover the served kinds when a kind is new: its CRD may just have been applied."""
+        catalog = self._around.live.catalog
+        if any(catalog.by_kind(d.key.group, d.version, d.key.kind) is None for d in objects):
+            await self._around.live.discover()
+            await self.follow(desired)
+
+    async def _followed(self, commit: str, before: Intake | None, looked: str) -> Intake:
+        """Build a commit and follow its kinds; build it again if that discovered new kinds."""
+        live = self._around.live
+        catalog = live.catalog
+        refused = await asyncio.to_thread(self._reader.refused, commit)
+        if refused is not None:
+            return refused
+        given = await gather(self._unit, self._transport)
+        asked = BuildRequest.of(commit, before, looked)
+        answer = await self._around.workers.read(self._reader, asked, catalog, given)
+        intake = taken_in(answer, before)
+        if intake.desired is not None and not (before and intake.desired is before.desired):
+            await self.follow(intake.desired)
+            if live.catalog is not catalog:
+                workers, catalog = self._around.workers, live.catalog
+                answer = await workers.read(self._reader, asked, catalog, given)
+                return taken_in(answer, before)
+        return intake
+
+    async def _would_empty(self, nothing: DesiredSet, before: Intake | None) -> bool:
+        """Return whether a commit without objects would delete live objects of the unit."""
+        if self._unit.spec.prune.allow_empty:
+            return False
+        if before is not None and before.desired is not None:
+            return bool(before.desired.objects)
+        await self._trial.complete()
+        lives = self._trial.changed(nothing)[1].live.values()
+        return any(not found.obj["metadata"].get("deletionTimestamp") for found in lives)
+
+    async def _preflight(
+        self, desired: DesiredSet, commit: str
+    ) -> tuple[list[Finding], frozenset[ObjectKey]]:
+        """Return what our rules and the dry run report against the objects that would change, and
+        the objects that would be replaced."""
+        live = self._around.live
+        changed, seen = self._trial.changed(desired)
+        objs = {key: found.obj for key, found in seen.live.items()}
+        findings = check_updates(changed, objs, live.catalog, self._around.gates)
+        if findings or not changed:
+            return findings, frozenset()
+        target = self._unit.spec.target.namespace or self._unit.namespace
+        new = await brought(desired, objs, live.transport)
+        if self._unit.spec.target.create_namespace and target not in new:
+            await ensure_namespace(self._transport, target, live.catalog)
+        sent = await self._trial.try_out(testable(changed, new), seen, commit)
+        silent = unreachable(sent)
+        if silent is not None:
+            raise Reported(silent)
+        return list(refusals(desired, sent)), frozenset(s.desired.key for s in sent if s.replace)
+
+
+_EMPTIED = Finding(
+    code="GK2301",
+    message="this commit leaves nothing in the unit",
+    notes=(("next", "if that is meant, set prune.allowEmpty: true on the unit"),),
+)

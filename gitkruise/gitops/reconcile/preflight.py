@@ -1,0 +1,76 @@
+"""Preflight: rejections of a commit's changes by our rules and by the API server's dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from gitkruise.errors import Finding, Forbidden
+from gitkruise.gitops.build.validate import check_object
+from gitkruise.gitops.reconcile.applier import Sent
+from gitkruise.kube.client.discovery import listed
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.change import Desired, DesiredSet
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.requests import NAMESPACES
+
+# Kinds whose update rules we know as well as the server does; others are left to its dry run.
+_OURS: Final = frozenset({CLONESET})
+NAMESPACE: Final = GroupKind("", "Namespace")
+_UNSERVED, _UNREACHABLE = "GK4201", "GK4102"
+
+
+def check_updates(
+    changed: Sequence[Desired], live: Mapping[ObjectKey, Obj], catalog: Catalog, gates: Gates
+) -> list[Finding]:
+    """Check updates of live objects against the rules of our own kinds."""
+    return [
+        finding
+        for d in changed
+        if d.key.group_kind in _OURS and d.key in live
+        for finding in check_object(d, catalog, gates, old=live[d.key])
+    ]
+
+
+def testable(changed: Sequence[Desired], missing: frozenset[str]) -> list[Desired]:
+    """Return the objects that can be dry-run: none in a namespace that the commit itself
+    creates."""
+    return [d for d in changed if d.key.namespace not in missing]
+
+
+async def brought(
+    desired: DesiredSet, live: Mapping[ObjectKey, Obj], transport: Transport
+) -> frozenset[str]:
+    """Return the namespaces that the commit creates and that do not exist yet.
+
+    Without the right to list namespaces, those that carry no unit's label count as new. Raises
+    ApiError.
+    """
+    unseen = {
+        d.key.name for d in desired.objects if d.key.group_kind == NAMESPACE and d.key not in live
+    }
+    if not unseen:
+        return frozenset()
+    try:
+        there = {space["metadata"]["name"] for space in await listed(transport, NAMESPACES)}
+    except Forbidden:
+        there = set()
+    return frozenset(unseen - there)
+
+
+def unreachable(sent: Sequence[Sent]) -> Finding | None:
+    """Return the first finding that the cluster could not be reached."""
+    found = (s.finding for s in sent if s.retry and s.finding is not None)
+    return next((f for f in found if f.code == _UNREACHABLE), None)
+
+
+def refusals(desired: DesiredSet, sent: Sequence[Sent]) -> Iterator[Finding]:
+    """Return the final rejections: kinds that the commit itself creates cannot be tried before."""
+    bring_kinds = any(d.key.kind == "CustomResourceDefinition" for d in desired.objects)
+    for item in sent:
+        finding = item.finding
+        if finding is not None and not (bring_kinds and finding.code == _UNSERVED):
+            yield finding

@@ -1,0 +1,240 @@
+"""Pruning of one unit: when deletions must wait, who approved them, how they are carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from gitkruise.errors import ApiError, Finding, Retry, SourceFailed
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.builder import Intake
+from gitkruise.gitops.cluster.delete_guards import held_by_others
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.ownership import Claims
+from gitkruise.gitops.reconcile.applier import delete
+from gitkruise.gitops.reconcile.approval import approvals
+from gitkruise.gitops.source.ancestry import newest_applied
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules
+from gitkruise.model.gitops.config import Unit, duration, resolve_reference
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.planner.sync.annotations import COMMIT, UNIT, annotation
+from gitkruise.planner.sync.prune import lingering
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.paths import get
+
+log = logging.getLogger(__name__)
+_UNKNOWN: Final = frozenset({"GK3104", "GK3108"})  # the commit exists in no remote either
+
+
+class Pruning:
+    """Inventory and approvals of one unit, and the reasons to delete nothing."""
+
+    def __init__(
+        self, unit: Unit, repository: Repository, claims: Claims, wake: Callable[[], None]
+    ) -> None:
+        self._unit, self._repository, self._claims, self._wake = unit, repository, claims, wake
+        self.rules = prune_rules(unit)
+        self.source = resolve_reference(unit.spec.source_ref, unit.namespace)
+        claims.join(unit.id, self.source, wake)
+        self._source_problem: Finding | None = None
+        self._searched, self._taken = "", False
+        self._wanted: frozenset[ObjectKey] = frozenset()
+        self.inventory: set[ObjectKey] = set()
+        self.complete = False  # the cluster was searched for all of it
+        self.approved = frozenset(filter(None, [unit.approved]))
+        self.agreed: frozenset[str] = frozenset()  # uids of what was to go since the last change
+        self._from, self._at = "", ""  # the commits taken last, and before that
+        self._jump: str | None = None  # why nothing goes by this commit; None: not looked at
+
+    def source_problem(self, finding: Finding | None) -> None:
+        """Set or clear the problem that keeps the source from being read."""
+        self._source_problem = finding
+
+    # The inventory --------------------------------------------------------------------------
+
+    async def find(self, live: LiveView, label: str) -> None:
+        """Complete the inventory with everything that carries `label`; once per start.
+
+        That includes kinds git no longer names. Raises ApiError or ClusterFailed.
+        """
+        if self.complete:
+            return
+        found = await live.scan(label)
+        await live.ready(live.want({key.group_kind: "" for key in found}))
+        self.inventory |= set(found)
+        self.complete = True
+        self._wake()
+
+    def inherit(self, before: Pruning) -> None:
+        """Take over the inventory of the same unit with other settings."""
+        self.inventory |= before.inventory
+        self.complete = before.complete
+
+    def gone(self, wanted: Collection[ObjectKey], store: InformerCache) -> list[ObjectKey]:
+        """Return the live objects of the inventory beyond `wanted`, in order."""
+        beyond = self.inventory.difference(wanted)
+        self.inventory -= {key for key in beyond if not store.seen(key)}
+        return sorted(beyond & self.inventory)
+
+    async def stood_on(self, store: InformerCache, recorded: GitCommit | None) -> str:
+        """Return the newest commit taken before this start, by live objects and records."""
+        known = recorded.id if recorded else ""
+        return await newest_applied(self._repository, store, self.inventory, known)
+
+    # What git says --------------------------------------------------------------------------
+
+    def taken(self, desired: DesiredSet) -> None:
+        """Record that the unit wants exactly `desired` from now on; earlier approvals end."""
+        keys = frozenset(d.key for d in desired.objects)
+        if keys != self._wanted:
+            self._wanted, self.agreed = keys, frozenset()
+        self._claims.set(self._unit.id, keys)
+
+    def read(self, intake: Intake) -> None:
+        """Record that a commit was read, taken or not."""
+        self._taken = intake.desired is not None
+        if self._taken and intake.commit.id != self._at:
+            self._from, self._at, self._jump = self._at, intake.commit.id, None
+        if intake.wanted is not None:
+            self._claims.set(self._unit.id, self._wanted | intake.wanted)
+        if intake.wanted is not None:
+            self._claims.read(self._unit.id, intake.commit.id)
+
+    @property
+    def blind(self) -> bool:
+        """Return whether the source cannot be followed."""
+        return self._source_problem is not None
+
+    @property
+    def sure(self) -> bool:
+        """Return whether the newest commit of a source that can be followed was taken."""
+        return self._taken and not self.blind
+
+    def held(self, intake: Intake | None, newest: str) -> str:
+        """Return why nothing may be deleted for `intake` now; `newest` is the newest offered
+        commit.
+
+        Only a commit that is the source's newest, read whole, by every unit that shares the source,
+        shows that an object is no longer wanted: it may have moved to another unit.
+        """
+        if intake is None or self.inventory <= self._wanted:
+            return ""  # there is nothing to delete
+        commit = intake.commit.id
+        if self._source_problem is not None:
+            return f"the source cannot be followed ({self._source_problem.code})"
+        if newest != commit:
+            return f"the newest commit {newest[:7]} was not taken"
+        if self._jump:
+            return self._jump
+        behind = self._claims.behind(self._unit.id, commit)
+        return f"unit {behind} shares the source and has not read this commit" if behind else ""
+
+    # Deletions ------------------------------------------------------------------------------
+
+    async def asked(self, commit: str, asks: frozenset[str]) -> bool:
+        """Search the history of `commit` for approvals; return whether one of `asks` is among
+        them."""
+        if self._searched != commit:
+            found = await asyncio.to_thread(approvals, self._repository, commit)
+            self.approved |= found
+            self._searched = commit
+        return not self.approved.isdisjoint(asks)
+
+    async def delete(
+        self,
+        keys: Sequence[ObjectKey],
+        seen: Mapping[ObjectKey, Live],
+        live: LiveView,
+        transport: Transport,
+    ) -> tuple[Finding, ...]:
+        """Delete `keys` in the version seen; a final rejection of one does not stop the others.
+
+        A commit of another history than the one before deletes nothing: the next one may. Raises
+        ApiError when the cluster does not answer.
+        """
+        if self._jump is None:
+            stood = {self._from} if self._from else {annotation(seen[k].obj, COMMIT) for k in keys}
+            self._jump = await asyncio.to_thread(self._jumped, stood - {""}, self._at)
+        if self._jump:
+            self._wake()
+            return ()
+        self.agreed |= {get(seen[key].obj, "metadata", "uid", default="") for key in keys}
+        propagation = self._unit.spec.prune.propagation
+        return await delete_all(keys, seen, live, transport, propagation)
+
+    def _jumped(self, stood: Iterable[str], commit: str) -> str:
+        """Return a message if a commit of `stood` is not in the history of `commit`. Blocking.
+        Raises SourceFailed."""
+        for old in sorted(stood) if commit else ():
+            try:
+                kept = self._repository.is_ancestor(old, commit)
+            except SourceFailed as error:
+                if error.findings[0].code not in _UNKNOWN:
+                    raise
+                kept = False
+            if not kept:
+                return f"{old[:7]}, which was live before, is not in the history of {commit[:7]}"
+        return ""
+
+    def overdue(
+        self, seen: Mapping[ObjectKey, Live], now: datetime
+    ) -> tuple[Finding | None, datetime | None]:
+        """Return (finding for objects that do not disappear, when to check again)."""
+        return lingering(seen, self._wanted, now, duration(self._unit.spec.prune.timeout))
+
+
+def prune_rules(unit: Unit) -> PruneRules:
+    spec = unit.spec.prune
+    return PruneRules(
+        enabled=spec.enabled,
+        max_delete=spec.max_delete,
+        max_delete_percent=spec.max_delete_percent,
+        allow_empty=spec.allow_empty,
+    )
+
+
+async def delete_all(
+    keys: Sequence[ObjectKey],
+    seen: Mapping[ObjectKey, Live],
+    live: LiveView,
+    transport: Transport,
+    propagation: str,
+) -> tuple[Finding, ...]:
+    """Delete `keys` in order, in the version seen; final rejections become findings.
+
+    Objects that contain others' objects stay. Raises ApiError when the cluster does not answer.
+    """
+    findings = []
+    for key in keys:
+        label = get(seen[key].obj, "metadata", "labels", UNIT, default="")
+        held = await held_by_others(live, key, seen[key].obj, label)
+        if held is not None:
+            findings.append(held)
+            continue
+        try:
+            await delete(transport, key, seen[key].obj, live.catalog, propagation)
+        except ApiError as error:
+            if error.retry is not Retry.NEVER:
+                raise
+            findings.append(_refused(key, error))
+    return tuple(findings)
+
+
+def _refused(key: ObjectKey, error: ApiError) -> Finding:
+    return Finding(
+        code="GK2307",
+        message=f"{key} left git and cannot be deleted: {error.message}",
+        notes=(
+            ("unchanged", f"the live {key}"),
+            (
+                "next",
+                "let gitkruise delete it; deploy/ lists the rights it uses. It is tried again",
+            ),
+        ),
+        object=str(key),
+    )

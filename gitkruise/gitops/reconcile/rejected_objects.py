@@ -1,0 +1,69 @@
+"""Objects that the API server rejected: not sent again until git or some time has moved on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import Finding
+from gitkruise.gitops.build.builder import Intake
+from gitkruise.gitops.build.post_build import wants
+from gitkruise.model.gitops.config import Unit, duration
+from gitkruise.wire.primitives.names import ObjectKey
+
+AGAIN: Final = timedelta(minutes=2)  # rights, quotas and webhooks change without a commit
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    digest: str
+    finding: Finding
+    until: datetime
+
+
+class Refusals:
+    """Rejections by object: the finding, and until when it is not retried.
+
+    `replacing` are to be deleted and created again; `present` are create-only and exist already.
+    """
+
+    def __init__(self) -> None:
+        self.replacing: set[ObjectKey] = set()
+        self.present: set[ObjectKey] = set()
+        self._told: dict[ObjectKey, _Refusal] = {}
+
+    def note(self, key: ObjectKey, digest: str, finding: Finding, now: datetime) -> None:
+        self._told[key] = _Refusal(digest, finding, now + AGAIN)
+
+    def forget(self, key: ObjectKey) -> None:
+        self._told.pop(key, None)
+        self.replacing.discard(key)
+        self.present.discard(key)
+
+    def clear(self) -> None:
+        self._told.clear()
+        self.replacing.clear()
+        self.present.clear()
+
+    def standing(self, now: datetime) -> Mapping[ObjectKey, str]:
+        """Return the digests that must not be sent at `now`."""
+        return {key: told.digest for key, told in self._told.items() if told.until > now}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return the findings in key order; each is kept until its object is applied."""
+        return tuple(self._told[key].finding for key in sorted(self._told))
+
+    def wake_at(self, now: datetime) -> datetime | None:
+        return min((t.until for t in self._told.values() if t.until > now), default=None)
+
+
+def look_again(unit: Unit, intake: Intake, now: datetime) -> tuple[str, datetime] | None:
+    """Return a commit to read again, and when: the cluster may decide differently then."""
+    if intake.by_cluster:
+        return intake.commit.id, now + AGAIN
+    if not wants(unit):
+        return None
+    return intake.commit.id, now + (duration(unit.spec.interval) if intake.desired else AGAIN)

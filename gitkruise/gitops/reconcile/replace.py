@@ -1,0 +1,58 @@
+"""Immutable fields: their rejections recognised, and the object replaced or reported."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gitkruise.errors import ApiError, Finding, InvalidObject
+from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.config import Unit
+from gitkruise.planner.sync.annotations import replace_asked
+from gitkruise.planner.sync.prune import HOLDS_DATA
+
+# Kubernetes has several sentences for one rule; all of them speak of a change, never of a value.
+_IMMUTABLE: Final = re.compile(
+    r"\bimmutable\b|may not change once set|updates to \w+ spec for fields other than"
+    r"|updates may not change fields other than"
+)
+
+
+def immutable(error: ApiError) -> bool:
+    """Return whether every cause of a rejection is an immutable field: a new object would pass."""
+    causes = error.details.causes
+    return (
+        isinstance(error, InvalidObject)
+        and bool(causes)
+        and all(_IMMUTABLE.search(cause.message) for cause in causes)
+    )
+
+
+def replaceable(d: Desired, unit: Unit) -> bool:
+    """Return whether the object is to be deleted and created again instead of staying as it is."""
+    wished = unit.spec.apply.replace == "onImmutable" or replace_asked(d.obj) or bool(d.hook)
+    return wished and d.key.group_kind not in HOLDS_DATA
+
+
+def cannot_change(d: Desired, error: ApiError) -> Finding:
+    """Return the finding for a change that needs a new object."""
+    fields = list(dict.fromkeys(c.field for c in error.details.causes))
+    never = d.key.group_kind in HOLDS_DATA
+    return Finding(
+        code="GK2203",
+        message=f"{', '.join(fields[:5])} of {d.key} cannot change after creation",
+        places=(d.document.place(parse_field(fields[0])),),
+        notes=(
+            ("why", unquoted(error, d).details.causes[0].message[:300]),
+            ("unchanged", f"the live {d.key}"),
+            (
+                "next",
+                "put the old value back, or create a second object and move what this one holds"
+                if never
+                else "put the old value back, or let it be deleted and created again: "
+                "gitkruise.io/replace: Enabled on the object, or apply.replace: onImmutable",
+            ),
+        ),
+        object=str(d.key),
+    )

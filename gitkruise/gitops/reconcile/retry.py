@@ -1,0 +1,54 @@
+"""Failures of a round: reported, and retried after growing pauses."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, Crashed, Finding, NotLeading, Reported
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.system.clock import Clock
+
+log = logging.getLogger(__name__)
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_NOT_LEADING_S: Final = 2.0
+_UNCHANGED: Final = ("unchanged", "everything live stays as it is; it is retried")
+
+
+class Setbacks:
+    """Consecutive failures of one unit; pauses grow with them."""
+
+    def __init__(self, unit: str, clock: Clock, reporter: Reporter) -> None:
+        self._unit, self._clock, self._reporter = unit, clock, reporter
+        self._failures = 0
+
+    def over(self) -> None:
+        """Record a successful round."""
+        self._failures = 0
+
+    def failed(self, error: Reported | ApiError) -> datetime:
+        """Report a failure; return when to retry. Another leading process is no failure."""
+        if isinstance(error, NotLeading):
+            return self._clock.now() + timedelta(seconds=_NOT_LEADING_S)
+        log.warning("%s: %s", self._unit, error)
+        if isinstance(error, Reported):
+            self._reporter.problem(error.findings)
+        else:
+            text = f"the cluster did not answer: {error.message}"
+            self._reporter.problem((Finding(code="GK4102", message=text, notes=(_UNCHANGED,)),))
+        return self.back_off()
+
+    def crashed(self, part: str, error: Crashed) -> datetime:
+        """Report an unexpected exception in a part of the unit's work; return when to retry."""
+        self._reporter.crashed(part, error.findings[0])
+        return self.back_off()
+
+    def back_off(self) -> datetime:
+        """Return when to retry, after one failure more."""
+        self._failures += 1
+        pause = pause_s(
+            self._failures, first_s=_FIRST_PAUSE_S, cap_s=_LONGEST_PAUSE_S, seed=self._unit
+        )
+        return self._clock.now() + timedelta(seconds=pause)

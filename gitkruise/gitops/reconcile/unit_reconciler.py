@@ -1,0 +1,498 @@
+"""Reconciler of one unit: take commits, apply in order, prune, correct drift, report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, Crashed, Finding, Reported
+from gitkruise.gitops.build.builder import Builder, Intake, with_unchanged
+from gitkruise.gitops.cluster.impersonation import account_of, acting_as
+from gitkruise.gitops.config.fingerprints import source_of
+from gitkruise.gitops.reconcile.applier import Applier, Sent, delete, left_by_tools
+from gitkruise.gitops.reconcile.commit_validation import CommitValidator, UnitContext
+from gitkruise.gitops.reconcile.drift_correction import Healing, Pace
+from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
+from gitkruise.gitops.reconcile.pruner import Pruning
+from gitkruise.gitops.reconcile.rejected_objects import Refusals, look_again
+from gitkruise.gitops.reconcile.retry import Setbacks
+from gitkruise.gitops.source.ancestry import newer_than, overtaken
+from gitkruise.gitops.status.health_checks import HealthChecks
+from gitkruise.gitops.status.observer import Observation, Observer
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.kube.system.clock import wait_for
+from gitkruise.model.gitops.change import Desired, DesiredSet, Path, SyncPlan, SyncSnapshot
+from gitkruise.model.gitops.config import Unit, duration
+from gitkruise.planner.sync.annotations import COMMIT, annotation, unit_label
+from gitkruise.planner.sync.autoscale import REPLICAS
+from gitkruise.planner.sync.diff import kept_differences
+from gitkruise.planner.sync.drift import Memo
+from gitkruise.planner.sync.hooks import content_of_hooks
+from gitkruise.planner.sync.plan import apply_ignores, outdated, plan_sync
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+
+__all__ = ["UnitContext", "UnitSync"]
+
+SETTLE_S, SETTLE_MAX_S = 0.02, 0.5  # news of one moment are looked at together
+LOOK: Final = timedelta(seconds=30)  # to see whether the cluster still speaks to us
+_COMMIT, _ROUND = "commit", "round"  # parts of a unit's work that may crash
+STAGES_MAX: Final = 100  # in one round; the next follows immediately
+
+
+class UnitSync:
+    """Reconciler of one unit. Level-triggered: each round observes everything and does what is
+    due."""
+
+    def __init__(
+        self, unit: Unit, reader: Builder, around: UnitContext, reporter: Reporter
+    ) -> None:
+        self.unit, self.reader, self._around, self._reporter = unit, reader, around, reporter
+        self._writer = acting_as(account_of(unit), around.live.transport)
+        self._judge = CommitValidator(reader, around, self, self._writer)
+        self._named = f"Unit {unit.id}"
+        self.label = unit_label(around.cluster, unit.id)
+        self.intake: Intake | None = None  # the last commit that could be taken
+        self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
+        self._pending, self._looked = "", ""
+        self._parked = ""  # a commit that waits until other units are ready
+        self._borne: frozenset[str] | None = None  # by live objects when this process started
+        self._wake = asyncio.Event()
+        self._settled: dict[ObjectKey, frozenset[Path]] = {}
+        self._refusals, self._healing = Refusals(), Healing(Pace.of(unit.spec.drift))
+        self._ignore = ignore_rules(unit.spec.drift)
+        patience = duration(unit.spec.health.no_progress_timeout)
+        self._observer = Observer(around.live.store, around.engine, patience)
+        self._verdicts = HealthChecks(unit, self.label, around.workers)
+        self._memo: Memo = {}
+        self._watched: frozenset[ObjectKey] = frozenset()
+        self._again: tuple[str, datetime] | None = None  # a commit to be looked at again
+        self._setbacks = Setbacks(unit.id, around.clock, reporter)
+        self._hooked = False  # whether all hooks ran for what is kept
+        self._unasked = ""  # a commit that could not be judged in this round
+        self._shelved: tuple[str, datetime] | None = None  # a commit that crashed, and until when
+        self._rests: datetime | None = None  # after a round that crashed
+        self._offered = False  # a commit since the last round began
+        self._times: list[datetime] = []  # when this round wants to be followed by another
+        self._judge.gate.listen(self._wake.set)
+        self._source = source_of(unit)
+        reporter.listen(around.standings.hear)
+        self.pruning = Pruning(unit, reader.repository, around.claims, self._wake.set)
+
+    # From outside ---------------------------------------------------------------------------
+
+    def offer(self, commit: str) -> None:
+        """Read `commit` in the next round; it replaces an older one that was not read yet."""
+        self._pending, self._parked, self._shelved, self._offered = commit, "", None, True
+        self._around.standings.busy(self.unit.id, with_news=True)
+        self._wake.set()
+
+    def stays(self, was: Intake, now: Intake) -> bool:
+        """Take `now`, which wants the same as `was`, without a round; False when a round must
+        look."""
+        news = self._news or self._again or self.intake is not was
+        if news or self._looked != was.commit.id or not self._reporter.at_rest:
+            return False
+        self.intake, self._looked = now, now.commit.id
+        self.pruning.read(now)
+        return True
+
+    @property
+    def _news(self) -> str:
+        """The newest commit, while it is not judged yet."""
+        return self._pending or self._parked or (self._shelved[0] if self._shelved else "")
+
+    @property
+    def live_commit(self) -> str:
+        """Return the live commit of this unit; "" before anything was applied."""
+        if self.intake is not None and self.intake.desired is not None:
+            return self.intake.commit.id
+        applied = self._reporter.record.applied
+        return applied.id if applied and applied.id in (self._borne or ()) else ""
+
+    def source_problem(self, finding: Finding | None) -> None:
+        """Set the problem that keeps us from the newest commit; None when it is resolved.
+
+        After a start, live objects are kept as they are until then.
+        """
+        self._reporter.source_problem(finding)
+        self.pruning.source_problem(finding)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Run rounds, one after each event, until cancelled."""
+        leave = self._around.live.hearing.join(self.unit.id, self._wake.set)
+        self._around.authority.listen(self, self._wake.set, source=self._source)
+        clock = self._around.clock
+        try:
+            while True:
+                began = clock.monotonic()
+                wake_at = await self.guarded_round()
+                await self._sleep(wake_at, settle_s=max(SETTLE_S, 2 * (clock.monotonic() - began)))
+        finally:
+            leave()
+            self._around.authority.leave(self)
+
+    async def _sleep(self, wake_at: datetime | None, *, settle_s: float) -> None:
+        """Wait for an event or until it is time; large units pause between two rounds."""
+        clock, limit = self._around.clock, min(duration(self.unit.spec.interval), LOOK)
+        if wake_at is not None:
+            limit = max(min(limit, wake_at - clock.now()), timedelta())
+        await wait_for(self._wake, clock, limit)
+        while self._rests is not None and clock.now() < self._rests and not self._offered:
+            self._wake.clear()  # only a new commit may mend what crashed
+            await wait_for(self._wake, clock, self._rests - clock.now())
+        if not self._pending:
+            await clock.sleep(min(settle_s, SETTLE_MAX_S))
+        self._wake.clear()
+
+    async def guarded_round(self) -> datetime | None:
+        """Run a round; report a failure and retry after growing pauses.
+
+        No round runs while another process leads.
+        """
+        self._rests, self._offered = None, False
+        if self._around.authority.passive:
+            return None
+        try:
+            with self._around.containment.of(self._named):
+                wake_at = await self.round()
+        except Crashed as error:
+            self._rests = self._setbacks.crashed(_ROUND, error)
+            return self._rests
+        except (Reported, ApiError) as error:
+            return self._setbacks.failed(error)
+        self._reporter.crashed(_ROUND, None)
+        if not self._times and self._shelved is None:
+            self._setbacks.over()
+        return wake_at
+
+    # One round ------------------------------------------------------------------------------
+    async def round(self) -> datetime | None:
+        """Take a new commit, do what is due, report; return when to run again at the latest."""
+        self._times, self._unasked = [], ""
+        await self._pick_up()
+        if self._pending:
+            await self._guarded_take_in(self._pending)
+        self._around.standings.busy(self.unit.id, with_news=bool(self._news))
+        if self.intake is None and not self._pending and self.pruning.blind:
+            await self._go_back("")
+        if self.intake is None or self.intake.desired is None:
+            return self._next_look(None)
+        for _ in range(STAGES_MAX):
+            seen, plan = await self._look(self.intake)
+            if plan is not None and await self._approved(plan):
+                continue
+            overtaken = self._pending != self._unasked
+            if plan is None or plan.quiet or overtaken or not await self._act(plan, seen):
+                if plan is not None and not plan.waiting:
+                    await self.pruning.find(self._around.live, self.label)
+                return self._next_look(seen)
+        return self._around.clock.now()
+
+    async def _look(self, intake: Intake) -> tuple[Observation, SyncPlan | None]:
+        """Observe, plan (nothing while suspended) and report."""
+        assert intake.desired is not None
+        content = content_of_hooks(intake.desired, intake.causal.id)
+        self._hooked = await self._around.hooks.ran(self.unit.id, content)
+        now, present = self._around.clock.now(), self._refusals.present
+        found = self._observe(intake.desired)
+        await self._verdicts.ask(found, intake.desired)
+        seen, bad = self._verdicts.weigh(found, intake.desired, now, present)
+        until = self.unit.spec.suspended(now)
+        self._times += [until] if until else []
+        plan = None if until else self._plan(intake.desired, seen)
+        lingers, again = self.pruning.overdue(seen.live, now)
+        self._times += [again] if again else []
+        silent = self._around.live.problem()
+        troubles = (*bad, *self._refusals.findings, *filter(None, [silent, lingers]))
+        if plan is not None and plan.quiet and not self._unasked:
+            self._reporter.well()
+        self._reporter.observed(intake, seen, plan, troubles)
+        if content and plan is not None and plan.all_done:
+            await self._around.hooks.note(self.unit.id, content)
+        return seen, plan
+
+    async def _pick_up(self) -> None:
+        """Read a commit again that waited for other units, or was rejected some time ago."""
+        if self._parked and not self._pending:
+            awaits = await self._judge.gate.blocked_by()
+            self._reporter.awaits(awaits)
+            if not awaits:
+                self._pending, self._parked = self._parked, ""
+        if self._shelved is not None and self._around.clock.now() >= self._shelved[1]:
+            self._pending, self._shelved = self._pending or self._shelved[0], None
+        if self._again is not None and self._around.clock.now() >= self._again[1]:
+            self._pending, self._again = self._pending or self._again[0], None
+
+    def _next_look(self, seen: Observation | None) -> datetime | None:
+        now, again = self._around.clock.now(), self._again[1] if self._again else None
+        shelved = self._shelved[1] if self._shelved else None
+        times = [*self._times, again, shelved, self._refusals.wake_at(now)]
+        times += [self._verdicts.wake_at(now), self._judge.gate.windows.opens()]
+        if seen is not None:
+            times.append(self._observer.wake_at(seen.rollouts))
+        return min((t for t in times if t), default=None)
+
+    def _observe(self, desired: DesiredSet) -> Observation:
+        store = self._around.live.store
+        versions = {d.key: d.version for d in desired.objects}
+        versions |= dict.fromkeys(self.pruning.gone(versions, store), "")
+        seen = self._observer.look(versions, self._around.clock.now())
+        self._watched = frozenset(versions)
+        owners = frozenset(found.obj["metadata"]["uid"] for found in seen.live.values())
+        self._around.live.hearing.watch(self.unit.id, self._watched, owners)
+        return seen
+
+    def _snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
+        spec, now = self.unit.spec, self._around.clock.now()
+        newest = self._news or self._looked
+        return SyncSnapshot(
+            desired=desired,
+            unit_label=self.label,
+            live=seen.live,
+            inventory=frozenset(self.pruning.inventory),
+            inventory_complete=self.pruning.complete,
+            prune=self.pruning.rules,
+            correct_drift=spec.drift.mode == "correct",
+            settled=self._settled,
+            refused=self._refusals.standing(now),
+            ignore=self._ignore,
+            resting=self._healing.resting(now),
+            fought=self._healing.fought(now),
+            hooked=self._hooked,
+            autoscaled=self._around.live.autoscaled.targets(),
+            held=self._verdicts.held,
+            replacing=frozenset(self._refusals.replacing),
+            present=frozenset(self._refusals.present),
+            claimed=self._around.claims.others(self.unit.id, self._watched),
+            prune_held=self._judge.gate.windows.why() or self.pruning.held(self.intake, newest),
+            approved=self.pruning.approved,
+            agreed=self.pruning.agreed,
+        )
+
+    async def _approved(self, plan: SyncPlan) -> bool:
+        """Return whether a user approved a deletion that the plan leaves out without approval."""
+        commit = self._need_intake().commit.id
+        return bool(plan.asks) and await self.pruning.asked(commit, plan.asks)
+
+    def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
+        catalog, now = self._around.live.catalog, self._around.clock.now()
+        plan = plan_sync(self._snapshot(desired, seen), catalog, self._memo)
+        if self._healing.look(plan.drift, now):
+            plan = plan_sync(self._snapshot(desired, seen), catalog, self._memo)
+        again = self._healing.wake_at(plan.drift, now)
+        self._times += [again] if again else []
+        return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=(), standing=())
+
+    async def _act(self, plan: SyncPlan, seen: Observation) -> bool:
+        """Carry out a plan; return whether to plan again immediately."""
+        intake, live = self._need_intake(), self._around.live
+        if not await self._may_act(plan, seen):
+            return False
+        for key in plan.replace:
+            await delete(self._writer, key, seen.live[key].obj, live.catalog, "Foreground")
+        if plan.apply:
+            assert intake.desired is not None
+            await self._judge.learn_kinds(intake.desired, plan.apply)
+            self._healing.corrected(plan.healing, self._around.clock.now())
+            theirs = {change.key for change in plan.healing if left_by_tools(change)}
+            sent = await self._send(plan.apply, seen, intake.causal.id, take=theirs)
+            self._around.authority.check()
+            return self._absorb(sent, seen)
+        findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer)
+        if findings:
+            self._times.append(self._setbacks.back_off())
+            self._reporter.problem(findings)
+        return False
+
+    async def _may_act(self, plan: SyncPlan, seen: Observation) -> bool:
+        """Return whether git was read in this term, and no newer commit is live.
+
+        A start that cannot read git keeps what is live: that is as new as anything can be.
+        """
+        authority, intake = self._around.authority, self._need_intake()
+        authority.check()
+        started_blind = authority.term == 1 and self.pruning.blind
+        if not (authority.fresh(self._source) or started_blind):
+            return False
+        if intake.commit.id == (authority.tip(self._source) or self._looked):
+            return True  # also where it goes back: the ref leads there now
+        live = [seen.live[d.key].obj for d in plan.apply if d.key in seen.live]
+        marked = {annotation(obj, COMMIT) for obj in live} - {"", intake.causal.id}
+        repository = self.reader.repository
+        newer = await asyncio.to_thread(newer_than, repository, marked, intake.commit.id)
+        if newer:
+            self._reporter.problem((overtaken(self.unit.id, intake.commit.id, newer),))
+        return not newer
+
+    def _need_intake(self) -> Intake:
+        assert self.intake is not None
+        return self.intake
+
+    async def _send(
+        self,
+        objects: Sequence[Desired],
+        seen: Observation,
+        commit: str,
+        *,
+        take: Collection[ObjectKey] = (),
+        dry_run: bool = False,
+    ) -> list[Sent]:
+        around = self._around
+        where = (self._writer, self.unit, self.label, commit)
+        sized = around.live.autoscaled.targets()
+        applier = Applier(*where, gates=around.gates, autoscaled=sized, clock=around.clock)
+        live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
+        kinds, stop = around.live.catalog, lambda: self._pending != self._unasked and not dry_run
+        return await applier.send(objects, live, kinds, take=take, dry_run=dry_run, overtaken=stop)
+
+    def _absorb(self, sent: Sequence[Sent], seen: Observation) -> bool:
+        """Record replies and rejections; return whether every request was accepted."""
+        passing = []
+        for item in sent:
+            d = item.desired
+            if item.reply is not None:
+                self._accept(d, item.reply, seen)
+            elif item.replace:
+                self._refusals.replacing.add(d.key)
+            elif item.present:
+                self._refusals.present.add(d.key)
+            elif item.finding is not None and item.retry:
+                passing.append(item.finding)
+            elif item.finding is not None:
+                self._refusals.note(d.key, d.digest, item.finding, self._around.clock.now())
+        if passing:
+            self._times.append(self._setbacks.back_off())
+        self._reporter.problem(tuple(passing))
+        return not passing
+
+    def _accept(self, desired: Desired, reply: Obj, seen: Observation) -> None:
+        live = self._around.live
+        before = seen.live.get(desired.key)
+        live.store.note_write(reply)
+        self.pruning.inventory.add(desired.key)
+        self._refusals.forget(desired.key)
+        kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
+        node = kind.schema if kind else None
+        live_before = before.obj if before is not None else None
+        kept = kept_differences(desired.obj, live_before, reply, node)
+        sized = desired.key in live.autoscaled.targets()
+        self._settled[desired.key] = kept - {REPLICAS} if sized else kept
+        was = self._before.get(desired.key)
+        intake = self._need_intake()
+        self._reporter.applied(intake, desired, live_before, was.obj if was else None)
+
+    # Commits --------------------------------------------------------------------------------
+
+    async def _guarded_take_in(self, commit: str) -> None:
+        """Take the pending commit. One that crashes is shelved, and what is live is kept."""
+        try:
+            with self._around.containment.of(self._named):
+                await self._take_in()
+            self._reporter.crashed(_COMMIT, None)
+        except Crashed as error:
+            due = self._setbacks.crashed(_COMMIT, error)
+            self._pending = "" if self._pending == commit else self._pending
+            if not self._pending:
+                self._shelved = (commit, due)
+            if self.intake is None:
+                await self._go_back(commit)
+        except (Reported, ApiError) as error:
+            self._times.append(self._setbacks.failed(error))
+            self._unasked = self._pending
+
+    async def _take_in(self) -> None:
+        """Validate the pending commit. If that fails for now, it stays pending."""
+        commit, self._pending = self._pending, ""
+        try:
+            await self.confirm()
+            intake = await self._judge.read(commit, self.intake, self._looked)
+            if intake.desired is None and self.intake is None:
+                await self._go_back(commit)
+            self._reporter.awaits(intake.awaits)
+        except (Reported, ApiError):
+            self._pending = self._pending or commit
+            raise
+        if intake.awaits:
+            self._parked = commit
+            return
+        self._looked = commit
+        self.pruning.read(intake)
+        again = look_again(self.unit, intake, self._around.clock.now())
+        self._again = again or (self._again if intake.desired is None else None)
+        if intake.desired is not None:
+            if not intake.same_as(self.intake):
+                self._take(intake)
+            return
+        good = self.intake.causal if self.intake else None
+        self._reporter.rejected(replace(intake, findings=with_unchanged(intake.findings, good)))
+
+    async def _go_back(self, commit: str) -> None:
+        """Keep what was live before, after a start on a commit that cannot be read."""
+        await self.confirm()
+        await self.pruning.find(self._around.live, self.label)
+        good = await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
+        if good and good != commit:
+            intake = await self._judge.read(good, None, "", known=True)
+            if intake.desired is not None:
+                self._take(intake)
+
+    def _take(self, intake: Intake) -> None:
+        assert intake.desired is not None
+        self._reporter.accepted(intake, self.intake)
+        if self.intake is not None and self.intake.desired is not None:
+            self._before = self.intake.desired.by_key()
+            digests = {d.key: d.digest for d in intake.desired.objects}
+            moved = [k for k, d in self._before.items() if digests.get(k) != d.digest]
+            self._healing.forget(moved)
+        self.intake = intake
+        self._refusals.clear()
+        keys = {d.key for d in intake.desired.objects}
+        self._settled = {k: v for k, v in self._settled.items() if k in keys}
+        self._memo = {k: v for k, v in self._memo.items() if k in keys}
+        self._observer.forget({*keys, *self.pruning.inventory})
+        self.pruning.taken(intake.desired)
+
+    def changed(self, desired: DesiredSet) -> tuple[list[Desired], Observation]:
+        """Return the objects that taking `desired` would change, and the live state."""
+        seen = self._observe(desired)
+        snapshot = replace(self._snapshot(desired, seen), refused={})
+        catalog = self._around.live.catalog
+        moved = [d for d in desired.objects if outdated(d, snapshot)]
+        return [apply_ignores(d, snapshot, catalog, {}) for d in moved], seen
+
+    async def confirm(self) -> None:
+        """Drop a recorded commit that live objects neither carry nor match; once per start.
+
+        Records are a report, not an input: anyone who may push the status branch writes them.
+        Raises ApiError or ClusterFailed.
+        """
+        applied = self._reporter.record.applied
+        if self._borne is not None or self.intake is not None or applied is None:
+            return
+        borne = await self.live_commits()
+        if applied.id not in borne and not await self._judge.lives(applied.id):
+            self._reporter.disclaim()
+        self._borne = borne
+
+    async def complete(self) -> str:
+        """Complete the inventory; return the newest commit taken before this start."""
+        await self.pruning.find(self._around.live, self.label)
+        return await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
+
+    async def live_commits(self) -> frozenset[str]:
+        """Return the commits that live objects of the unit carry. Raises ApiError or
+        ClusterFailed."""
+        await self.pruning.find(self._around.live, self.label)
+        store = self._around.live.store
+        found = (store.seen(key) for key in self.pruning.inventory)
+        return frozenset(annotation(seen.obj, COMMIT) for seen in found if seen) - {""}
+
+    async def try_out(
+        self, objects: Sequence[Desired], seen: Observation, commit: str
+    ) -> list[Sent]:
+        """Dry-run `objects`."""
+        return await self._send(objects, seen, commit, dry_run=True)

@@ -1,0 +1,322 @@
+"""Status of custom resources: conditions as kstatus and Flux read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from gitkruise.errors import CRASHED, Finding
+from gitkruise.model.gitops.config import Suspend, Unit
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.gitops.unit_state import State, worst
+from gitkruise.planner.sync.annotations import wish_to_look
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.printable import shown, visible
+from gitkruise.wire.primitives.times import format_time
+
+MESSAGE_MAX: Final = 1024
+INVENTORY_MAX: Final = 2_000  # objects listed; the count is always whole
+HISTORY_MAX: Final = 5
+
+# How a state answers Ready, and the reason it gives.
+_READY: Final[Mapping[State, tuple[str, str]]] = {
+    State.DONE: ("True", "Succeeded"),
+    State.HELD: ("True", "Held"),
+    State.PAUSED: ("Unknown", "Paused"),
+    State.ROLLING: ("Unknown", "Progressing"),
+    State.WAITING: ("Unknown", "Progressing"),
+    State.STUCK: ("False", "HealthCheckFailed"),
+    State.DRIFTED: ("False", "Drifted"),
+    State.REJECTED: ("False", "BuildFailed"),
+    State.UNKNOWN: ("Unknown", "Progressing"),
+}
+_HEALTHY: Final = {State.DONE: "True", State.HELD: "True", State.STUCK: "False"}
+_MOVING: Final = frozenset({State.ROLLING, State.WAITING, State.UNKNOWN})
+
+# The reason behind a finding, by the beginning of its code; the first that fits.
+_REASONS: Final = (
+    (CRASHED, "UnexpectedError"),
+    ("GK2301", "PruneBlocked"), ("GK2302", "PruneBlocked"), ("GK2303", "PruneBlocked"),
+    ("GK2304", "PruneBlocked"), ("GK2305", "PruneBlocked"), ("GK2308", "PruneBlocked"),
+    ("GK2310", "PruneBlocked"), ("GK23", "PruneFailed"), ("GK2401", "ConflictDetected"),
+    ("GK2402", "OwnershipConflict"), ("GK3503", "Succeeded"), ("GK3", "SourceFailed"),
+    ("GK4", "ApplyFailed"), ("GK7007", "SourceFailed"), ("GK7025", "SourceFailed"),
+    ("GK7030", "DependencyCycle"), ("GK7", "InvalidSpec"), ("GK", "BuildFailed"),
+)  # fmt: skip
+# What does not succeed before the object, a right or the program changes; "" for what may.
+_STALLS: Final = (
+    (CRASHED, "UnexpectedError"),
+    ("GK2402", "OwnershipConflict"), ("GK4301", "AccessDenied"), ("GK4302", "AccessDenied"),
+    ("GK7030", "DependencyCycle"), ("GK7007", ""), ("GK7025", ""), ("GK70", "InvalidSpec"),
+)  # fmt: skip
+_SOURCE_REASONS: Final = (
+    (CRASHED, "UnexpectedError"),
+    ("GK33", "InvalidSignature"), ("GK3102", "AuthenticationFailed"), ("GK3107", "RateLimited"),
+    ("GK3201", "RefNotFound"), ("GK3207", "RefNotFound"), ("GK3204", "HistoryRewritten"),
+    ("GK70", "InvalidSpec"), ("GK4301", "AuthenticationFailed"), ("GK", "GitOperationFailed"),
+)  # fmt: skip
+_LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
+_WAITS_FOR: Final = "waits for "
+_WAITS: Final = (
+    ("a window (", "WindowClosed"), ("consent (", "ApprovalRequired"), ("", "DependencyNotReady"),
+)  # fmt: skip
+
+
+class StatusCondition(NamedTuple):
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+class ConditionContext(NamedTuple):
+    """Inputs of a status: the object as last seen, and the time."""
+
+    obj: Obj
+    now: datetime
+
+
+def reason_of(finding: Finding, table: Iterable[tuple[str, str]] = _REASONS) -> str:
+    """The word for a finding in conditions."""
+    return next((word for start, word in table if finding.code.startswith(start)), "")
+
+
+def unit_status(
+    unit: Unit, record: UnitRecord, unpublished: str | None, told: ConditionContext
+) -> Obj:
+    """The status of a unit that runs. `unpublished` says why its branch is behind; "" when it is
+    not, None without a branch."""
+    until = unit.spec.suspended(told.now)
+    status: dict[str, Any] = {
+        "phase": str(record.state),
+        "pods": _pods(record.rollouts),
+        "rollouts": [_rollout(rollout) for rollout in record.rollouts],
+        "inventory": _inventory(record),
+        "digest": _digest(record),
+        **_revisions(record),
+    }
+    if not record.objects:  # nothing was looked at yet: what was last seen stays
+        before: Mapping[str, Any] = told.obj.get("status") or {}
+        status |= {key: before[key] for key in _LOOKED_AT if key in before}
+    applied = record.applied
+    if applied is not None:
+        status["appliedCommit"] = applied.short
+        status["history"] = _history(applied, record, told)
+    if isinstance(unit.spec.suspend, Suspend) and until is not None:
+        status["suspendedBy"] = _suspension(unit.spec.suspend)
+    conditions = [*unit_conditions(record, suspended=until is not None)]
+    if unpublished is not None:
+        conditions.append(_published(unpublished))
+    return _finished(status, conditions, told)
+
+
+def source_status(revision: str, problem: Finding | None, told: ConditionContext) -> Obj:
+    """Return the status of a source: its commit (`main@sha1:…`), and its problem."""
+    status: dict[str, Any] = {}
+    if revision:
+        status["revision"] = revision
+        status["commit"] = revision.rpartition(":")[2][:7]
+    if problem is not None:
+        reason = reason_of(problem, _SOURCE_REASONS)
+        return _finished(status, _failed(problem, reason), told)
+    if not revision:
+        moving = StatusCondition("Reconciling", "True", "Progressing", "not looked at yet")
+        return _finished(status, [moving._replace(type="Ready", status="Unknown"), moving], told)
+    return _finished(
+        status, [StatusCondition("Ready", "True", "Succeeded", f"at {revision}")], told
+    )
+
+
+def plain_status(problem: Finding | None, message: str, told: ConditionContext, **more: str) -> Obj:
+    """The status of a Sink or a Receiver."""
+    if problem is not None:
+        return _finished(more, _failed(problem, reason_of(problem)), told)
+    return _finished(more, [StatusCondition("Ready", "True", "Succeeded", message)], told)
+
+
+def broken_unit(problem: Finding, told: ConditionContext) -> Obj:
+    """The status of a unit that does not run; what it says of the time before stays."""
+    before: Mapping[str, Any] = told.obj.get("status") or {}
+    kept = {k: v for k, v in before.items() if k not in {"conditions", "observedGeneration"}}
+    state = State.STUCK if problem.code == CRASHED else State.REJECTED
+    status = {**kept, "phase": str(state)}
+    return _finished(status, _failed(problem, reason_of(problem)), told)
+
+
+def leaving_unit(message: str, told: ConditionContext) -> Obj:
+    """The status of a unit that is being deleted and not gone yet."""
+    before: Mapping[str, Any] = told.obj.get("status") or {}
+    kept = {k: v for k, v in before.items() if k not in {"conditions", "observedGeneration"}}
+    moving = StatusCondition("Reconciling", "True", "Terminating", message)
+    return _finished(kept, [moving._replace(type="Ready", status="False"), moving], told)
+
+
+def revision_of(ref: str, commit: str) -> str:
+    """`main@sha1:<hex>`, as Flux writes revisions; "" without a commit."""
+    algorithm = "sha256" if len(commit) == 64 else "sha1"
+    return f"{ref}@{algorithm}:{commit}" if commit else ""
+
+
+# Units ------------------------------------------------------------------------------------------
+
+
+def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[StatusCondition]:
+    """Yield the conditions that follow from a unit's record."""
+    message = _cut(record.message)
+    errors = [f for f in record.findings if f.severity == "error"]
+    status, reason = _READY[record.state]
+    if errors and status != "True":
+        status, reason = "False", reason_of(errors[0])
+    elif record.state is State.WAITING and record.message.startswith(_WAITS_FOR):
+        what = record.message.removeprefix(_WAITS_FOR)
+        found = (word for start, word in _WAITS if what.startswith(start))
+        status, reason = "False", next(found)
+    yield StatusCondition("Ready", status, "Suspended" if suspended else reason, message)
+    if record.objects:
+        health = worst(o.state for o in record.objects)
+        yield StatusCondition("Healthy", _HEALTHY.get(health, "Unknown"), _READY[health][1], "")
+    if record.state in _MOVING and not suspended:
+        retrying = "ProgressingWithRetry" if errors else "Progressing"
+        rolling = record.state is State.ROLLING
+        yield StatusCondition(
+            "Reconciling", "True", "RolloutInProgress" if rolling else retrying, message
+        )
+    yield from _stalled(errors)
+    yield from _held(record)
+    if record.drift:
+        why = "Suspended" if suspended else "DetectOnly"
+        yield StatusCondition("Drifted", "True", why, f"{len(record.drift)} fields differ from git")
+
+
+def _stalled(errors: Sequence[Finding]) -> Iterable[StatusCondition]:
+    for finding in errors:
+        reason = reason_of(finding, _STALLS)
+        if reason:
+            yield StatusCondition("Stalled", "True", reason, _text(finding))
+            return
+
+
+def _held(record: UnitRecord) -> Iterable[StatusCondition]:
+    for state, reason in ((State.HELD, "PartitionReached"), (State.PAUSED, "Paused")):
+        those = [r for r in record.rollouts if r.state is state]
+        if those:
+            message = "; ".join(f"{r.key.kind} {r.key.name}: {r.message}" for r in those)
+            yield StatusCondition("RolloutHeld", "True", reason, _cut(message))
+            return
+
+
+def _published(why: str) -> StatusCondition:
+    if why:
+        return StatusCondition("StatusPublished", "False", "PushRejected", _cut(why))
+    return StatusCondition("StatusPublished", "True", "Published", "")
+
+
+def _pods(rollouts: Sequence[Rollout]) -> Obj:
+    updated, total = sum(r.updated for r in rollouts), sum(r.total for r in rollouts)
+    counts = {"updated": updated, "total": total, "ready": sum(r.ready for r in rollouts)}
+    return {**counts, "summary": f"{updated}/{total}"} if rollouts else {}
+
+
+def _rollout(r: Rollout) -> Obj:
+    return {
+        "kind": r.key.kind,
+        "namespace": r.key.namespace,
+        "name": r.key.name,
+        "phase": str(r.state),
+        "engine": r.engine,
+        "partition": r.partition,
+        "updated": r.updated,
+        "asked": r.asked,
+        "total": r.total,
+        "ready": r.ready,
+        "updateRevision": r.update_revision,
+    }
+
+
+def _id(key: ObjectKey) -> str:
+    """As Flux and cli-utils write them: `namespace_name_group_kind`."""
+    return f"{key.namespace}_{key.name}_{key.group}_{key.kind}"
+
+
+def _digest(record: UnitRecord) -> str:
+    """Of lines with the id and the digest of each object, in their order."""
+    lines = sorted(f"{_id(o.key)} {o.digest}\n" for o in record.objects)
+    return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"
+
+
+def _inventory(record: UnitRecord) -> Obj:
+    ids = sorted(_id(o.key) for o in record.objects)
+    return {"count": len(ids), "entries": [{"id": one} for one in ids[:INVENTORY_MAX]]}
+
+
+def _revisions(record: UnitRecord) -> dict[str, str]:
+    named = {
+        "lastAttemptedRevision": record.attempted,
+        "lastAppliedRevision": record.applied,
+        "causalRevision": record.causal,
+    }
+    return {key: revision_of(record.source, c.id) for key, c in named.items() if c is not None}
+
+
+def _history(applied: GitCommit, record: UnitRecord, told: ConditionContext) -> list[Obj]:
+    """The last applied revisions, newest first."""
+    before: list[Obj] = get(told.obj, "status", "history", default=[])
+    revision = revision_of(record.source, applied.id)
+    if before and before[0].get("revision") == revision:
+        return before
+    return [{"revision": revision, "applied": format_time(told.now)}, *before][:HISTORY_MAX]
+
+
+def _suspension(suspend: Suspend) -> Obj:
+    said = {"by": suspend.by, "reason": suspend.reason, "until": suspend.until}
+    return {key: shown(text, 200) for key, text in said.items() if text}
+
+
+# All kinds --------------------------------------------------------------------------------------
+
+
+def _failed(problem: Finding, reason: str) -> list[StatusCondition]:
+    conditions = [StatusCondition("Ready", "False", reason, _text(problem))]
+    return [*conditions, *_stalled([problem])]
+
+
+def _finished(
+    status: Mapping[str, Any], conditions: Iterable[StatusCondition], told: ConditionContext
+) -> Obj:
+    generation = get(told.obj, "metadata", "generation", default=0)
+    before = {c["type"]: c for c in get(told.obj, "status", "conditions", default=())}
+    handled = wish_to_look(told.obj)
+    return {
+        "observedGeneration": generation,
+        **status,
+        **({"lastHandledReconcileAt": handled} if handled else {}),
+        "conditions": [_condition(c, before.get(c.type), generation, told) for c in conditions],
+    }
+
+
+def _condition(
+    c: StatusCondition, before: Obj | None, generation: int, told: ConditionContext
+) -> Obj:
+    same = before is not None and before.get("status") == c.status
+    since = before.get("lastTransitionTime") if before is not None and same else None
+    return {
+        "type": c.type,
+        "status": c.status,
+        "observedGeneration": generation,
+        "lastTransitionTime": since or format_time(told.now),
+        "reason": c.reason,
+        "message": visible(c.message),
+    }
+
+
+def _text(finding: Finding) -> str:
+    nexts = [text for label, text in finding.notes if label == "next"]
+    return _cut("; next: ".join([f"{finding.code}: {finding.message}", *nexts[:1]]))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"

@@ -1,0 +1,189 @@
+"""Controller of the custom resources: units start, change and stop while the process runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from gitkruise.errors import CRASHED, ApiError, Crashed, SourceFailed
+from gitkruise.gitops.config.fingerprints import sink_of, source_of
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.resources.declared import ResourceReader, name_of
+from gitkruise.gitops.resources.informers import CustomResources
+from gitkruise.gitops.resources.status_writer import StatusWriter
+from gitkruise.gitops.runtime.finalizer import RemovedUnit, UnitFinalizer
+from gitkruise.gitops.runtime.supervisor import Supervisor
+from gitkruise.gitops.status.unit_status import removal_of
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.record import Removal, UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.planner.sync.annotations import wish_to_look
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+
+log = logging.getLogger(__name__)
+SETTLE_S: Final = 0.2  # objects that come together are taken in together
+SETTLE_MAX_S: Final = 1.0
+AGAIN: Final = timedelta(seconds=30)  # for what could not be made
+
+
+class ResourceController:
+    """Turns objects into what runs. `begin` once, then `run`."""
+
+    def __init__(
+        self, base: Config, resources: CustomResources, reading: ResourceReader,
+        keeper: StatusWriter,
+        clock: Clock, containment: Containment = UNREPORTED,
+    ) -> None:  # fmt: skip
+        self._base, self._resources, self._clock = base, resources, clock
+        self._reading, self._keeper = reading, keeper
+        self._ending: dict[str, Removal] = {}  # by uid: how a unit ends, while that is seen to
+        self._handled: dict[str, str] = {}  # by uid: the last request to reconcile
+        self._unheld = False  # a finalizer could not be set
+        self._containment, self._failures = containment, 0
+        self._crashed = False  # an object could not be read, or what it asks for not be done
+
+    def begin(self) -> Config:
+        """Return the configuration at the start, before an engine is chosen."""
+        if not self._resources.complete:
+            return self._base
+        return self._reading.read(self._resources.objects(), "").config
+
+    async def run(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
+        """Follow the objects until cancelled."""
+        self._resources.changed.set()
+        while True:
+            troubled = bool(fleet.errors) or self._unheld or self._crashed
+            await wait_for(self._resources.changed, self._clock, AGAIN if troubled else None)
+            await self._clock.sleep(SETTLE_S)
+            self._resources.changed.clear()
+            began = self._clock.monotonic()
+            if self._resources.complete:
+                await self._guarded_take(fleet, farewell, engine)
+            took = self._clock.monotonic() - began
+            await self._clock.sleep(min(took, SETTLE_MAX_S))
+
+    async def _guarded_take(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
+        """One that crashes is tried again after a growing pause; what runs goes on meanwhile."""
+        try:
+            with self._containment.of("custom resources"):
+                await self._take(fleet, farewell, engine)
+            self._failures = 0
+        except Crashed:
+            self._failures += 1
+            pause = pause_s(self._failures, first_s=1.0, cap_s=300.0, seed="steward")
+            await self._clock.sleep(pause)
+            self._resources.changed.set()
+
+    async def _take(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
+        await self._hold(self._resources.objects())
+        objects = self._resources.objects()
+        declared = self._reading.read(objects, engine)
+        records = {name: reporter.record for name, reporter in fleet.reporters.items()}
+        suspended = [name for kind, name in declared.broken if kind == "Unit"]
+        self._crashed = any(finding.code == CRASHED for finding in declared.broken.values())
+        await fleet.reconcile(declared.config, suspended=suspended)
+        self._keeper.changed(declared, fleet)
+        for obj, unit in declared.leaving:
+            try:
+                with self._containment.of(f"{' '.join(name_of(obj))}: its end"):
+                    await self._end(obj, unit, records, (fleet, farewell))
+            except Crashed:
+                self._crashed = True
+        there = {obj["metadata"]["uid"] for obj in objects}
+        self._ending = {uid: end for uid, end in self._ending.items() if uid in there}
+        self._handled = {uid: wish for uid, wish in self._handled.items() if uid in there}
+        for obj in objects:
+            self._look_again(obj, fleet)
+
+    async def _hold(self, objects: list[Obj]) -> None:
+        """A unit is driven once it cannot vanish without a farewell."""
+        self._unheld = False
+        async with asyncio.TaskGroup() as tasks:
+            for obj in objects:
+                if obj["kind"] == "Unit" and not get(obj, "metadata", "deletionTimestamp"):
+                    tasks.create_task(self._guarded(obj, "hold"))
+
+    async def _guarded(self, obj: Obj, verb: str) -> None:
+        act = self._resources.hold if verb == "hold" else self._resources.release
+        try:
+            with self._containment.of(f"{' '.join(name_of(obj))}: its finalizer"):
+                await act(obj)
+        except (ApiError, Crashed) as error:
+            log.warning("%s %s: its finalizer is not written: %s", *name_of(obj), error)
+            self._unheld = True
+
+    # Ends -----------------------------------------------------------------------------------
+
+    async def _end(
+        self,
+        obj: Obj,
+        unit: Unit | None,
+        records: dict[str, UnitRecord],
+        having: tuple[Supervisor, UnitFinalizer],
+    ) -> None:
+        """See a unit off, as its spec says. Of one that was never understood nothing is known."""
+        fleet, farewell = having
+        uid = obj["metadata"]["uid"]
+        if unit is None:
+            if uid not in self._ending:
+                await self._guarded(obj, "release")
+            return
+        removal = removal_of(unit)
+        if unit.spec.suspended(self._clock.now()) is not None:
+            removal = replace(removal, policy="Orphan")  # left alone, to the last
+        if self._ending.get(uid) == removal:
+            return
+        self._ending[uid] = removal
+        record = records.get(unit.id) or UnitRecord(
+            unit=unit.id,
+            cluster=fleet.cluster,
+            source="",
+            state=State.UNKNOWN,
+            message="",
+            since=self._clock.now(),
+        )
+        farewell.add(
+            RemovedUnit(
+                record=replace(record, removal=removal),
+                offer=self._keeper.leaving,
+                forget=partial(self._forget, obj, unit, fleet),
+                source=source_of(unit),
+            )
+        )
+
+    async def _forget(
+        self, obj: Obj, unit: Unit, fleet: Supervisor, record: UnitRecord, why: str
+    ) -> None:
+        """Nothing is left to do: git hears of it, and the object may go. Raises ApiError."""
+        outbox = fleet.outboxes.get(sink_of(unit))
+        if outbox is not None:
+            try:
+                await outbox.forget(record, why)
+            except SourceFailed as error:
+                log.warning("that unit %s was deleted is not in git: %s", unit.id, error)
+        log.info("unit %s: removed, %s", unit.id, why)
+        current = self._resources.get(name_of(obj))
+        if current is not None and current["metadata"]["uid"] == obj["metadata"]["uid"]:
+            await self._resources.release(current)
+
+    # Requests to reconcile ------------------------------------------------------------------
+
+    def _look_again(self, obj: Obj, fleet: Supervisor) -> None:
+        """The annotation that Flux calls requestedAt; its answer is lastHandledReconcileAt."""
+        wish, uid = wish_to_look(obj), obj["metadata"]["uid"]
+        told = get(obj, "status", "lastHandledReconcileAt", default="")
+        if not wish or wish in {told, self._handled.get(uid)}:
+            return
+        self._handled[uid] = wish
+        kind, name = name_of(obj)
+        if kind == "GitSource":
+            fleet.look_again("", name)
+        elif kind == "Unit" and name in fleet.units:
+            fleet.look_again(name, source_of(fleet.units[name].unit))

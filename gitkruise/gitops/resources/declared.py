@@ -1,0 +1,276 @@
+"""One configuration out of a file's documents and the objects of a cluster, broken ones aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from gitkruise.errors import Crashed, Finding, SourceFailed
+from gitkruise.git.plumbing.refs import parse_url
+from gitkruise.gitops.cluster.engine import AUTO
+from gitkruise.gitops.config.dependency_checks import bad_expressions, waits_of
+from gitkruise.gitops.config.loader import check_document, declared, missing_for
+from gitkruise.gitops.config.sync_window_checks import bad_windows
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.model.gitops.config import Config, GitSource, Receiver, Sink, Unit
+from gitkruise.model.gitops.document import Document
+from gitkruise.planner.sync.annotations import CONSENTS
+from gitkruise.planner.sync.dependencies import cycle
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.printable import shown
+
+FINALIZER: Final = "gitkruise.io/deletion"
+Name = tuple[str, str]  # (kind, namespace/name)
+Value = GitSource | Unit | Sink | Receiver
+_FIELDS: Final = {
+    "GitSource": "sources", "Unit": "units", "Sink": "sinks", "Receiver": "receivers",
+}  # fmt: skip
+_ORDER: Final = ("GitSource", "Sink", "Receiver", "Unit")  # nothing refers to what comes later
+_REFERRING: Final = frozenset({"sources", "dependsOn"})  # and whatever ends in Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceRules:
+    """Restrictions of custom resources, which many users may write, that files do not have.
+
+    `home` is the namespace gitkruise itself runs in, "" outside of the cluster. There a unit of
+    another namespace must name a service account. `local_sources`: a source may be a folder of
+    gitkruise's own machine, which is for demonstrations, where one person writes everything.
+    """
+
+    cross_namespace: bool = False
+    default_account: str = ""
+    home: str = ""
+    local_sources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The configuration to run, and the problems of the other objects."""
+
+    config: Config
+    broken: Mapping[Name, Finding]
+    leaving: tuple[tuple[Obj, Unit | None], ...]  # None if the unit is not known
+
+
+@dataclass(slots=True)
+class ResourceReader:
+    """Reads objects, each version of one only once."""
+
+    base: Config
+    rules: ResourceRules
+    containment: Containment = UNREPORTED
+    _known: dict[str, tuple[object, Value | Finding]] = field(default_factory=dict)  # by uid
+
+    def read(self, objects: Sequence[Obj], engine: str) -> Declared:
+        """The configuration of the file with `objects`; "" for an engine not chosen yet."""
+        broken: dict[Name, Finding] = {}
+        leaving: list[tuple[Obj, Unit | None]] = []
+        good: dict[Name, Value] = {}
+        kept: dict[str, tuple[object, Value | Finding]] = {}
+        for obj in objects:
+            uid = obj["metadata"]["uid"]
+            kept[uid] = self._one(obj)
+            value = kept[uid][1]
+            if obj["kind"] == "Unit" and obj["metadata"].get("deletionTimestamp"):
+                leaving.append((obj, value if isinstance(value, Unit) else None))
+            elif isinstance(value, Finding):
+                broken[name_of(obj)] = value
+            elif obj["kind"] != "Unit" or FINALIZER in obj["metadata"].get("finalizers", ()):
+                good[name_of(obj)] = value
+        self._known = kept
+        for name in [n for n in good if _in(self.base, n)]:
+            broken[name] = _twice(name)
+            del good[name]
+        return Declared(_joined(self.base, good, broken, engine), broken, tuple(leaving))
+
+    def _one(self, obj: Obj) -> tuple[object, Value | Finding]:
+        meta = obj["metadata"]
+        consents = [get(meta, "annotations", word) for word in CONSENTS]
+        version = (meta.get("generation"), *consents)
+        known = self._known.get(meta["uid"])
+        if known is not None and known[0] == version:
+            return known
+        try:
+            with self.containment.of(" ".join(name_of(obj))):
+                return version, self._value(obj)
+        except Crashed as error:
+            return object(), error.findings[0]  # like no version: it is tried again
+
+    def _value(self, obj: Obj) -> Value | Finding:
+        document = Document(obj=obj, file=" ".join(name_of(obj)))
+        problems = [*check_document(document)] or [*self._against(obj)]
+        if problems:
+            return problems[0]
+        value = declared(document, obj)
+        if not isinstance(value, Unit):
+            return value
+        account = value.spec.service_account_name or self.rules.default_account
+        if not account and self.rules.home not in {"", value.namespace}:
+            return _nameless(value.id)
+        spec = msgspec.structs.replace(value.spec, service_account_name=account)
+        return msgspec.structs.replace(value, spec=spec, custom=True)
+
+    def _against(self, obj: Obj) -> Iterator[Finding]:
+        """Yield the settings that a file may have and an object may not."""
+        namespace = obj["metadata"]["namespace"]
+        for path, other in references(obj["spec"], ("spec",)):
+            if other not in {"", namespace} and not self.rules.cross_namespace:
+                yield _abroad(obj, path, other)
+        if obj["kind"] == "GitSource":
+            yield from self._unread(obj, obj["spec"]["url"])
+
+    def _unread(self, obj: Obj, url: str) -> Iterator[Finding]:
+        """Yield why a source cannot be read from `url`: local paths mean nothing in the cluster."""
+        try:
+            remote = parse_url(url)
+        except SourceFailed as error:
+            yield _unreadable(obj, error.findings[0].message)
+            return
+        if remote.path is None:
+            return
+        if not remote.path.is_absolute():
+            yield _unreadable(obj, f"{shown(url)} is relative, and an object has no folder")
+        elif not self.rules.local_sources:
+            yield _unreadable(obj, f"{shown(url)} is a folder of gitkruise's own machine")
+
+
+def name_of(obj: Obj) -> Name:
+    """(kind, namespace/name) of an object."""
+    return obj["kind"], f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, str]]:
+    """(dotted path, namespace it names) of every reference to another object in a spec."""
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            if key.endswith("Ref") or key in _REFERRING:
+                for item in child if isinstance(child, list) else [child]:
+                    dotted = ".".join(map(str, (*path, key)))
+                    yield dotted, str(item.get("namespace") or "")
+            else:
+                yield from references(child, (*path, key))
+    elif isinstance(value, list):
+        for number, child in enumerate(value):
+            yield from references(child, (*path, number))
+
+
+def _in(config: Config, name: Name) -> bool:
+    return name[1] in getattr(config, _FIELDS[name[0]])
+
+
+def _joined(
+    base: Config, good: Mapping[Name, Value], broken: dict[Name, Finding], engine: str
+) -> Config:
+    """`base` and what is `good` of the objects; what refers to nothing becomes `broken`."""
+    config = base
+    for kind in _ORDER:
+        mine = {n: v for n, v in good.items() if n[0] == kind}
+        made: dict[str, Any] = {}
+        for name, value in mine.items():
+            problem = _unfit(value, config, broken, engine)
+            if problem is None:
+                made[name[1]] = value
+            else:
+                broken[name] = problem
+        together = {**made, **getattr(config, _FIELDS[kind])}
+        config = msgspec.structs.replace(config, **{_FIELDS[kind]: together})
+    return _without_circles(config, broken)
+
+
+def _unfit(
+    value: Value, config: Config, broken: Mapping[Name, Finding], engine: str
+) -> Finding | None:
+    if isinstance(value, GitSource):
+        return None
+    for missing in missing_for(value, config):
+        return _because(missing, broken)
+    if not isinstance(value, Unit):
+        return None
+    wish = value.spec.workloads.engine
+    if engine and wish not in {AUTO, engine}:
+        return _other_engine(value.id, wish, engine)
+    return next(chain(bad_expressions(value), bad_windows(value)), None)
+
+
+def _because(missing: Finding, broken: Mapping[Name, Finding]) -> Finding:
+    """Say so where what is missing is there, and broken itself."""
+    for (kind, name), why in broken.items():
+        if kind in {"GitSource", "Sink"} and f"names {name}," in missing.message:
+            message = f"{missing.message.rpartition(',')[0]}, which is broken: {why.message}"
+            return replace(missing, message=message, notes=why.notes)
+    notes = (("next", "create it, or correct the reference"),)
+    return replace(missing, notes=notes)  # other namespaces may be secret to the author
+
+
+def _without_circles(config: Config, broken: dict[Name, Finding]) -> Config:
+    """Every unit that waits for itself in the end is broken; those of the file never do."""
+    while circle := cycle({n: waits_of(u) for n, u in config.units.items()}):
+        units = {n: u for n, u in config.units.items() if n not in circle}
+        for name in circle:
+            broken["Unit", name] = _circle(circle)
+        config = msgspec.structs.replace(config, units=units)
+    return config
+
+
+def _twice(name: Name) -> Finding:
+    return Finding(
+        code="GK7008",
+        message=f"{name[0]} {name[1]} is declared twice: by the file that gitkruise runs with, and "
+        "by this object, which does not count",
+        notes=(("next", "take it out of the file, or delete the object"),),
+    )
+
+
+def _nameless(unit: str) -> Finding:
+    return Finding(
+        code="GK7051",
+        message=f"unit {unit} names no service account to write with",
+        notes=(
+            ("why", "every user who may write this object would act with gitkruise's rights"),
+            ("next", "set spec.serviceAccountName, or run with --default-service-account"),
+        ),
+    )
+
+
+def _abroad(obj: Obj, path: str, namespace: str) -> Finding:
+    return Finding(
+        code="GK7050",
+        message=f"{' '.join(name_of(obj))}: {path} names something of namespace {namespace}",
+        notes=(
+            ("why", "references of objects to other namespaces are not allowed"),
+            ("next", "refer to the own namespace, or run with --cross-namespace-refs"),
+        ),
+    )
+
+
+def _unreadable(obj: Obj, why: str) -> Finding:
+    return Finding(
+        code="GK7052",
+        message=f"{' '.join(name_of(obj))}: spec.url: {why}",
+        notes=(("next", "write an address that is the same for everybody: https:// or ssh://"),),
+    )
+
+
+def _other_engine(unit: str, wish: str, engine: str) -> Finding:
+    return Finding(
+        code="GK4401",
+        message=f"unit {unit} asks for engine {wish}, and this process drives by {engine}",
+        notes=(
+            ("why", "two engines on one CloneSet would undo each other's work"),
+            ("next", "set workloads.engine: auto, or start gitkruise again"),
+        ),
+    )
+
+
+def _circle(circle: Sequence[str]) -> Finding:
+    return Finding(
+        code="GK7030",
+        message=f"units wait for each other: {' → '.join(circle)}",
+        notes=(("next", "take one of the dependencies out"),),
+    )

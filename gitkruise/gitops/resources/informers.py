@@ -1,0 +1,156 @@
+"""The GitSources, Units, Sinks and Receivers of a cluster, followed; what we write of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from gitkruise.errors import ApiError, NotFound
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.resources.declared import FINALIZER, Name
+from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.list_watch import Feed
+from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.config import GROUP, SPECS
+from gitkruise.planner.sync.annotations import CONSENTS, STATUS_MANAGER, annotation, wish_to_look
+from gitkruise.wire.catalog.catalog import Kind
+from gitkruise.wire.patch.json_patch import merge_diff
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+
+log = logging.getLogger(__name__)
+UNSERVED_S: Final = 60.0  # between two looks whether the kinds are served by now
+PATIENCE_S: Final = 15.0  # with the first lists
+
+
+class CustomResources:
+    """Our own kinds in one cluster. `changed` is set by what changes what is to run."""
+
+    def __init__(self, live: LiveView, clock: Clock) -> None:
+        self._live, self._clock = live, clock
+        self._store = InformerCache()
+        self._informers: list[Informer] = []
+        self.changed = asyncio.Event()
+        self._store.subscribe(self._note)
+
+    @property
+    def served(self) -> bool:
+        """Return whether the cluster serves our kinds."""
+        return bool(self._informers)
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every kind was listed; before that, no object is known to be missing."""
+        return self.served and all(informer.synced.is_set() for informer in self._informers)
+
+    def objects(self) -> list[Obj]:
+        """All of them as last seen, by kind, namespace and name."""
+        return [obj for kind in SPECS for obj in self._store.objects(GroupKind(GROUP, kind))]
+
+    def get(self, name: Name) -> Obj | None:
+        """One object by kind and `namespace/name`."""
+        namespace, _, short = name[1].partition("/")
+        return self._store.get(ObjectKey(GROUP, name[0], namespace, short))
+
+    # Following ------------------------------------------------------------------------------
+
+    def look_for(self) -> bool:
+        """Start following where all kinds are served; whether they are."""
+        kinds = [self._live.catalog.stored(GroupKind(GROUP, kind)) for kind in SPECS]
+        if self._informers or not all(kind is not None and kind.verbs for kind in kinds):
+            return self.served
+        feeds = [Feed(ref=kind.ref, kind=kind.kind) for kind in kinds if kind is not None]
+        self._informers = [
+            Informer(feed, self._live.transport, self._store, self._clock) for feed in feeds
+        ]
+        return True
+
+    async def run(self) -> None:
+        """Follow until cancelled, from when the kinds are served."""
+        while not self.look_for():
+            await self._clock.sleep(UNSERVED_S)
+            try:
+                await self._live.discover()
+            except ApiError as error:
+                log.info("whether custom resources are served is not known: %s", error)
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run())
+            for informer in self._informers:
+                await informer.synced.wait()
+            self.changed.set()
+
+    async def listed(self) -> bool:
+        """Wait for the first complete lists; False where they do not come."""
+        for informer in self._informers:
+            try:
+                async with self._clock.timeout(PATIENCE_S):
+                    await informer.synced.wait()
+            except TimeoutError:
+                log.warning("objects of %s are not known: %s", informer.feed, informer.error)
+                return False
+        return True
+
+    def _note(self, change: StoreChange) -> None:
+        if _gist(change.before) != _gist(change.after):
+            self.changed.set()
+
+    # Writing --------------------------------------------------------------------------------
+
+    async def say(self, obj: Obj, status: Obj) -> None:
+        """Write a status, where it says something else than before. Raises ApiError."""
+        patch = merge_diff(obj.get("status") or {}, status)
+        if patch:
+            await self._patch(obj, {"status": patch}, "status")
+
+    async def hold(self, obj: Obj) -> None:
+        """Let a unit stay until its end is seen to. Raises ApiError."""
+        finalizers = get(obj, "metadata", "finalizers", default=[])
+        if FINALIZER not in finalizers:
+            await self._finalizers(obj, [*finalizers, FINALIZER])
+
+    async def release(self, obj: Obj) -> None:
+        """Let a unit go. Raises ApiError."""
+        finalizers = get(obj, "metadata", "finalizers", default=[])
+        if FINALIZER in finalizers:
+            await self._finalizers(obj, [name for name in finalizers if name != FINALIZER])
+
+    async def _finalizers(self, obj: Obj, names: list[str]) -> None:
+        version = obj["metadata"]["resourceVersion"]
+        await self._patch(obj, {"metadata": {"finalizers": names, "resourceVersion": version}}, "")
+
+    async def _patch(self, obj: Obj, body: Any, subresource: str) -> None:
+        meta = obj["metadata"]
+        request = ApiRequest(
+            verb="patch",
+            resource=self._kind(obj).ref,
+            namespace=meta["namespace"],
+            name=meta["name"],
+            subresource=subresource,
+            body=body,
+            content_type=MERGE_PATCH,
+            params={"fieldManager": STATUS_MANAGER},
+        )
+        try:
+            reply = await self._live.transport.send(request)
+        except NotFound:
+            return
+        self._store.note_write(reply.body)
+
+    def _kind(self, obj: Obj) -> Kind:
+        kind = self._live.catalog.stored(GroupKind(GROUP, obj["kind"]))
+        if kind is None:
+            raise NotFound(f"the cluster no longer serves {obj['kind']} of {GROUP}")
+        return kind
+
+
+def _gist(seen: CachedObject | None) -> object:
+    """Return the parts of an object that decide what runs: not its status."""
+    if seen is None:
+        return None
+    meta = seen.obj["metadata"]
+    told = (*(annotation(seen.obj, word) for word in CONSENTS), wish_to_look(seen.obj))
+    return seen.uid, seen.generation, seen.deleting, tuple(meta.get("finalizers") or ()), told

@@ -1,0 +1,205 @@
+"""Statuses of custom resources: written when they say something new, and soon but not often."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, Crashed, Finding
+from gitkruise.gitops.config.fingerprints import sink_of
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.resources.conditions import (
+    ConditionContext,
+    broken_unit,
+    leaving_unit,
+    plain_status,
+    revision_of,
+    source_status,
+    unit_status,
+)
+from gitkruise.gitops.resources.declared import Declared, Name, name_of
+from gitkruise.gitops.resources.informers import CustomResources
+from gitkruise.gitops.runtime.supervisor import Supervisor
+from gitkruise.gitops.source.ref_resolver import ref_of
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+
+log = logging.getLogger(__name__)
+GATHER_S: Final = 0.1  # news of one moment are one status
+BETWEEN: Final = timedelta(seconds=1)  # two statuses that only count
+LOOK: Final = timedelta(seconds=15)  # whether status branches are behind
+AGAIN: Final = timedelta(seconds=5)  # after a refusal
+_NOTHING: Final = Declared(Config(), {}, ())
+
+
+@dataclass(slots=True)
+class StatusWriter:
+    """Answers every custom resource in its status."""
+
+    resources: CustomResources
+    clock: Clock
+    containment: Containment = UNREPORTED
+    fleet: Supervisor | None = None  # once there is one
+    declared: Declared = _NOTHING
+    _leaving: dict[Name, str] = field(default_factory=dict)
+    _dirty: set[Name] = field(default_factory=set)
+    _rests: dict[Name, datetime] = field(default_factory=dict)  # no count is written before
+    _refused: set[Name] = field(default_factory=set)  # statuses that could not be written
+    _behind: dict[str, str] = field(default_factory=dict)  # by sink
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    # News -----------------------------------------------------------------------------------
+
+    def hear(self, record: UnitRecord) -> None:
+        """A unit has a new record."""
+        self._mark(("Unit", record.unit))
+
+    def moved(self, source: str) -> None:
+        """Take note that a source has another state."""
+        self._mark(("GitSource", source))
+
+    def crashed(self, name: Name) -> None:
+        """A sink or receiver crashed, or is well again."""
+        self._mark(name)
+
+    def leaving(self, record: UnitRecord) -> None:
+        """A unit that is being deleted cannot go yet."""
+        self._leaving["Unit", record.unit] = record.message
+        self._mark(("Unit", record.unit))
+
+    def changed(self, declared: Declared, fleet: Supervisor) -> None:
+        """Something else runs than before."""
+        self.declared, self.fleet = declared, fleet
+        names = {name_of(obj) for obj in self.resources.objects()}
+        self._rests = {n: at for n, at in self._rests.items() if n in names}
+        self._refused &= names
+        self._leaving = {n: why for n, why in self._leaving.items() if n in names}
+        self._dirty |= names
+        self._wake.set()
+
+    def _mark(self, name: Name) -> None:
+        self._dirty.add(name)
+        self._wake.set()
+
+    # Writing --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            now = self.clock.now()
+            due = [at - now for name, at in self._rests.items() if name in self._dirty]
+            await wait_for(self._wake, self.clock, max(min([LOOK, *due]), timedelta()))
+            await self.clock.sleep(GATHER_S)
+            self._wake.clear()
+            self._look_behind()
+            await self._flush()
+
+    async def _flush(self) -> None:
+        ready, self._dirty = self._dirty, set()
+        due: list[tuple[Name, Obj, Obj]] = []
+        for name in sorted(ready):
+            obj = self.resources.get(name)
+            try:
+                with self.containment.of(f"{' '.join(name)}: its status"):
+                    status = self._status(name, obj) if obj is not None else None
+            except Crashed:
+                self._later(name)
+                continue
+            if obj is None or status is None or status == obj.get("status"):
+                continue
+            now = self.clock.now()
+            counts = _gist(status) == _gist(obj.get("status"))
+            if self._rests.get(name, now) > now and (counts or name in self._refused):
+                self._dirty.add(name)  # it can wait
+                continue
+            self._rests[name] = now + BETWEEN
+            self._refused.discard(name)
+            due.append((name, obj, status))
+        async with asyncio.TaskGroup() as tasks:
+            for news in due:
+                tasks.create_task(self._say(*news))
+
+    async def _say(self, name: Name, obj: Obj, status: Obj) -> None:
+        try:
+            with self.containment.of(f"{' '.join(name)}: its status"):
+                await self.resources.say(obj, status)
+        except (ApiError, Crashed) as error:
+            log.warning("the status of %s %s is not written: %s", *name, error)
+            self._later(name)
+
+    def _later(self, name: Name) -> None:
+        """A status that could not be written is tried again."""
+        self._rests[name] = self.clock.now() + AGAIN
+        self._refused.add(name)
+        self._dirty.add(name)
+
+    def _look_behind(self) -> None:
+        """Statuses that tell whether the branch is written, when that has changed."""
+        if self.fleet is None:
+            return
+        behind = {name: outbox.problem for name, outbox in self.fleet.outboxes.items()}
+        for name, unit in self.fleet.config.units.items():
+            sink = sink_of(unit)
+            if behind.get(sink) != self._behind.get(sink):
+                self._dirty.add(("Unit", name))
+        self._behind = behind
+
+    # What to say ----------------------------------------------------------------------------
+
+    def _status(self, name: Name, obj: Obj) -> Obj | None:
+        """None while there is nothing to say yet."""
+        told = ConditionContext(obj, self.clock.now())
+        if self.fleet is None:
+            return None
+        problem = self.declared.broken.get(name) or self.fleet.errors.get(name)
+        problem = problem or self.fleet.crashes.get(name)
+        match name[0]:
+            case "Unit":
+                return self._unit(name, problem, told)
+            case "GitSource":
+                return self._source(name[1], problem, told)
+            case "Sink":
+                return plain_status(problem, "what is known is written there", told)
+            case _:
+                hook = self.fleet.hooks.get(name[1], "")
+                return plain_status(problem, "listening", told, **({"url": hook} if hook else {}))
+
+    def _unit(self, name: Name, problem: Finding | None, told: ConditionContext) -> Obj | None:
+        assert self.fleet is not None
+        if get(told.obj, "metadata", "deletionTimestamp"):
+            return leaving_unit(self._leaving.get(name, "its objects are seen to"), told)
+        if problem is not None:
+            return broken_unit(problem, told)
+        if name[1] not in self.fleet.reporters:
+            return None
+        unit = self.fleet.config.units[name[1]]
+        outbox = self.fleet.outboxes.get(sink_of(unit))
+        unpublished = outbox.problem if outbox is not None else None
+        return unit_status(unit, self.fleet.reporters[name[1]].record, unpublished, told)
+
+    def _source(self, name: str, problem: Finding | None, told: ConditionContext) -> Obj | None:
+        assert self.fleet is not None
+        source = self.fleet.config.sources.get(name)
+        follower = self.fleet.followers.get(name)
+        if problem is not None or source is None or follower is None:
+            return source_status("", problem, told) if problem is not None else None
+        stands = revision_of(ref_of(source), follower.followed)
+        return source_status(stands, follower.problem, told)
+
+
+def _gist(status: Mapping[str, object] | None) -> object:
+    """A status without what only counts."""
+    if status is None:
+        return None
+    conditions = status.get("conditions")
+    listed = conditions if isinstance(conditions, list) else []
+    turns = [(c["type"], c["status"], c["reason"]) for c in listed]
+    still = ("phase", "observedGeneration", "lastAppliedRevision", "lastAttemptedRevision", "url")
+    return turns, [status.get(key) for key in still]

@@ -1,0 +1,101 @@
+"""Running pieces of a process by name: kept while what they are made of is the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from gitkruise.errors import Finding
+from gitkruise.gitops.containment import Containment
+from gitkruise.kube.system.clock import Clock
+
+T = TypeVar("T")
+_NOTHING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part(Generic[T]):
+    value: T
+    made_of: object
+    stack: AsyncExitStack
+    jobs: tuple[asyncio.Task[None], ...]
+
+
+class ComponentSet(Mapping[str, T]):
+    """Values by name, each with what it is made of, what closes it, and what it runs.
+
+    Its jobs run in `tasks`: one that fails is run again after growing pauses, and `tell` hears of
+    the part's name and what happened, or of None when it is well again.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        tasks: asyncio.TaskGroup,
+        edge: tuple[Containment, Clock],
+        tell: Callable[[str, Finding | None], None] = lambda *_: None,
+    ) -> None:
+        self._kind, self._tasks, self._tell = kind, tasks, tell
+        self._containment, self._clock = edge
+        self._parts: dict[str, _Part[T]] = {}
+
+    def __getitem__(self, name: str) -> T:
+        return self._parts[name].value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def fits(self, name: str, made_of: object) -> bool:
+        """Return whether a component of this name exists with exactly these inputs."""
+        part = self._parts.get(name)
+        return part is not None and part.made_of == made_of
+
+    def add(
+        self,
+        name: str,
+        value: T,
+        made_of: object,
+        stack: AsyncExitStack,
+        jobs: Collection[Callable[[], Coroutine[Any, Any, None]]] = (),
+    ) -> None:
+        """A new part; `stack` closes it when it goes, after its jobs have ended."""
+        if name in self._parts:
+            raise ValueError(f"{name} runs already")
+        subject, tell = f"{self._kind} {name}", partial(self._tell, name)
+        keep, clock = self._containment.keep, self._clock
+        running = tuple(self._tasks.create_task(keep(subject, job, clock, tell)) for job in jobs)
+        self._parts[name] = _Part(value, made_of, stack, running)
+
+    async def keep(self, wanted: Mapping[str, object]) -> None:
+        """End every part that is not wanted, or is made of something else than it should be."""
+        going = [n for n, p in self._parts.items() if wanted.get(n, _NOTHING) != p.made_of]
+        for name in going:
+            for job in self._parts[name].jobs:
+                job.cancel()
+        for name in going:
+            await self._end(name)
+
+    async def rest(self) -> None:
+        """Stop the jobs of all parts, which stay as they are."""
+        jobs = [job for part in self._parts.values() for job in part.jobs]
+        for job in jobs:
+            job.cancel()
+        if jobs:
+            await asyncio.wait(jobs)
+
+    async def close(self) -> None:
+        """End them all."""
+        await self.keep({})
+
+    async def _end(self, name: str) -> None:
+        part = self._parts.pop(name)
+        if part.jobs:
+            await asyncio.wait(part.jobs)
+        await part.stack.aclose()

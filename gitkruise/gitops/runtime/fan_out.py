@@ -1,0 +1,72 @@
+"""Fan-out of a commit to the units of its source: those that it changes come first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from gitkruise.errors import Crashed, SourceFailed
+from gitkruise.gitops.build.builder import Builder, Intake
+from gitkruise.gitops.build.untrusted import Stood, Workers
+from gitkruise.gitops.containment import UNREPORTED, Containment
+
+
+class Follower(Protocol):
+    """Receiver of commits: UnitSync."""
+
+    intake: Intake | None
+    reader: Builder
+
+    def offer(self, commit: str) -> None: ...
+
+    def stays(self, was: Intake, now: Intake) -> bool: ...
+
+
+class FanOut:
+    """Offers commits to units. One that changes nothing for a unit costs it no round."""
+
+    def __init__(
+        self, units: Sequence[Follower], workers: Workers, containment: Containment = UNREPORTED
+    ) -> None:
+        self._units, self._workers, self._containment = units, workers, containment
+        self._prepared: tuple[str, dict[int, tuple[Intake, Intake]]] = ("", {})
+
+    async def prepare(self, commit: str) -> None:
+        """Find the units that `commit` changes, before it is offered."""
+        asked: list[tuple[int, Intake, Stood]] = []
+        for number, unit in enumerate(self._units):
+            was = unit.intake
+            if was is not None and was.desired is not None:
+                asked.append((number, was, (unit.reader, was.commit.id, was.desired.tree)))
+        self._prepared = (commit, {})
+        if not asked or await asyncio.to_thread(self._refused, commit):
+            return
+        try:
+            with self._containment.of("the units of a commit"):
+                info, found = await self._workers.sift([stood for *_, stood in asked], commit)
+        except (Crashed, SourceFailed):
+            return  # the unit that reads it reports the error
+        unmoved = {
+            number: (was, replace(was, commit=info, overtaken=()))
+            for (number, was, _), same in zip(asked, found, strict=True)
+            if same
+        }
+        self._prepared = (commit, unmoved)
+
+    def _refused(self, commit: str) -> bool:
+        """Return whether the commit is not trusted; the units of a source agree on that."""
+        return any(unit.reader.trusted(commit) is not None for unit in self._units)
+
+    def offer(self, commit: str) -> None:
+        """Offer the commit to every unit: immediately to those that it changes."""
+        (prepared, unmoved), self._prepared = self._prepared, ("", {})
+        if prepared != commit:
+            unmoved = {}
+        for number, unit in enumerate(self._units):
+            if number not in unmoved:
+                unit.offer(commit)
+        for number, (was, now) in unmoved.items():
+            if not self._units[number].stays(was, now):
+                self._units[number].offer(commit)

@@ -1,0 +1,237 @@
+"""Units that left the configuration: what becomes of their objects, and of their records."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, Crashed, Finding, Reported
+from gitkruise.gitops.cluster.impersonation import acting_as
+from gitkruise.gitops.reconcile.commit_validation import UnitContext
+from gitkruise.gitops.reconcile.pre_delete_hooks import run_last_jobs
+from gitkruise.gitops.reconcile.pruner import Pruning, delete_all
+from gitkruise.kube.system.clock import wait_for
+from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules, SyncSnapshot
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import Removal, UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.planner.sync.annotations import kept, unit_label
+from gitkruise.planner.sync.prune import choose_prunes, lingering
+from gitkruise.wire.primitives.names import ObjectKey
+
+log = logging.getLogger(__name__)
+_PAUSE_S: Final = 5.0
+_NOTHING: Final = DesiredSet(commit=GitCommit(id=""), objects=())
+_EVERYTHING: Final = 10**9  # a written policy asks for no limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedUnit:
+    """A unit that is in no configuration any more, from its last record.
+
+    `offer` gets records with the reason why it cannot end, and `forget` is called at its end. Its
+    objects may have moved to units of `source`, which are asked first; "" means all units.
+    """
+
+    record: UnitRecord
+    offer: Callable[[UnitRecord], None]
+    forget: Callable[[UnitRecord, str], Awaitable[None]]
+    source: str = ""
+
+    @property
+    def custom(self) -> bool:
+        """Return whether it is a custom resource, which exists until the unit ended."""
+        return bool(self.source)
+
+    @property
+    def removal(self) -> Removal:
+        assert self.record.removal is not None
+        return self.record.removal
+
+
+class UnitFinalizer:
+    """End removed units by their `prune.deletionPolicy`.
+
+    Nothing is deleted before the remaining units have taken the newest commit of their source,
+    because an object may have moved to one of them. Orphan leaves all objects; MirrorPrune deletes
+    them up to prune.maxDelete; Delete and WaitForTermination are explicit and have no limit. No
+    policy deletes objects that hold data or need an approval. A unit is forgotten when it has
+    nothing left to delete; with WaitForTermination when all its objects are gone. Its pre-delete
+    Jobs run before anything is deleted.
+    """
+
+    def __init__(
+        self,
+        left: Iterable[RemovedUnit],
+        remaining: Callable[[], Iterable[Pruning]],
+        around: UnitContext,
+        listeners: Sequence[Callable[[UnitRecord], None]],
+    ) -> None:
+        self._left, self._remaining = list(left), remaining
+        self._added = asyncio.Event()
+        self._claims, self._live, self._clock = around.claims, around.live, around.clock
+        self._containment = around.containment
+        self._cluster, self._listeners = around.cluster, listeners
+        self._authority, self._hooks = around.authority, around.hooks
+        self._told: dict[str, Finding] = {}
+        self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
+
+    def add(self, unit: RemovedUnit) -> None:
+        """One more unit to end, or one to end otherwise than was said before."""
+        self._left = [one for one in self._left if one.record.unit != unit.record.unit]
+        self._left.append(unit)
+        self._added.set()
+
+    async def run(self) -> None:
+        """End whatever is left, until cancelled."""
+        while True:
+            self._added.clear()
+            for unit in self._left:
+                others = [p for p in self._remaining() if unit.source in {"", p.source}]
+                if all(p.sure and self._authority.fresh(p.source) for p in others):
+                    await self._guarded(unit)
+            if self._left:
+                await wait_for(self._added, self._clock, timedelta(seconds=_PAUSE_S))
+            else:
+                await self._added.wait()
+
+    async def _guarded(self, unit: RemovedUnit) -> None:
+        finding: Finding | None
+        try:
+            with self._containment.of(f"Unit {unit.record.unit}: its end"):
+                finding = await self._end(unit)
+        except Crashed as error:
+            finding = error.findings[0]
+        except (Reported, ApiError) as error:
+            log.warning("the end of unit %s is tried again: %s", unit.record.unit, error)
+            return
+        if finding is None:
+            self._left = [one for one in self._left if one is not unit]
+            self._claims.leave(unit.record.unit)
+        elif self._told.get(unit.record.unit) != finding:
+            self._told[unit.record.unit] = finding
+            self._stuck(unit, finding)
+
+    async def _end(self, unit: RemovedUnit) -> Finding | None:
+        """Do what is due; what keeps the unit from its end, None when it is forgotten."""
+        name, removal = unit.record.unit, unit.removal
+        if removal.policy == "Orphan":
+            await self._forget(unit, "its objects stay")
+            return None
+        label = unit_label(self._cluster, name)
+        live = await self._objects(label)
+        snapshot = self._snapshot(live, label, unit)
+        prunes = choose_prunes(snapshot)
+        transport = acting_as(removal.account, self._live.transport)
+        if prunes.now:
+            awaited = await run_last_jobs(name, live, self._live, transport)
+            if awaited is not None:
+                return awaited
+        findings = await delete_all(prunes.now, live, self._live, transport, removal.propagation)
+        deleted = {live[key].obj["metadata"]["uid"] for key in prunes.now}
+        self._asked[name] = self._asked.get(name, frozenset()) | deleted
+        if findings:
+            return findings[0]
+        stays = [k for k in live if k not in prunes.now and self._is_due(k, live[k], snapshot)]
+        if stays:
+            return _stays(unit, sorted(stays))
+        if removal.policy == "WaitForTermination" and self._leaving(live, prunes.now):
+            late, _ = lingering(live, (), self._clock.now(), removal.timeout)
+            return late or _waits(name)
+        count = len(self._asked[name])
+        words = (
+            f"{count} object{'' if count == 1 else 's'} deleted" if count else "nothing was left"
+        )
+        await self._forget(unit, words)
+        return None
+
+    async def _forget(self, unit: RemovedUnit, why: str) -> None:
+        await self._hooks.forget(unit.record.unit)
+        await unit.forget(unit.record, why)
+
+    async def _objects(self, label: str) -> dict[ObjectKey, Live]:
+        """Return the live objects with the unit's label. Raises ApiError or ClusterFailed."""
+        found = await self._live.scan(label, fresh=True)
+        await self._live.ready(self._live.want({key.group_kind: "" for key in found}))
+        seen = {key: there for key in found if (there := self._live.store.seen(key)) is not None}
+        return {key: Live(obj=there.obj, ready=True) for key, there in seen.items()}
+
+    def _snapshot(self, live: dict[ObjectKey, Live], label: str, unit: RemovedUnit) -> SyncSnapshot:
+        removal = unit.removal
+        limit = removal.limit if removal.policy == "MirrorPrune" else _EVERYTHING
+        return SyncSnapshot(
+            desired=_NOTHING,
+            unit_label=label,
+            live=live,
+            inventory=frozenset(live),
+            inventory_complete=True,
+            prune=PruneRules(max_delete=limit, max_delete_percent=100, allow_empty=True),
+            correct_drift=False,
+            agreed=self._asked.get(unit.record.unit, frozenset()),
+            claimed=self._claims.others(unit.record.unit, frozenset(live)),
+        )
+
+    def _is_due(self, key: ObjectKey, live: Live, s: SyncSnapshot) -> bool:
+        """Return whether the unit owns the object and no annotation keeps it."""
+        leaving = live.obj["metadata"].get("deletionTimestamp")
+        return key not in s.claimed and not leaving and not kept(live.obj)
+
+    def _leaving(self, live: dict[ObjectKey, Live], now: tuple[ObjectKey, ...]) -> bool:
+        return bool(now) or any(x.obj["metadata"].get("deletionTimestamp") for x in live.values())
+
+    def _stuck(self, unit: RemovedUnit, finding: Finding) -> None:
+        state = State.WAITING if finding.severity == "warning" else State.STUCK
+        record = replace(
+            unit.record,
+            state=state,
+            message=finding.message,
+            since=self._clock.now(),
+            findings=(finding,),
+            objects=(),
+            rollouts=(),
+            steps=(),
+            drift=(),
+        )
+        unit.offer(record)
+        for listener in self._listeners:
+            listener(record)
+
+
+def _stays(unit: RemovedUnit, keys: list[ObjectKey]) -> Finding:
+    removal = unit.removal
+    named = ", ".join(map(str, keys[:5])) + (", …" if len(keys) > 5 else "")
+    limited = removal.policy == "MirrorPrune" and len(keys) > removal.limit
+    why = (
+        f"that is more than prune.maxDelete ({removal.limit})"
+        if limited
+        else "deleting them would delete what they hold, or they ask for consent"
+    )
+    return Finding(
+        code="GK2308",
+        message=f"unit {unit.record.unit} left the configuration, and {len(keys)} of its objects "
+        f"stay: {why}",
+        notes=(
+            ("stays", named),
+            ("unchanged", "these objects; nothing keeps them as git wants any more"),
+            ("next", "delete by hand what you no longer want"),
+            ("or", "set the unit's prune.deletionPolicy to Delete or Orphan")
+            if unit.custom
+            else (
+                "or",
+                "put the unit back with deletionPolicy Delete or Orphan, and take it out again",
+            ),
+        ),
+    )
+
+
+def _waits(unit: str) -> Finding:
+    return Finding(
+        code="GK2309",
+        message=f"unit {unit} left the configuration, and its objects are being deleted",
+        notes=(("why", "prune.deletionPolicy is WaitForTermination"),),
+        severity="warning",
+    )

@@ -1,0 +1,122 @@
+"""Sources of one repository, followed for the units that read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from gitkruise.errors import ApiError, ClusterFailed, Finding, SourceFailed
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
+from gitkruise.gitops.config.fingerprints import source_of
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
+from gitkruise.gitops.runtime.fan_out import FanOut
+from gitkruise.gitops.source.accepted_commits import Memory
+from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
+from gitkruise.gitops.source.poller import Polling
+from gitkruise.gitops.source.repositories import Renewal, unknown_live
+from gitkruise.gitops.source.verification import Trusted
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.config import GitSource
+
+
+@dataclass(frozen=True, slots=True)
+class Followers:
+    """The followers of one repository, which is polled once for all of them."""
+
+    by_source: Mapping[str, SourceFollower]
+    polling: Polling
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerDeps:
+    """Dependencies of followers: state directory, clock, and a callback for moved sources."""
+
+    state_dir: Path
+    cluster: str
+    clock: Clock
+    renewal: Renewal
+    moved: Callable[[str], None]
+    authority: WriteAuthority
+    workers: Workers
+    containment: Containment = UNREPORTED
+
+
+def follow(
+    sources: Mapping[str, GitSource],
+    opened: Mapping[str, tuple[Repository, Trusted]],
+    units: Mapping[str, UnitSync],
+    deps: FollowerDeps,
+) -> Followers:
+    """Followers for `sources` of one repository, whose commits go to those of `units` that read
+    from them."""
+    followers = {}
+    for name, source in sources.items():
+        memory = Memory(deps.state_dir, source, deps.cluster)
+        renew = partial(_renew, deps.renewal, name, source, units)
+        policy = FollowPolicy(
+            opened[name][1], memory=memory, renew=renew, containment=deps.containment
+        )
+        mine = [unit for unit in units.values() if source_of(unit.unit) == name]
+        followers[name] = _follower((name, source), opened[name][0], mine, policy, deps)
+    first, source = next(iter(sources.items()))
+    renew = partial(deps.renewal.credentials, first, source)
+    polling = Polling(
+        opened[first][0], list(followers.values()), deps.clock, renew,
+        authority=deps.authority, containment=deps.containment,
+    )  # fmt: skip
+    return Followers(followers, polling)
+
+
+async def _renew(
+    renewal: Renewal, name: str, source: GitSource, units: Mapping[str, UnitSync]
+) -> None:
+    """Have everything that signatures are judged by. Raises SourceFailed GK3306 or GK3308."""
+
+    async def live() -> frozenset[str]:
+        mine = [unit for unit in units.values() if source_of(unit.unit) == name]
+        return frozenset().union(*[await unit.live_commits() for unit in mine])
+
+    try:
+        for unit in units.values():
+            if source_of(unit.unit) == name:
+                await unit.confirm()
+    except (ApiError, ClusterFailed) as error:
+        raise SourceFailed(unknown_live(name, error)) from error
+    await renewal.signers(name, source)
+    await renewal.live(name, live)
+
+
+def _follower(
+    named: tuple[str, GitSource],
+    repository: Repository,
+    mine: list[UnitSync],
+    policy: FollowPolicy,
+    deps: FollowerDeps,
+) -> SourceFollower:
+    (name, source), moved = named, deps.moved
+    fan_out = FanOut(mine, deps.workers, policy.containment)
+
+    def on_commit(commit: str) -> None:
+        fan_out.offer(commit)
+        moved(name)
+
+    def on_problem(problem: Finding | None) -> None:
+        for unit in mine:
+            unit.source_problem(problem)
+        moved(name)
+
+    return SourceFollower(
+        source,
+        repository,
+        on_commit=on_commit,
+        on_problem=on_problem,
+        live=lambda: [commit for unit in mine if (commit := unit.live_commit)],
+        policy=replace(
+            policy, paths=tuple(unit.unit.spec.path for unit in mine), prepare=fan_out.prepare
+        ),
+    )

@@ -1,0 +1,64 @@
+"""One pass over units: how far each has come with the newest commit of its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from gitkruise.errors import Finding, InvalidManifests, PartlyApplied, Reported, SourceFailed
+from gitkruise.gitops.config.dependencies import UnitStates
+from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
+from gitkruise.gitops.source.follower import SourceFollower
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Progress of a unit. `error` is the reason why it will not advance by itself."""
+
+    record: UnitRecord
+    commit: str  # the newest of its source, "" before that was asked for
+    applied: bool
+    stuck: bool = False
+    error: Reported | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self.applied and self.record.state in SETTLED
+
+
+def progress_of(
+    unit: UnitSync,
+    reporter: Reporter,
+    follower: SourceFollower,
+    standings: UnitStates,
+    now: datetime,
+) -> Progress:
+    """Return the progress towards the newest commit from the unit's newest record."""
+    record, commit = reporter.record, follower.followed
+    looked = bool(commit) and not standings.has_news(unit.unit.id)
+    intake = unit.intake
+    taken = looked and intake is not None and intake.commit.id == commit
+    applied = taken and reporter.finished(intake)
+    return Progress(
+        record=record,
+        commit=commit,
+        applied=applied,
+        stuck=applied and stuck_for_good(record.state, record.since, now),
+        error=_error(record, follower.problem, looked=looked, applied=applied),
+    )
+
+
+def _error(
+    record: UnitRecord, problem: Finding | None, *, looked: bool, applied: bool
+) -> Reported | None:
+    errors = [f for f in record.findings if f.severity == "error"]
+    if problem is not None:
+        return SourceFailed(problem)
+    if looked and record.state is State.REJECTED and errors:
+        return InvalidManifests(*errors)
+    if looked and not applied and record.state is State.STUCK and errors:
+        return PartlyApplied(*errors)
+    return None

@@ -1,0 +1,122 @@
+"""Promotions and rollbacks that go by themselves: who writes them, where, on which forge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Final
+
+from gitkruise.errors import ApiError, Reported
+from gitkruise.gitops.actions.on_failure import Remedy
+from gitkruise.gitops.actions.promotion import Promoter
+from gitkruise.gitops.actions.proposals import Proposer
+from gitkruise.gitops.actions.pull_requests import Offers
+from gitkruise.gitops.config.fingerprints import Fingerprints, sink_of
+from gitkruise.gitops.config.promotion_checks import check_promotion
+from gitkruise.gitops.forges.factory import open_forge
+from gitkruise.gitops.reconcile.commit_validation import UnitContext
+from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
+from gitkruise.gitops.runtime.component_errors import ComponentErrors
+from gitkruise.gitops.runtime.components import ComponentSet
+from gitkruise.gitops.status.sinks import Writer
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.model.gitops.config import Config, Unit
+
+_HEADS: Final = "refs/heads/"
+Driven = tuple[UnitSync, Reporter]
+
+
+class Promotions:
+    """The promotions of units that run, by unit. Without `acts` they only say where they stand."""
+
+    def __init__(self, tasks: asyncio.TaskGroup, context: UnitContext, *, acts: bool) -> None:
+        edge = (context.containment, context.clock)
+        self._parts: ComponentSet[tuple[Promoter | None, Remedy | None]] = ComponentSet(
+            "Unit", tasks, edge
+        )
+        self._context, self._acts = context, acts
+
+    async def keep(self, wanted: Mapping[str, object]) -> None:
+        """End those whose unit is not wanted, or is made of something else."""
+        await self._parts.keep(wanted)
+
+    async def close(self) -> None:
+        await self._parts.close()
+
+    async def open(
+        self,
+        marks: Fingerprints,
+        units: Mapping[str, Driven],
+        writers: Mapping[str, Writer],
+        *,
+        errors: ComponentErrors,
+        required: Config,
+    ) -> None:
+        """Start the promotions of `units` that do not run yet; `writers` are those of Sinks.
+
+        Errors are recorded, or raised for a required unit: UsageProblem GK7033 and GK7028,
+        SourceFailed, and ApiError.
+        """
+        for name, driven in units.items():
+            unit = driven[0].unit
+            acting = unit.spec.promotion is not None or unit.spec.on_failure != "hold"
+            if name in self._parts or not acting:
+                continue
+            async with AsyncExitStack() as stack:
+                try:
+                    with self._context.containment.of(f"Unit {name}: its promotion"):
+                        check_promotion(marks.config, unit)
+                        writer = writers[sink_of(unit)]
+                        made = await _opened(marks.config, driven, writer, self._context, stack)
+                except (Reported, ApiError) as error:
+                    errors.failed(("Unit", name), error, raised=name in required.units)
+                    continue
+                jobs = [one.run for one in made if one is not None and self._acts]
+                self._parts.add(name, made, marks.units[name], stack.pop_all(), jobs)
+
+
+async def _opened(
+    config: Config, driven: Driven, writer: Writer, context: UnitContext, stack: AsyncExitStack
+) -> tuple[Promoter | None, Remedy | None]:
+    sync, reporter = driven
+    spec, has_news = sync.unit.spec, context.standings.has_news
+    proposer = await _proposer(config, sync.unit, writer, context)
+    base = (sync.unit, sync, reporter, proposer)
+    edge = context.containment
+    promoter = remedy = None
+    if spec.promotion is not None:
+        pulls = spec.promotion.via == "pull-request"
+        offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
+        promoter = Promoter(*base, offers=offers, has_news=has_news, containment=edge)
+    if spec.on_failure != "hold":
+        pulls = spec.on_failure == "revert-pr"
+        offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
+        remedy = Remedy(*base, offers=offers, has_news=has_news, containment=edge)
+    return promoter, remedy
+
+
+async def _proposer(config: Config, unit: Unit, writer: Writer, context: UnitContext) -> Proposer:
+    repository, identity = writer
+    branch = config.source_of(unit).spec.ref.branch
+    if not branch:
+        head = await asyncio.to_thread(repository.default_branch)
+        branch = head.removeprefix(_HEADS)
+    return Proposer(
+        repository=repository,
+        branch=branch,
+        config=Config(config.sources, {unit.id: unit}, config.sinks),
+        live=context.live,
+        gates=context.gates,
+        clock=context.clock,
+        identity=identity,
+    )
+
+
+async def _offers(config: Config, unit: Unit, proposer: Proposer, stack: AsyncExitStack) -> Offers:
+    sink = config.sink_of(unit)
+    assert sink is not None, "checked"
+    assert sink.spec.forge is not None, "checked"
+    transport, clock = proposer.live.transport, proposer.clock
+    forge = await open_forge(sink.spec.forge, sink.namespace, transport, clock, stack)
+    return Offers(forge, proposer)

@@ -1,0 +1,95 @@
+"""Deletion policies of units that leave the configuration: stored in the cluster, never in git.
+
+A user who may push the status branch may write any record. So the last known deletion policy of
+every unit of the configuration is an annotation of a Lease (gitops.cluster.lease_annotation).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gitkruise.errors import ApiError
+from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
+from gitkruise.gitops.status.unit_status import removal_of
+from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.record import Removal
+from gitkruise.wire.primitives.times import format_duration, parse_duration
+
+log = logging.getLogger(__name__)
+UNITS: Final = "gitkruise.io/units"  # annotation: policies, and the units that have each
+_Policy = tuple[str, str, str, int, str]
+
+
+@dataclass(slots=True)
+class Removals:
+    """The units that the configuration had, and how each is to end. One for a cluster's name."""
+
+    lease: LeaseAnnotation
+    known: dict[str, Removal] = field(default_factory=dict)
+
+    async def read(self) -> None:
+        """Read the policies that earlier processes stored. Raises ApiError."""
+        self.known = _parsed(await self.lease.read(), self.lease.cluster)
+
+    async def remember(self, units: Mapping[str, Unit]) -> None:
+        """These units run: how they would end is known from now on. Raises ApiError."""
+        mine = {name: removal_of(unit) for name, unit in units.items() if not unit.custom}
+        await self._keep({**self.known, **mine})
+
+    async def forget(self, unit: str) -> None:
+        """A unit has ended. Raises ApiError."""
+        await self._keep({name: end for name, end in self.known.items() if name != unit})
+
+    async def _keep(self, wanted: dict[str, Removal]) -> None:
+        if wanted != self.known:
+            await self.lease.change(lambda _: _written(wanted))
+            self.known = wanted
+
+
+async def recalled(
+    removals: Removals, units: Mapping[str, Unit], there: Collection[str]
+) -> dict[str, Removal]:
+    """Return the policies of stored units that are not in `there`; store those of `units`.
+
+    Without the right to that Lease nothing is deleted when a unit leaves.
+    """
+    try:
+        await removals.read()
+        await removals.remember(units)
+    except ApiError as error:
+        log.warning("units that leave the configuration keep their objects: %s", error.message)
+        return {}
+    return {name: end for name, end in removals.known.items() if name not in there}
+
+
+def _written(wanted: Mapping[str, Removal]) -> list[list[Any]]:
+    """Units by policy, for most have the same."""
+    groups: dict[_Policy, list[str]] = {}
+    for name, end in sorted(wanted.items()):
+        policy = (
+            end.policy, end.propagation, format_duration(end.timeout), end.limit, end.account,
+        )  # fmt: skip
+        groups.setdefault(policy, []).append(name)
+    return [[list(policy), names] for policy, names in groups.items()]
+
+
+def _parsed(value: Any, cluster: str) -> dict[str, Removal]:
+    """Removals by unit. What cannot be read is not known: nothing is deleted on a guess."""
+    found: dict[str, Removal] = {}
+    try:
+        for (policy, propagation, timeout, limit, account), names in value or ():
+            end = Removal(
+                policy=policy,
+                propagation=propagation,
+                timeout=parse_duration(timeout),
+                limit=limit,
+                account=account,
+            )
+            found |= dict.fromkeys(names, end)
+    except (TypeError, ValueError):
+        log.warning("how units of cluster %s would end cannot be read; their objects stay", cluster)
+        return {}
+    return found

@@ -1,0 +1,58 @@
+"""Units that are to end at a start: known to the cluster, gone from the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from gitkruise.gitops.reconcile.commit_validation import UnitContext
+from gitkruise.gitops.runtime.finalizer import RemovedUnit, UnitFinalizer
+from gitkruise.gitops.runtime.removals import Removals, recalled
+from gitkruise.gitops.runtime.restore import removed_record
+from gitkruise.gitops.runtime.supervisor import Supervisor
+from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.record import Removal, UnitRecord
+from gitkruise.model.gitops.unit_state import State
+
+
+async def farewell_of(
+    units: Mapping[str, Unit],
+    fleet: Supervisor,
+    around: UnitContext,
+    listeners: Sequence[Callable[[UnitRecord], None]],
+    removals: Removals,
+) -> UnitFinalizer:
+    """The end of units that the cluster knows and the configuration, whose `units` these are, does
+    not. Those without a Sink are not remembered, and leave their objects."""
+    told = {name: unit for name, unit in units.items() if unit.spec.sink_ref}
+    ends = await recalled(removals, told, fleet.config.units)
+    left = [_departed(name, end, fleet, removals, around) for name, end in ends.items()]
+    return UnitFinalizer(
+        left, lambda: [unit.pruning for unit in fleet.units.values()], around, listeners
+    )
+
+
+def _departed(
+    name: str, removal: Removal, fleet: Supervisor, removals: Removals, around: UnitContext
+) -> RemovedUnit:
+    """A unit that left, with the branches that tell of it."""
+    found = {
+        sink: record
+        for sink, told in fleet.told.items()
+        if (record := removed_record(told, name, removal, fleet.cluster)) is not None
+    }
+    unknown = UnitRecord(
+        unit=name, cluster=fleet.cluster, source="", state=State.UNKNOWN, message="",
+        since=around.clock.now(), removal=removal,
+    )  # fmt: skip
+    outboxes = [fleet.outboxes[sink] for sink in found]
+
+    def offer(record: UnitRecord) -> None:
+        for outbox in outboxes:
+            outbox.offer(record)
+
+    async def forget(record: UnitRecord, why: str) -> None:
+        for outbox in outboxes:
+            await outbox.forget(record, why)
+        await removals.forget(name)
+
+    return RemovedUnit(record=next(iter(found.values()), unknown), offer=offer, forget=forget)

@@ -1,0 +1,100 @@
+"""Picking up where an earlier run stopped: its records, read back from the status branch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gitkruise.gitops.reconcile.pruner import Pruning
+from gitkruise.gitops.status.parser import read_commit, read_rollout, read_yaml
+from gitkruise.gitops.status.serializer import UNITS, files_by_unit
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.times import parse_time
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredState:
+    """State of a unit from before its settings changed: its record as on a status branch, its
+    steps, and the objects that it has to delete."""
+
+    record: UnitRecord
+    steps: dict[ObjectKey, tuple[RolloutStep, ...]]
+    pruning: Pruning
+
+    @classmethod
+    def of(cls, record: UnitRecord, pruning: Pruning) -> RestoredState:
+        """Return the state of a unit that stops now. Its objects are observed again."""
+        lean = replace(
+            record, objects=(), rollouts=(), steps=(), drift=(), findings=(), superseded=()
+        )
+        return cls(lean, dict(record.steps), pruning)
+
+
+def by_unit(files: Mapping[str, bytes]) -> dict[str, dict[str, bytes]]:
+    """Return the files of a status branch by unit and path."""
+    return {
+        unit: {path: files[path] for path in paths} for unit, paths in files_by_unit(files).items()
+    }
+
+
+def restored(
+    files: Mapping[str, bytes], unit: str, cluster: str
+) -> tuple[UnitRecord | None, dict[ObjectKey, tuple[RolloutStep, ...]]]:
+    """(record, steps) of a unit as the branch's files tell; (None, {}) when they tell nothing.
+
+    The branch is an answer, not an input: what is unreadable there is begun again, and nothing in
+    it commands (removals come from the cluster: gitops.removals).
+    """
+    root = f"{UNITS}/{unit}"
+    steps: dict[ObjectKey, tuple[RolloutStep, ...]] = {}
+    for path, data in files.items():
+        if path.startswith(f"{root}/rollouts/"):
+            try:
+                key, found = read_rollout(data)
+            except ValueError:
+                continue
+            steps[key] = found
+    try:
+        raw = read_yaml(files[f"{root}/status.yaml"])
+        record = _record(raw, unit, cluster)
+    except (KeyError, ValueError):
+        return None, steps
+    return record, steps
+
+
+def removed_record(
+    told: Mapping[str, Mapping[str, bytes]], unit: str, removal: Removal, cluster: str
+) -> UnitRecord | None:
+    """Return the record of a removed unit from a status branch; None without one.
+
+    The branch is trusted with texts only: the deletion policy is `removal`, from the cluster.
+    """
+    record = restored(told.get(unit, {}), unit, cluster)[0]
+    return replace(record, removal=removal) if record is not None else None
+
+
+def _record(raw: Mapping[str, Any], unit: str, cluster: str) -> UnitRecord:
+    if raw.get("cluster", cluster) != cluster:
+        raise ValueError("a record of another cluster")
+    since = parse_time(str(raw["since"]))
+    if since is None:
+        raise ValueError("no time in the record")
+    return UnitRecord(
+        unit=unit,
+        cluster=cluster,
+        source=str(raw.get("source", "")),
+        state=State(raw["state"]),
+        message=str(raw.get("message", "")),
+        since=since,
+        attempted=_commit(raw.get("attempted")),
+        applied=_commit(raw.get("applied")),
+        causal=_commit(raw.get("causal")),
+    )
+
+
+def _commit(raw: Any) -> GitCommit | None:
+    return read_commit(raw) if isinstance(raw, Mapping) else None

@@ -1,0 +1,462 @@
+"""Supervisor of the sources, units, sinks and receivers of a configuration that may change.
+
+A change restarts only the components that it concerns; those that fail to start are reported and
+retried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gitkruise.errors import CRASHED, ApiError, Crashed, Finding, Reported
+from gitkruise.git.manifests.reader import ParseCache
+from gitkruise.git.push.status_branch import StatusBranch
+from gitkruise.git.repository.path_history import PathHistory
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.builder import Builder
+from gitkruise.gitops.config.fingerprints import (
+    DOORS,
+    DerivedComponents,
+    Fingerprints,
+    listened_for,
+    place_of,
+    sink_of,
+    source_of,
+    written_to,
+)
+from gitkruise.gitops.notify.factory import Notifications, open_notifications
+from gitkruise.gitops.receiver.server import ReceiverServer, open_receivers, receiver_keys
+from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
+from gitkruise.gitops.runtime.component_errors import ComponentErrors, Name
+from gitkruise.gitops.runtime.components import ComponentSet
+from gitkruise.gitops.runtime.followers import FollowerDeps, Followers, follow
+from gitkruise.gitops.runtime.promotions import Promotions
+from gitkruise.gitops.runtime.restore import RestoredState, by_unit, restored
+from gitkruise.gitops.source.follower import SourceFollower
+from gitkruise.gitops.source.poller import Polling
+from gitkruise.gitops.source.ref_resolver import ref_of
+from gitkruise.gitops.source.repositories import Pool, Renewal, patience_of, trust_sources
+from gitkruise.gitops.source.verification import Trusted
+from gitkruise.gitops.status.publisher import Outbox
+from gitkruise.gitops.status.sinks import Writer, open_status_sinks
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.model.gitops.config import Config, Sink, Unit
+from gitkruise.model.gitops.record import UnitRecord
+
+NOTHING: Final = Config()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessDeps:
+    """Dependencies that all components of a process share."""
+
+    state_dir: Path
+    listen: Listen
+    cache: ParseCache
+    listeners: tuple[Callable[[UnitRecord], None], ...]
+    moved: Callable[[str], None] = lambda _: None  # a source has another state
+    crashed: Callable[[Name], None] = lambda _: None  # something crashed, or is well again
+    acts: bool = True  # whether promotions act; their progress is recorded in any case
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    repository: Repository
+    trusted: Trusted
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A Sink's status branch, as it was when it was opened."""
+
+    outbox: Outbox
+    branch: StatusBranch
+    told: Mapping[str, Mapping[str, bytes]]  # by unit: our files
+    writer: Writer
+
+
+class Supervisor:
+    """Everything that follows git, for one process. Only `reconcile` changes what runs."""
+
+    def __init__(self, deps: ProcessDeps, around: UnitContext, tasks: asyncio.TaskGroup) -> None:
+        self._deps, self._around, self._containment = deps, around, around.containment
+        self._transport = around.live.transport
+        self._renewal = Renewal(self._transport)
+        self._pool = Pool(deps.state_dir, self._transport, self._renewal)
+        self._follower_deps = FollowerDeps(
+            deps.state_dir, around.cluster, around.clock, self._renewal, deps.moved,
+            around.authority, around.workers, around.containment,
+        )  # fmt: skip
+        self._histories: dict[Repository, PathHistory] = {}
+        self._past: dict[str, RestoredState] = {}  # of units that are rebuilt
+        edge = (around.containment, around.clock)
+        self._sources: ComponentSet[_Source] = ComponentSet("GitSource", tasks, edge)
+        self._branches: ComponentSet[_Branch | None] = ComponentSet(
+            "Sink", tasks, edge, self._sink_crashed
+        )
+        self.units: ComponentSet[UnitSync] = ComponentSet("Unit", tasks, edge, self._unit_crashed)
+        self._followers: ComponentSet[Followers] = ComponentSet("Repository", tasks, edge)
+        self._notifications: ComponentSet[Notifications] = ComponentSet(
+            "Sink", tasks, edge, self._sink_crashed
+        )
+        self._receivers: ComponentSet[ReceiverServer] = ComponentSet(
+            "Receivers", tasks, edge, self._receivers_crashed
+        )
+        self._promotions = Promotions(tasks, around, acts=deps.acts)
+        self.reporters: dict[str, Reporter] = {}
+        self.config = NOTHING
+        self.cluster = around.cluster
+        self.errors = ComponentErrors()
+        self.crashes: dict[Name, Finding] = {}  # of sinks and receivers that run
+
+    # What runs ------------------------------------------------------------------------------
+
+    @property
+    def outboxes(self) -> Mapping[str, Outbox]:
+        """By sink."""
+        return {name: one.outbox for name, one in self._branches.items() if one is not None}
+
+    @property
+    def told(self) -> Mapping[str, Mapping[str, Mapping[str, bytes]]]:
+        """By sink and unit: the files of the status branch as they were found."""
+        return {name: one.told for name, one in self._branches.items() if one is not None}
+
+    @property
+    def followers(self) -> Mapping[str, SourceFollower]:
+        """By source."""
+        return {name: f for one in self._followers.values() for name, f in one.by_source.items()}
+
+    @property
+    def pollings(self) -> Mapping[str, Polling]:
+        """By source; sources of one repository share theirs."""
+        return {name: one.polling for one in self._followers.values() for name in one.by_source}
+
+    @property
+    def notifications(self) -> Notifications:
+        """Return the notifications of all sinks as one."""
+        whole = Notifications()
+        for one in self._notifications.values():
+            whole.listeners += one.listeners
+            whole.jobs += one.jobs
+            whole.senders |= one.senders
+            for source, pulls in one.pulls.items():
+                whole.pulls.setdefault(source, []).extend(pulls)
+        return whole
+
+    @property
+    def hooks(self) -> Mapping[str, str]:
+        """Return the path of each Receiver."""
+        return {name: url for one in self._receivers.values() for name, url in one.urls.items()}
+
+    # Changing it ----------------------------------------------------------------------------
+
+    async def reconcile(
+        self, config: Config, *, required: Config = NOTHING, suspended: Collection[str] = ()
+    ) -> None:
+        """Run exactly the components of `config`; errors are in `errors` afterwards.
+
+        Units that are `suspended` exist but do not run: they keep their objects. The errors of
+        components in `required` are raised: UsageProblem, SourceFailed or ApiError.
+        """
+        marks = Fingerprints(config)
+        self.config = config
+        outer = self._outer(marks)
+        await self._receivers.keep(outer.doors)
+        await self._notifications.keep(outer.notifications)
+        await self._followers.keep(outer.follows)
+        await self._promotions.keep(marks.units)
+        for name in [n for n in self.units if not self.units.fits(n, marks.units.get(n))]:
+            self._remember(name, stays=name in config.units or name in suspended)
+        await self.units.keep(marks.units)
+        await self._branches.keep(marks.sinks)
+        await self._sources.keep(marks.sources)
+        self.errors.clear()
+        await self._open_sources(marks, required)
+        await self._open_sinks(marks, required)
+        for name in config.units:
+            self._guarded_start(name, marks)
+        writers = {n: b.writer for n, b in self._branches.items() if b is not None}
+        pairs = {n: (u, self.reporters[n]) for n, u in self.units.items()}
+        await self._promotions.open(marks, pairs, writers, errors=self.errors, required=required)
+        await self._open_outer(marks, required)
+
+    def look_again(self, unit: str, source: str) -> None:
+        """Look at a source before its time, and at its newest commit once more for `unit`."""
+        for name, follower in self.followers.items():
+            if name == source and unit in self.units and follower.followed:
+                self.units[unit].offer(follower.followed)
+        if source in self.pollings:
+            self.pollings[source].look_now()
+
+    async def rest(self) -> None:
+        """Stop everything that runs; records not written yet stay in the outboxes."""
+        await self._receivers.close()
+        await self._notifications.close()
+        await self._followers.close()
+        await self._promotions.close()
+        await self.units.rest()
+        await self._branches.rest()
+
+    async def close(self) -> None:
+        """Let go of all repositories, at the very end."""
+        await self.units.close()
+        await self._branches.close()
+        await self._sources.close()
+
+    def _remember(self, name: str, *, stays: bool) -> None:
+        """Keep the state of a unit that is rebuilt with other settings."""
+        record = self.reporters.pop(name).record
+        if stays:
+            self._past[name] = RestoredState.of(record, self.units[name].pruning)
+        else:
+            self._around.claims.leave(name)
+            self._around.standings.leave(name)
+
+    # Sources and sinks ----------------------------------------------------------------------
+
+    async def _open_sources(self, marks: Fingerprints, required: Config) -> None:
+        sources = marks.config.sources
+        for name, source in sources.items():
+            if name in self._sources:
+                continue
+            patience = patience_of(sources, source.spec.url)
+            async with AsyncExitStack() as stack:
+                try:
+                    with self._containment.of(f"GitSource {name}"):
+                        repository = await self._pool.open(name, source, patience, stack)
+                        trusts = await trust_sources(
+                            {name: source},
+                            {name: repository},
+                            self._deps.state_dir,
+                            self._transport,
+                            self._around.clock,
+                            self._renewal,
+                        )
+                except (Reported, ApiError) as error:
+                    self.errors.failed(("GitSource", name), error, raised=name in required.sources)
+                    continue
+                made = _Source(repository, trusts[name])
+                self._sources.add(name, made, marks.sources[name], stack.pop_all())
+
+    async def _open_sinks(self, marks: Fingerprints, required: Config) -> None:
+        for name, sink in marks.config.sinks.items():
+            if name in self._branches or self.errors.blocked(
+                ("Sink", name), ("GitSource", written_to(sink))
+            ):
+                continue
+            async with AsyncExitStack() as stack:
+                try:
+                    with self._containment.of(f"Sink {name}"):
+                        made = await self._status_branch(name, sink, marks.config, stack)
+                except (Reported, ApiError) as error:
+                    self.errors.failed(("Sink", name), error, raised=name in required.sinks)
+                    continue
+                self._sink_crashed(name, None)
+                jobs = [made.outbox.run] if made is not None else []
+                self._branches.add(name, made, marks.sinks[name], stack.pop_all(), jobs)
+
+    async def _status_branch(
+        self, name: str, sink: Sink, config: Config, stack: AsyncExitStack
+    ) -> _Branch | None:
+        one = msgspec.structs.replace(config, sinks={name: sink})
+        repositories = {n: s.repository for n, s in self._sources.items()}
+        where = (self._deps.state_dir, self._transport)
+        around = self._around
+        opened = await open_status_sinks(
+            one, around.cluster, repositories, where, around.clock, stack,
+            containment=self._containment,
+        )  # fmt: skip
+        if name not in opened.branches:
+            return None
+        files = await asyncio.to_thread(opened.branches[name].files)
+        told, writer = by_unit(files), opened.writers[name]
+        outbox = opened.outboxes[name]
+        outbox.crashed = partial(self._sink_crashed, name)
+        return _Branch(outbox, opened.branches[name], told, writer)
+
+    # Units ----------------------------------------------------------------------------------
+
+    def _guarded_start(self, name: str, marks: Fingerprints) -> None:
+        """Start a unit if nothing is in its way. One that cannot start because something crashed
+        gets a record that says so."""
+        try:
+            with self._containment.of(f"Unit {name}"):
+                self._start_unit(name, marks)
+        except Crashed as error:
+            self.errors.failed(("Unit", name), error, raised=False)
+        finding = self.errors.get(("Unit", name))
+        if finding is not None and finding.code == CRASHED and name not in self.units:
+            unit = marks.config.units[name]
+            source = marks.config.sources[source_of(unit)]
+            with suppress(Crashed), self._containment.of(f"Unit {name}"):
+                reporter = self._reporter(unit, None, ref_of(source), sink_of(unit))
+                reporter.crashed("start", finding)
+
+    def _start_unit(self, name: str, marks: Fingerprints) -> None:
+        unit = marks.config.units[name]
+        source, sink = source_of(unit), sink_of(unit)
+        if name in self.units or self.errors.blocked(
+            ("Unit", name), ("GitSource", source), ("Sink", sink)
+        ):
+            return
+        made = self._sources[source]
+        reader = Builder(
+            repository=made.repository,
+            unit=unit,
+            gates=self._around.gates,
+            cache=self._deps.cache,
+            trusted=made.trusted,
+            ignore=tuple(marks.config.sources[source].spec.ignore.splitlines()),
+            shared=self._histories.setdefault(made.repository, PathHistory(made.repository)),
+        )
+        past = self._past.pop(name, None)
+        reporter = self._reporter(unit, past, ref_of(marks.config.sources[source]), sink)
+        sync = UnitSync(unit, reader, self._around, reporter)
+        if past is not None:
+            sync.pruning.inherit(past.pruning)
+        self.reporters[name] = reporter
+        self.units.add(name, sync, marks.units[name], AsyncExitStack(), [sync.run])
+
+    def _reporter(self, unit: Unit, past: RestoredState | None, source: str, sink: str) -> Reporter:
+        """Create a reporter that continues from `past`, or from the unit's status branch."""
+        around, branch = self._around, self._branches.get(sink)
+        sinks = [*self._deps.listeners, self._offer]
+        reporter = Reporter(
+            unit, around.cluster, source, around.clock, sinks=sinks, containment=self._containment
+        )
+        if branch is not None:
+            reporter.listen(branch.outbox.offer)
+        if past is not None:
+            reporter.resume(past.record, past.steps)
+        elif branch is not None:
+            files = branch.told.get(unit.id, {})
+            reporter.resume(*restored(files, unit.id, around.cluster))
+        return reporter
+
+    # Crashes --------------------------------------------------------------------------------
+
+    def _unit_crashed(self, name: str, finding: Finding | None) -> None:
+        if name in self.reporters:
+            self.reporters[name].crashed("loop", finding)
+
+    def _sink_crashed(self, name: str, finding: Finding | None) -> None:
+        """The records of a Sink's units say that it does not write, for as long as it crashes."""
+        self._set_crash(("Sink", name), finding)
+        remark = replace(finding, severity="warning") if finding is not None else None
+        for unit, reporter in self.reporters.items():
+            if sink_of(self.config.units[unit]) == name:
+                reporter.remark(f"Sink {name}", remark)
+
+    def _receivers_crashed(self, _: str, finding: Finding | None) -> None:
+        for name in self.config.receivers:
+            self._receiver_crashed(name, finding)
+
+    def _receiver_crashed(self, name: str, finding: Finding | None) -> None:
+        self._set_crash(("Receiver", name), finding)
+
+    def _set_crash(self, name: Name, finding: Finding | None) -> None:
+        if self.crashes.get(name) == finding:
+            return
+        self.crashes.pop(name, None)
+        if finding is not None:
+            self.crashes[name] = finding
+        self._deps.crashed(name)
+
+    def _offer(self, record: UnitRecord) -> None:
+        for notifications in self._notifications.values():
+            notifications.offer(record)
+
+    # Followers and notifications ------------------------------------------------------------
+
+    def _outer(self, marks: Fingerprints) -> DerivedComponents:
+        """Return the inputs of followers and notifications for the current units."""
+        sources = {n: m for n, m in marks.sources.items() if self._sources.fits(n, m)}
+        units = {n: m for n, m in marks.units.items() if self.units.fits(n, m)}
+        return DerivedComponents.of(marks, sources, units)
+
+    async def _open_outer(self, marks: Fingerprints, required: Config) -> None:
+        outer = self._outer(marks)
+        await self._receivers.keep(outer.doors)
+        await self._notifications.keep(outer.notifications)
+        await self._followers.keep(outer.follows)
+        repositories = {n: s.repository for n, s in self._sources.items()}
+        for repository in [r for r in self._histories if r not in repositories.values()]:
+            del self._histories[repository]
+        for place, made_of in outer.follows.items():
+            if place not in self._followers:
+                self._follow(place, made_of, marks.config)
+        for name, made_of in outer.notifications.items():
+            if name not in self._notifications and not self.errors.blocked(("Sink", name)):
+                await self._open_notifications(name, made_of, marks.config, required)
+        if outer.doors and DOORS not in self._receivers:
+            await self._open_receivers(outer.doors[DOORS], marks.config, required)
+
+    def _follow(self, place: str, made_of: object, config: Config) -> None:
+        mine = {n: s for n, s in config.sources.items() if place_of(s) == place}
+        here = {n: s for n, s in mine.items() if n in self._sources}
+        opened = {n: (self._sources[n].repository, self._sources[n].trusted) for n in here}
+        followers = follow(here, opened, self.units, self._follower_deps)
+        jobs = [followers.polling.run]
+        self._followers.add(place, followers, made_of, AsyncExitStack(), jobs)
+
+    async def _open_notifications(
+        self, name: str, made_of: object, config: Config, required: Config
+    ) -> None:
+        here = {n: config.units[n] for n in self.units}
+        one = msgspec.structs.replace(config, sinks={name: config.sinks[name]}, units=here)
+        repositories = {n: s.repository for n, s in self._sources.items()}
+        units = {n: (u, self.reporters[n]) for n, u in self.units.items()}
+        async with AsyncExitStack() as stack:
+            try:
+                with self._containment.of(f"Sink {name}"):
+                    notifications = await open_notifications(
+                        one, self._deps.state_dir, self._around,
+                        repositories=repositories, units=units, stack=stack,
+                    )  # fmt: skip
+            except (Reported, ApiError) as error:
+                self.errors.failed(("Sink", name), error, raised=name in required.sinks)
+                return
+            self._notifications.add(
+                name, notifications, made_of, stack.pop_all(), notifications.jobs
+            )
+
+    async def _open_receivers(self, made_of: object, config: Config, required: Config) -> None:
+        good = {}
+        for name, receiver in config.receivers.items():
+            needs = [("GitSource", source) for source in listened_for(receiver)]
+            if self.errors.blocked(("Receiver", name), *needs):
+                continue
+            try:
+                with self._containment.of(f"Receiver {name}"):
+                    await receiver_keys(receiver, self._transport)
+            except (Reported, ApiError) as error:
+                self.errors.failed(("Receiver", name), error, raised=name in required.receivers)
+                continue
+            good[name] = receiver
+        here = {n: config.sources[n] for n in self._sources}
+        effective = msgspec.structs.replace(config, receivers=good, sources=here)
+        around = (self._transport, self._around.clock)
+        async with AsyncExitStack() as stack:
+            try:
+                with self._containment.of(f"Receivers {', '.join(good)}"):
+                    heard = await open_receivers(
+                        effective, self.pollings, self._deps.listen, around, stack,
+                        self.notifications.calls(),
+                        edge=(self._containment, self._receiver_crashed),
+                    )  # fmt: skip
+            except (Reported, ApiError) as error:
+                for name in good:
+                    self.errors.failed(("Receiver", name), error, raised=name in required.receivers)
+                return
+            self._receivers_crashed(DOORS, None)
+            jobs = [bell.run for bell in heard.bells]
+            self._receivers.add(DOORS, heard, made_of, stack.pop_all(), jobs)

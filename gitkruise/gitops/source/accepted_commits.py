@@ -1,0 +1,61 @@
+"""Live commits of a source, in a file of the state directory, for the next start.
+
+Live objects name only commits that changed them; a commit that changed nothing and was dropped by a
+rewrite is known from this file alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from gitkruise.git.plumbing.refs import is_object_id
+from gitkruise.gitops.source.ref_resolver import ref_of
+from gitkruise.kube.system.private_files import read_regular
+from gitkruise.model.gitops.config import GitSource
+
+log = logging.getLogger(__name__)
+_COMMITS_MAX: Final = 10_000
+
+
+class Memory:
+    """The live commits of one source in the cluster `cluster`.
+
+    A source with another URL or ref is another source. An unreadable file costs this memory and
+    nothing more.
+    """
+
+    def __init__(self, state_dir: Path, source: GitSource, cluster: str) -> None:
+        parts = (cluster, source.namespace, source.name, source.spec.url, ref_of(source))
+        name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+        self._file = state_dir / "stood-on" / f"{name}.txt"
+        self._kept: frozenset[str] | None = None
+
+    def recall(self) -> frozenset[str]:
+        """Return the commits that an earlier run kept. Blocking."""
+        try:
+            lines = read_regular(self._file).decode("ascii").split()
+        except FileNotFoundError:
+            return frozenset()
+        except (OSError, ValueError) as error:
+            log.warning("cannot read the live commits of an earlier run: %s", error)
+            return frozenset()
+        return frozenset(filter(is_object_id, lines[:_COMMITS_MAX]))
+
+    def keep(self, commits: Iterable[str]) -> None:
+        """Write the live commits if they changed. Blocking."""
+        live = frozenset(commits)
+        if not live or live == self._kept:
+            return
+        beside = self._file.with_suffix(f".{os.getpid()}.new")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text("\n".join(sorted(live)) + "\n", "ascii")
+            beside.replace(self._file)
+        except OSError as error:
+            log.warning("cannot keep the live commits for the next start: %s", error)
+        self._kept = live

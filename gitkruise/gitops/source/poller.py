@@ -1,0 +1,134 @@
+"""Polling of a repository: once for all its sources, on events or after an interval."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from gitkruise.errors import CRASHED, Reported
+from gitkruise.git.repository.ref_watcher import ref_changes
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.source.follower import SourceFollower
+from gitkruise.gitops.source.ref_resolver import ResolvedRef, look
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.model.gitops.config import duration
+
+FIRST_PAUSE: Final = timedelta(seconds=1)
+LONGEST_PAUSE: Final = timedelta(minutes=5)
+_DOUBLINGS_MAX: Final = 10
+
+
+class _ParkedSource(NamedTuple):
+    """A source that crashed at the commit `tip`, `tries` times in a row."""
+
+    tip: str
+    tries: int
+    until: datetime
+
+
+class Polling:
+    """Polls one repository for every source that follows it.
+
+    A local repository is watched (and polled every interval all the same); others are polled every
+    interval, with jitter, and with growing pauses while they do not answer.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        followers: Sequence[SourceFollower],
+        clock: Clock,
+        renew: Callable[[], Awaitable[None]] | None = None,
+        *,
+        authority: WriteAuthority | None = None,
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        self._repository, self._followers, self._clock = repository, followers, clock
+        self._interval = min(duration(f.source.spec.interval) for f in followers)
+        self._renew, self._authority = renew, authority or WriteAuthority()
+        self._failures = 0  # in a row
+        self._parked: dict[SourceFollower, _ParkedSource] = {}
+        self._containment = containment
+        self._named = ", ".join(
+            f"GitSource {f.source.namespace}/{f.source.name}" for f in followers
+        )
+        self._look = asyncio.Event()
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        self._authority.listen(self, self.look_now)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                if self._repository.local:
+                    watching = (f"{self._named}: its watch", self._watch, self._clock)
+                    tasks.create_task(self._containment.keep(*watching, lambda _: None))
+                while True:
+                    began = self._clock.monotonic()
+                    await self.check()
+                    await self._pause(self._clock.monotonic() - began)
+        finally:
+            self._authority.leave(self)
+
+    def look_now(self) -> None:
+        """Poll before the interval is over."""
+        self._look.set()
+
+    async def check(self) -> None:
+        """Poll once for every source; after a failure, with re-read credentials."""
+        sources = [follower.source for follower in self._followers]
+        found: Sequence[ResolvedRef | Reported]
+        term = self._authority.term  # a poll from before a pause may be out of date
+        try:
+            with self._containment.of(self._named):
+                if self._failures and self._renew is not None:
+                    await self._renew()
+                found = await asyncio.to_thread(look, self._repository, sources)
+        except Reported as error:
+            found = [error] * len(sources)
+        for follower, one in zip(self._followers, found, strict=True):
+            await self._hand_on(follower, one)
+            if isinstance(one, ResolvedRef):
+                self._authority.read(follower.id, term, one.commit)
+        failed = all(isinstance(one, Reported) for one in found)
+        self._failures = min(self._failures + 1, _DOUBLINGS_MAX) if failed else 0
+
+    async def _hand_on(self, follower: SourceFollower, found: ResolvedRef | Reported) -> None:
+        """Hand the result to a source. One that crashed is skipped until its ref moved or its pause
+        ended."""
+        tip, now = found.commit if isinstance(found, ResolvedRef) else "", self._clock.now()
+        parked = self._parked.get(follower)
+        if parked is not None and parked.tip == tip and now < parked.until:
+            return
+        await follower.take(found)
+        self._parked.pop(follower, None)
+        if tip and follower.problem is not None and follower.problem.code == CRASHED:
+            tries = min(parked.tries + 1, _DOUBLINGS_MAX) if parked is not None else 1
+            until = now + pause_after(tries, self._interval)
+            self._parked[follower] = _ParkedSource(tip, tries, until)
+
+    async def _watch(self) -> None:
+        async with aclosing(ref_changes(self._repository)) as changes:
+            async for _ in changes:
+                self._look.set()
+
+    async def _pause(self, took_s: float) -> None:
+        """Wait for the next poll: the interval counts from poll to poll."""
+        jitter = 0.8 + (self._clock.seed() % 1000) / 5000
+        whole = pause_after(self._failures, self._interval) * jitter
+        pause = max(whole - timedelta(seconds=took_s), whole / 2)
+        now = self._clock.now()
+        rests = [max(parked.until - now, FIRST_PAUSE) for parked in self._parked.values()]
+        await wait_for(self._look, self._clock, min([pause, *rests]))
+        self._look.clear()
+
+
+def pause_after(failures: int, interval: timedelta) -> timedelta:
+    """Return the interval, or while the repository does not answer 1 s, doubled up to 5 min."""
+    if failures == 0:
+        return interval
+    return min(FIRST_PAUSE * (1 << (failures - 1)), max(LONGEST_PAUSE, interval))

@@ -1,0 +1,254 @@
+"""Repositories of the configured sources: shared mirrors, credentials, trusted keys."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from gitkruise.errors import ApiError, ClusterFailed, Finding, SourceFailed, UsageProblem
+from gitkruise.git.plumbing.process import GitCredentials
+from gitkruise.git.repository.remote import Keyring
+from gitkruise.git.repository.repository import Repository
+from gitkruise.git.signing.verify import Signers
+from gitkruise.gitops.source.verification import FirstSeen, Trust, Trusted, anything
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.config import GitSource, Reference, duration, resolve_reference
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+
+log = logging.getLogger(__name__)
+_SECRETS: Final = ResourceRef("", "v1", "secrets")
+_Place: TypeAlias = tuple[str, str, GitCredentials]  # URL, Secret, and what it held
+
+
+class Renewal:
+    """Secrets of sources, re-read while they are in use, because they rotate."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._keyrings: dict[str, Keyring] = {}
+        self._trusts: dict[str, Trust] = {}
+
+    def hold(self, name: str, held: Keyring | Trust) -> None:
+        """Register the credentials or keys of a source for renewal."""
+        if isinstance(held, Keyring):
+            self._keyrings[name] = held
+        else:
+            self._trusts[name] = held
+
+    async def credentials(self, name: str, source: GitSource) -> None:
+        """Re-read the git Secret; while it cannot be read the old one stays in use."""
+        keyring = self._keyrings.get(name)
+        if keyring is None or source.spec.secret_ref is None:
+            return
+        try:
+            keyring.now = await _credentials(source, self._transport)
+        except (ApiError, UsageProblem) as error:
+            log.warning("cannot re-read the credentials of source %s: %s", name, error)
+
+    async def live(self, name: str, ask: Callable[[], Awaitable[frozenset[str]]]) -> None:
+        """Set the live commits from which signatures of a source are verified; once per start.
+
+        Raises SourceFailed GK3308 while the cluster does not answer: without them nothing is
+        accepted.
+        """
+        trust = self._trusts.get(name)
+        if trust is None or not trust.asks_for_live:
+            return
+        try:
+            trust.start(await ask())
+        except (ApiError, ClusterFailed) as error:
+            raise SourceFailed(unknown_live(name, error)) from error
+
+    async def signers(self, name: str, source: GitSource) -> None:
+        """Re-read the trusted keys. While they cannot be read, no commit is trusted.
+
+        Raises SourceFailed GK3306.
+        """
+        trust, rules = self._trusts.get(name), source.spec.verify
+        if trust is None or rules is None or rules.secret_ref is None:
+            return
+        try:
+            data, where = await read_secret(rules.secret_ref, source.namespace, self._transport)
+            trust.renew(Signers.from_secret(data, where))
+        except (ApiError, UsageProblem) as error:
+            raise SourceFailed(_nobody(name, error)) from error
+
+
+def _nobody(name: str, error: Exception) -> Finding:
+    return Finding(
+        code="GK3306",
+        message=f"the keys that source {name} trusts cannot be read: {error}",
+        notes=(
+            ("unchanged", "what is live; no new commit is read while no key is trusted"),
+            ("next", "correct the Secret that spec.verify names; it is re-read with every poll"),
+        ),
+    )
+
+
+async def open_sources(
+    sources: Mapping[str, GitSource],
+    state_dir: Path,
+    transport: Transport,
+    stack: AsyncExitStack,
+    renewal: Renewal | None = None,
+) -> dict[str, Repository]:
+    """Open the repository of each source; sources with the same URL and credentials share one.
+
+    `renewal` registers what may be renewed. `stack` closes them. Raises UsageProblem, SourceFailed,
+    or ApiError for a missing Secret.
+    """
+    pool = Pool(state_dir, transport, renewal)
+    return {
+        name: await pool.open(name, source, patience_of(sources, source.spec.url), stack)
+        for name, source in sources.items()
+    }
+
+
+def unknown_live(name: str, error: ApiError | ClusterFailed) -> Finding:
+    return Finding(
+        code="GK3308",
+        message=f"source {name}: new commits are judged by the commit that is live, and the "
+        "cluster does not say which it is",
+        notes=(
+            ("why", str(error)),
+            ("unchanged", "what runs stays as it is; it is tried again"),
+            ("next", "gitkruise doctor cluster"),
+        ),
+    )
+
+
+class Pool:
+    """Open repositories: sources with the same URL and Secret share one.
+
+    The Secret counts, not only its former content: its credentials are re-read, and a source that
+    copied the old ones elsewhere must not read with the new ones.
+    """
+
+    def __init__(
+        self, state_dir: Path, transport: Transport, renewal: Renewal | None = None
+    ) -> None:
+        self._state_dir, self._transport, self._renewal = state_dir, transport, renewal
+        self._open: dict[_Place, tuple[Repository, Keyring]] = {}
+        self._users: Counter[_Place] = Counter()
+
+    async def open(
+        self, name: str, source: GitSource, patience: float, stack: AsyncExitStack
+    ) -> Repository:
+        """Open the source's repository until `stack` closes; `patience` is in seconds.
+
+        Raises UsageProblem, SourceFailed, or ApiError for a missing Secret.
+        """
+        credentials = await _credentials(source, self._transport)
+        key = (source.spec.url, secret_of(source), credentials)
+        if key not in self._open:
+            keyring = Keyring(credentials)
+            repository = await asyncio.to_thread(
+                Repository.open,
+                source.spec.url,
+                mirrors=_mirrors(self._state_dir, source),
+                credentials=keyring,
+                timeout_s=patience,
+            )
+            self._open[key] = repository, keyring
+        self._users[key] += 1
+        stack.callback(self._leave, key)
+        repository, keyring = self._open[key]
+        if self._renewal is not None:
+            self._renewal.hold(name, keyring)
+        return repository
+
+    def _leave(self, key: _Place) -> None:
+        self._users[key] -= 1
+        if not self._users[key]:
+            self._open.pop(key)[0].close()
+
+
+def secret_of(source: GitSource) -> str:
+    """Return `namespace/name` of the Secret that a source is read with; "" for none."""
+    ref = source.spec.secret_ref
+    return resolve_reference(ref, source.namespace) if ref else ""
+
+
+def _mirrors(state_dir: Path, source: GitSource) -> Path:
+    """Return the folder of mirrors: content read with one Secret is not shared with another."""
+    where = secret_of(source)
+    if not where:
+        return state_dir / "mirrors"
+    name = hashlib.sha256(where.encode()).hexdigest()[:12]
+    return state_dir / "mirrors" / name
+
+
+def patience_of(sources: Mapping[str, GitSource], url: str) -> float:
+    """Return the timeout of an operation on the repository in seconds: the longest of its
+    sources."""
+    mine = [source.spec.timeout for source in sources.values() if source.spec.url == url]
+    return max(duration(timeout).total_seconds() for timeout in mine)
+
+
+async def _credentials(source: GitSource, transport: Transport) -> GitCredentials:
+    """Read the Secret that a source names, with Flux's key names."""
+    if source.spec.secret_ref is None:
+        return GitCredentials()
+    data, where = await read_secret(source.spec.secret_ref, source.namespace, transport)
+    credentials = GitCredentials.from_secret(data)
+    half = bool(credentials.certificate) != bool(credentials.key)
+    if half or credentials == GitCredentials():
+        lacks = "one of tls.crt and tls.key without the other" if half else "no credentials for git"
+        message = f"the Secret {where} has {lacks}"
+        known = "username and password, bearerToken, identity and known_hosts, ca.crt, tls.crt"
+        notes = (("found", ", ".join(sorted(data)) or "no keys"), ("next", f"give it {known}"))
+        raise UsageProblem(Finding(code="GK7025", message=message, notes=notes))
+    return credentials
+
+
+async def read_secret(
+    ref: Reference, namespace: str, transport: Transport
+) -> tuple[dict[str, str], str]:
+    """Return the texts of a Secret, and its `namespace/name`. Raises ApiError, UsageProblem
+    GK7025."""
+    where = resolve_reference(ref, namespace)
+    space, _, name = where.partition("/")
+    request = ApiRequest(verb="get", resource=_SECRETS, namespace=space, name=name)
+    data = (await transport.send(request)).body.get("data") or {}
+    try:
+        texts = {
+            key: base64.b64decode(value, validate=True).decode() for key, value in data.items()
+        }
+    except (binascii.Error, UnicodeDecodeError) as error:
+        message = f"the Secret {where} has a key that is not text"
+        raise UsageProblem(Finding(code="GK7025", message=message)) from error
+    return texts, where
+
+
+async def trust_sources(
+    sources: Mapping[str, GitSource],
+    repositories: Mapping[str, Repository],
+    state_dir: Path,
+    transport: Transport,
+    clock: Clock,
+    renewal: Renewal | None = None,
+) -> dict[str, Trusted]:
+    """Return the check of commits for each source, by its `verify`."""
+    found: dict[str, Trusted] = {}
+    for name, source in sources.items():
+        rules = source.spec.verify
+        if rules is None or rules.secret_ref is None:
+            found[name] = anything
+            continue
+        data, where = await read_secret(rules.secret_ref, source.namespace, transport)
+        signers = Signers.from_secret(data, where)
+        seen = FirstSeen(state_dir / "seen" / name.replace("/", "."), clock.now)
+        trust = Trust(repositories[name], rules, signers, seen)
+        found[name] = trust.check
+        if renewal is not None:
+            renewal.hold(name, trust)
+    return found

@@ -1,0 +1,56 @@
+"""A Secret in use, re-read now and then: tokens and keys rotate while a process runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar
+
+from gitkruise.errors import ApiError, UsageProblem
+from gitkruise.gitops.source.repositories import read_secret
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.config import Reference
+
+log = logging.getLogger(__name__)
+AGAIN_S: Final = 30.0
+T = TypeVar("T")
+Make = Callable[[Mapping[str, str], str], T]  # of a Secret's texts and its `namespace/name`
+
+
+class Rotating(Generic[T]):
+    """A value built from a Secret, rebuilt when the Secret changes.
+
+    While the Secret cannot be read, or no value can be built from it, the last good value stays in
+    use.
+    """
+
+    def __init__(
+        self, where: tuple[Reference, str, Transport], make: Make[T], clock: Clock
+    ) -> None:
+        """`where` holds the reference, the namespace it is resolved in, and the transport."""
+        self._where, self._make, self._clock = where, make, clock
+        self._data: Mapping[str, str] | None = None
+        self._value: T | None = None
+        self._due = clock.monotonic()
+
+    async def first(self) -> T:
+        """Read the Secret for the first time. Raises ApiError for a missing one, and what `make`
+        raises."""
+        data, name = await read_secret(*self._where)
+        self._value, self._data = self._make(data, name), data
+        self._due = self._clock.monotonic() + AGAIN_S
+        return self._value
+
+    async def now(self) -> T:
+        """Return the current value; the Secret is read every half minute at most."""
+        assert self._value is not None, "read first"
+        if self._clock.monotonic() >= self._due:
+            self._due = self._clock.monotonic() + AGAIN_S
+            try:
+                data, name = await read_secret(*self._where)
+                if data != self._data:
+                    self._value, self._data = self._make(data, name), data
+            except (ApiError, UsageProblem) as error:
+                log.warning("cannot re-read the Secret %s: %s", self._where[0].name, error)
+        return self._value

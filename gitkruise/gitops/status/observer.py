@@ -1,0 +1,302 @@
+"""Observation of a unit's live objects: states, rollouts, drift, and sentences for users."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from gitkruise.admission.conversion.registry import CONVERSIONS, convert
+from gitkruise.errors import CRASHED, Finding
+from gitkruise.kube.cache.store import CachedObject, InformerCache
+from gitkruise.model.gitops.change import Desired, DesiredSet, Live, ObjectChange, SyncPlan
+from gitkruise.model.gitops.record import DriftRecord, ObjectRecord, PodRecord, Rollout
+from gitkruise.model.gitops.redacted import Redacted
+from gitkruise.model.gitops.unit_state import State, worst
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.health.health import Health, Phase, health
+from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.report.redaction import covered
+from gitkruise.planner.report.summary import shown
+from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.secret_names import concealed
+from gitkruise.wire.primitives.times import format_time
+
+STATE_OF: Final = {
+    Phase.CURRENT: State.DONE,
+    Phase.IN_PROGRESS: State.ROLLING,
+    Phase.HELD: State.HELD,
+    Phase.PAUSED: State.PAUSED,
+    Phase.FAILED: State.STUCK,
+    Phase.TERMINATING: State.WAITING,
+    Phase.NOT_FOUND: State.WAITING,
+    Phase.UNKNOWN: State.UNKNOWN,
+}
+PODS_TOLD: Final = 50  # of one rollout; longer lists of names are of no use
+READY: Final = frozenset({State.DONE, State.HELD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """The live objects of one unit at one instant."""
+
+    live: Mapping[ObjectKey, Live]
+    states: Mapping[ObjectKey, tuple[State, str]]
+    rollouts: tuple[Rollout, ...]
+
+
+class Patience:
+    """The time each rollout has made no progress; any change of a pod restarts it."""
+
+    def __init__(self, limit: timedelta) -> None:
+        self._limit = limit
+        self._seen: dict[ObjectKey, tuple[tuple[object, ...], datetime]] = {}
+
+    def judge(self, rollout: Rollout, now: datetime) -> Rollout:
+        """Return the rollout, Stuck when it has not changed for longer than the limit."""
+        mark = (
+            rollout.update_revision,
+            rollout.updated,
+            rollout.updated_ready,
+            rollout.available,
+            rollout.total,
+            rollout.asked,
+        )
+        before, since = self._seen.get(rollout.key, ((), now))
+        if mark != before or rollout.state is not State.ROLLING:
+            self._seen[rollout.key] = (mark, now)
+            return rollout
+        if now - since < self._limit:
+            return rollout
+        text = f"no pod has moved since {format_time(since)}: {rollout.message}"
+        return replace(rollout, state=State.STUCK, message=text)
+
+    def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
+        """Return when the first rolling one exceeds the limit."""
+        due = [
+            self._seen[r.key][1] + self._limit
+            for r in rollouts
+            if r.state is State.ROLLING and r.key in self._seen
+        ]
+        return min(due, default=None)
+
+
+class Observer:
+    """Derives the state of a unit's live objects; for an unchanged object only once."""
+
+    def __init__(self, store: InformerCache, engine: str, limit: timedelta) -> None:
+        self._store, self._engine = store, engine
+        self._patience = Patience(limit)
+        self._judged: dict[tuple[ObjectKey, str], tuple[CachedObject, _Verdict]] = {}
+        self._rollouts: dict[ObjectKey, tuple[_Evidence, Rollout]] = {}
+
+    def look(self, versions: Mapping[ObjectKey, str], now: datetime) -> Observation:
+        """Observe every object.
+
+        `versions` names the objects, and git's API version of each ("" if git has none): a live
+        rollout is compared in that version.
+        """
+        live: dict[ObjectKey, Live] = {}
+        states: dict[ObjectKey, tuple[State, str]] = {}
+        rollouts: list[Rollout] = []
+        for key, version in versions.items():
+            seen = self._store.seen(key)
+            if seen is None:
+                states[key] = (State.WAITING, "not in the cluster yet")
+                continue
+            verdict = self._verdict(seen, version)
+            live[key], states[key] = verdict.live, (verdict.state, verdict.live.why)
+            if key.group_kind in ROLLOUTS:
+                rollout = self._patience.judge(self._rollout(seen, now), now)
+                rollouts.append(rollout)
+                states[key] = (rollout.state, rollout.message)
+                live[key] = _live(seen, verdict.live.obj, rollout.state, rollout.message)
+        return Observation(live=live, states=states, rollouts=tuple(rollouts))
+
+    def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
+        """Return when the first of these rollouts exceeds the limit."""
+        return self._patience.wake_at(rollouts)
+
+    def forget(self, wanted: Collection[ObjectKey]) -> None:
+        """Drop cached states of objects other than `wanted`."""
+        self._judged = {k: v for k, v in self._judged.items() if k[0] in wanted}
+        self._rollouts = {k: v for k, v in self._rollouts.items() if k in wanted}
+
+    def _verdict(self, seen: CachedObject, version: str) -> _Verdict:
+        known = self._judged.get((seen.key, version))
+        if known is not None and known[0] is seen:
+            return known[1]
+        obj = seen.read()
+        if version and seen.key.group_kind in CONVERSIONS:
+            obj = convert(obj, version)
+        if seen.key.group_kind in ROLLOUTS:
+            state, why = State.UNKNOWN, ""  # judged by its pods
+        else:
+            state, why = _judged(health(obj))
+        verdict = _Verdict(state, _live(seen, obj, state, why))
+        self._judged[seen.key, version] = (seen, verdict)
+        return verdict
+
+    def _rollout(self, seen: CachedObject, now: datetime) -> Rollout:
+        kind, obj = ROLLOUTS[seen.key.group_kind], self._verdict(seen, "").live.obj
+        pods, revisions = (
+            tuple(kind.pods(self._store, obj)),
+            tuple(kind.revisions(self._store, obj)),
+        )
+        evidence = _Evidence(seen, pods, revisions)
+        known = self._rollouts.get(seen.key)
+        timed = get(obj, "spec", "minReadySeconds", default=0)
+        if known is not None and known[0] == evidence and not timed:
+            return known[1]
+        told = kind.judge(obj, pods, revisions, now)
+        named = _pod_records(pods) if seen.key.group_kind == CLONESET else ()
+        rollout = replace(told, engine=self._engine, pods=named)
+        self._rollouts[seen.key] = (evidence, rollout)
+        return rollout
+
+
+def _pod_records(pods: Sequence[PodFacts]) -> tuple[PodRecord, ...]:
+    if len(pods) > PODS_TOLD:
+        return ()
+    return tuple(
+        PodRecord(p.name, p.short_revision, _pod_state(p))
+        for p in sorted(pods, key=lambda p: p.name)
+    )
+
+
+def _pod_state(pod: PodFacts) -> str:
+    return "Terminating" if pod.deleting else "Ready" if pod.ready else "NotReady"
+
+
+class _Verdict(NamedTuple):
+    state: State
+    live: Live
+
+
+class _Evidence(NamedTuple):
+    """All inputs of a rollout's state, except the time."""
+
+    owner: CachedObject
+    pods: tuple[PodFacts, ...]
+    revisions: tuple[Obj, ...]
+
+
+def _live(seen: CachedObject, obj: Obj, state: State, why: str) -> Live:
+    return Live(
+        obj=obj,
+        ready=state in READY,
+        failed=state is State.STUCK,
+        why=why,
+        managed=seen.managed,
+    )
+
+
+def _judged(verdict: Health) -> tuple[State, str]:
+    state = STATE_OF[verdict.phase]
+    return state, "" if state is State.DONE else verdict.message or verdict.reason
+
+
+def object_records(
+    desired: DesiredSet, seen: Observation, standing: Sequence[ObjectChange]
+) -> tuple[ObjectRecord, ...]:
+    """Return one record for every object in git, in key order; `standing` drift is its state."""
+    drifted = {change.key: change for change in standing}
+    return tuple(_record(d, seen, drifted) for d in sorted(desired.objects, key=lambda d: d.key))
+
+
+def _record(
+    d: Desired, seen: Observation, drifted: Mapping[ObjectKey, ObjectChange]
+) -> ObjectRecord:
+    state, message = seen.states.get(d.key, (State.WAITING, "not applied yet"))
+    if d.key in drifted:
+        state, message = State.DRIFTED, _differs(drifted[d.key])
+    live = seen.live.get(d.key)
+    return ObjectRecord(
+        key=d.key,
+        state=state,
+        digest="" if d.secret else d.digest,
+        commit=annotation(live.obj, COMMIT) if live else "",
+        message=message,
+    )
+
+
+def _differs(change: ObjectChange) -> str:
+    """Return which fields differ from git, and who changed them."""
+    names = [".".join(map(str, concealed(field.path))) for field in change.fields]
+    managers = dict.fromkeys(owner for field in change.fields for owner, _ in field.owners[:1])
+    text = f"differs from git in {names[0]}"
+    text += f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return text + (f", changed by {', '.join(managers)}" if managers else "")
+
+
+def drift_records(changes: Sequence[ObjectChange]) -> tuple[DriftRecord, ...]:
+    """Return one line for each drifted field; a possible secret never leaves the process."""
+    return tuple(
+        DriftRecord(
+            key=change.key,
+            field=".".join(str(part) for part in concealed(field.path)),
+            git=_open(field.after),
+            live=_open(field.before),
+            manager=field.owners[0][0] if field.owners else "",
+            written=field.owners[0][1] if field.owners else "",
+        )
+        for change in changes
+        for field in covered(change, bytes(32))
+    )
+
+
+def _open(value: object) -> str:
+    return "(hidden)" if _is_veiled(value) else shown(value)
+
+
+def _is_veiled(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_is_veiled, value.values()))
+    return isinstance(value, Redacted) or (isinstance(value, list) and any(map(_is_veiled, value)))
+
+
+def unit_state(
+    objects: Sequence[ObjectRecord],
+    plan: SyncPlan | None,
+    rejected: Finding | None,
+    troubles: Sequence[Finding],
+) -> tuple[State, str]:
+    """Return the state of the unit and the sentence that explains it.
+
+    A crash outweighs everything, then a rejected commit. Other problems make the unit Stuck, or
+    Unknown when the cluster does not answer; a repository that does not answer leaves the state of
+    the live objects unchanged.
+    """
+    crash = next((f for f in troubles if f.code == CRASHED), None)
+    if crash is not None:
+        return State.STUCK, f"{crash.code}: {crash.message}"
+    if rejected is not None:
+        return State.REJECTED, f"{rejected.code}: {rejected.message}"
+    fresh = _fresh(plan)
+    if fresh:
+        return State.ROLLING, f"applying {fresh} object{'s' if fresh > 1 else ''}"
+    state = worst(o.state for o in objects)
+    trouble = next((f for f in troubles if f.severity == "error"), None)
+    if trouble is not None:
+        if trouble.code.startswith("GK41"):
+            state = State.UNKNOWN
+        elif state is not State.REJECTED and not trouble.code.startswith("GK3"):
+            state = State.STUCK
+        return state, f"{trouble.code}: {trouble.message}"
+    if state is State.DONE:
+        return state, f"{len(objects)} object{'s' if len(objects) != 1 else ''} as git asks"
+    first = next(o for o in objects if o.state is state)
+    return state, f"{first.key}: {first.message}" if first.message else str(first.key)
+
+
+def _fresh(plan: SyncPlan | None) -> int:
+    """Return the number of objects to send because git changed; corrections of drift do not
+    count."""
+    if plan is None:
+        return 0
+    drifted = {change.key for change in plan.drift}
+    return sum(d.key not in drifted for d in plan.apply) + len(plan.replace)

@@ -1,0 +1,312 @@
+"""Publisher: one writer per status branch; states are written immediately, counts together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from gitkruise import __version__
+from gitkruise.errors import Crashed, Finding, GitkruiseError
+from gitkruise.git.push.status_branch import Notes, StatusBranch, Update
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.status.serializer import (
+    INDEX,
+    SKIP_CI,
+    UNITS,
+    Detail,
+    commit_body,
+    commit_subject,
+    commit_trailers,
+    files_by_unit,
+    note_text,
+    record_files,
+    shared_files,
+    without_unit,
+)
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.wire.primitives.printable import visible_lines
+
+log = logging.getLogger(__name__)
+_BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_ANY_TIME = datetime.min.replace(tzinfo=UTC)  # a change of state is visible in the state itself
+_TERMINAL = SETTLED | {State.STUCK, State.REJECTED}
+
+
+def news(before: UnitRecord | None, after: UnitRecord) -> str:
+    """Return why `after` is worth a commit: "now" for states and steps, "counts", or "".
+
+    While a commit is being rolled out, everything about it can wait.
+    """
+    if before is None:
+        return "now"
+    if replace(before, sent=after.sent) == after:
+        return ""
+    if _under_way(before) and _under_way(before) == _under_way(after):
+        return "counts"
+    return "now" if _quiet(before) != _quiet(after) else "counts"
+
+
+def _under_way(record: UnitRecord) -> tuple[object, ...]:
+    """Return a mark of the unit's current rollout; () without one."""
+    if _gist(record.state) is not State.ROLLING:
+        return ()
+    steps = tuple((key, steps[-1].commit.id) for key, steps in record.steps if steps)
+    told = (record.attempted, record.findings, record.superseded, record.drift)
+    return (record.causal, steps, *told)
+
+
+def _quiet(record: UnitRecord) -> UnitRecord:
+    """Return the record without counts of pods; waiting for a moment counts as rolling."""
+    return replace(
+        record,
+        state=_gist(record.state),
+        message="",
+        since=_ANY_TIME,
+        sent=None,
+        rollouts=tuple(_plain(r) for r in record.rollouts),
+        steps=tuple(
+            (key, tuple(replace(s, state=_gist(s.state), updated=0, message="") for s in steps))
+            for key, steps in record.steps
+        ),
+        objects=tuple(replace(o, state=_gist(o.state), message="") for o in record.objects),
+    )
+
+
+def _gist(state: State) -> State:
+    return State.ROLLING if state is State.WAITING else state
+
+
+def _plain(rollout: Rollout) -> Rollout:
+    return replace(
+        rollout,
+        state=_gist(rollout.state),
+        message="",
+        updated=0,
+        updated_ready=0,
+        ready=0,
+        total=0,
+        available=0,
+        generation_seen=True,
+        update_revision="",
+        current_revision="",
+        revisions=(),
+        failing=(),
+        pods=(),
+    )
+
+
+class Outbox:
+    """Latest records by unit, and a loop that writes them to one branch (and its notes).
+
+    Records replace each other, so a slow or unreachable repository costs memory for one record per
+    unit and never blocks applying. `coalesce` is how long counts may wait for other news.
+    """
+
+    def __init__(
+        self,
+        branch: StatusBranch,
+        notes: Notes | None,
+        clock: Clock,
+        *,
+        coalesce: timedelta,
+        renew: Callable[[], Awaitable[None]] | None = None,
+        detail: Detail = "workload",
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        """`renew` re-reads credentials and keys before each write."""
+        self._branch, self._notes, self._clock = branch, notes, clock
+        self._renew, self._detail = renew, detail
+        self._coalesce_s = coalesce.total_seconds()
+        self._latest: dict[str, UnitRecord] = {}
+        self._written: dict[str, UnitRecord] = {}
+        self._urgent: dict[str, str] = {}  # by unit: how urgent its latest record is, if at all
+        self._paths: dict[str, frozenset[str]] = {}
+        self._found: dict[str, frozenset[str]] | None = None  # our files at the start, by unit
+        self._wake = asyncio.Event()
+        self.problem = ""  # why the newest records are not in git yet
+        self.crashed: Callable[[Finding | None], None] = lambda _: None  # None when it is over
+        self._containment, self._alone = containment, False  # one record at a time
+
+    def offer(self, record: UnitRecord) -> None:
+        """Queue the newest record of a unit, which replaces a waiting one.
+
+        Commits that were overtaken unseen are carried along until they are written.
+        """
+        waiting = self._latest.get(record.unit)
+        if waiting is not None and waiting is not self._written.get(record.unit):
+            kept = tuple(s for s in waiting.superseded if s not in record.superseded)
+            record = replace(record, superseded=(*kept, *record.superseded))
+        self._latest[record.unit] = record
+        if self._weigh(record.unit) == "now":
+            self._wake.set()
+
+    async def forget(self, record: UnitRecord, why: str) -> None:
+        """Remove a unit from the branch. Raises SourceFailed."""
+        self._latest.pop(record.unit, None)
+        self._written.pop(record.unit, None)
+        self._urgent.pop(record.unit, None)
+        await asyncio.to_thread(self._remove, record, why)
+
+    def _remove(self, record: UnitRecord, why: str) -> None:
+        gone = self._known_paths(record.unit)
+        self._paths.pop(record.unit, None)
+        index = without_unit(self._branch.read(INDEX), record.unit)
+        update = Update(
+            files=shared_files(list(self._latest.values()), index),
+            delete=tuple(sorted(gone)),
+            subject=f"{record.unit}: removed, {why} {SKIP_CI}",
+            body="",
+            trailers=[("Gitkruise-Cluster", record.cluster), ("Gitkruise-Unit", record.unit)],
+        )
+        self._branch.publish(update, self._clock.now())
+
+    @property
+    def idle(self) -> bool:
+        """Return whether the branch holds every record."""
+        return not self._urgent
+
+    def _weigh(self, unit: str) -> str:
+        """Compare the latest record of a unit with the written one; return its urgency."""
+        urgency = news(self._written.get(unit), self._latest[unit])
+        self._urgent.pop(unit, None)
+        if urgency:
+            self._urgent[unit] = urgency
+        return urgency
+
+    async def run(self) -> None:
+        """Write until cancelled; what is due then is written by `flush`."""
+        failures = 0
+        while True:
+            await wait_for(self._wake, self._clock, timedelta(seconds=self._coalesce_s))
+            self._wake.clear()
+            if self.idle:
+                continue
+            began = self._clock.monotonic()
+            try:
+                await self._flush_due()
+                failures = 0
+                rest_s = min(self._clock.monotonic() - began, self._coalesce_s)
+                await self._clock.sleep(rest_s)  # simultaneous news of many units share few commits
+            except GitkruiseError as error:
+                self.problem = str(error)
+                log.warning("status branch not written: %s", error)
+                await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+                failures += 1
+
+    async def _flush_due(self) -> None:
+        """Write everything that is due.
+
+        After a crash records are written one by one, so that one that cannot be written blocks no
+        other.
+        """
+        try:
+            with self._containment.of(self._branch.ref):
+                await (self._flush_each() if self._alone else self.flush())
+        except Crashed as error:
+            self._alone = True
+            self.crashed(error.findings[0])
+            raise
+        self._alone = False
+        self.crashed(None)
+
+    async def _flush_each(self) -> None:
+        crash = None
+        for unit in self._order():
+            try:
+                with self._containment.of(f"{self._branch.ref}: the record of unit {unit}"):
+                    await self._write([unit])
+            except Crashed as error:
+                crash = error
+        if crash is not None:
+            raise crash
+
+    async def flush(self) -> str | None:
+        """Write everything that is due in one commit; return its id, or None when nothing was
+        due."""
+        if self.idle:
+            return None
+        if self._renew is not None:
+            await self._renew()
+        return await self._write(self._order())
+
+    def _order(self) -> list[str]:
+        return sorted(self._urgent, key=lambda unit: (self._urgent[unit] != "now", unit))
+
+    async def _write(self, order: Sequence[str]) -> str | None:
+        due = [self._latest[unit] for unit in order]
+        commit = await asyncio.to_thread(self._publish, [self._fresh(r) for r in due])
+        self.problem = ""
+        self._written |= {record.unit: record for record in due}
+        for unit in order:
+            self._weigh(unit)
+        return commit
+
+    def _fresh(self, record: UnitRecord) -> UnitRecord:
+        """Return the record with only those overtaken commits that are in no status commit yet."""
+        told = self._written.get(record.unit)
+        known = told.superseded if told else ()
+        return replace(record, superseded=tuple(s for s in record.superseded if s not in known))
+
+    def _publish(self, due: list[UnitRecord]) -> str | None:
+        files: dict[str, bytes] = {}
+        gone: set[str] = set()
+        for record in due:
+            own = record_files(record, self._detail)
+            gone |= self._known_paths(record.unit) - own.keys()
+            self._paths[record.unit] = frozenset(own)
+            files |= own
+        files |= shared_files(list(self._latest.values()), self._branch.read(INDEX))
+        now = self._clock.now()
+        commit = self._branch.publish(
+            Update(
+                files=files,
+                delete=tuple(sorted(gone)),
+                subject=commit_subject(due),
+                body=commit_body(due),
+                trailers=commit_trailers(due),
+            ),
+            now,
+        )
+        self._annotate(due)
+        return commit
+
+    def _known_paths(self, unit: str) -> frozenset[str]:
+        """Return our files of a unit on the branch, listed once after a start."""
+        if unit not in self._paths:
+            if self._found is None:
+                self._found = files_by_unit(self._branch.paths(UNITS))
+            self._paths[unit] = self._found.get(unit, frozenset())
+        return self._paths[unit]
+
+    def _annotate(self, due: Iterable[UnitRecord]) -> None:
+        """Write the note on each causal commit, for `git log --notes=gitkruise/<cluster>`."""
+        if self._notes is None:
+            return
+        texts: dict[str, dict[str, object]] = {}
+        for record in due:
+            if record.causal and record.state in _TERMINAL:
+                texts.setdefault(record.causal.id, {})[record.unit] = note_text(record, __version__)
+        if not texts:
+            return
+        notes = {}
+        for commit, units in texts.items():
+            merged = {**_units_of(self._notes.read(commit)), **units}
+            text = json.dumps({"v": 1, "units": merged}, ensure_ascii=False, indent=1)
+            notes[commit] = visible_lines(text)
+        self._notes.put(notes, self._clock.now())
+
+
+def _units_of(note: str | None) -> dict[str, object]:
+    """Return the units of an earlier note; a foreign note is replaced."""
+    try:
+        value = json.loads(note) if note else {}
+    except ValueError:
+        return {}
+    units = value.get("units") if isinstance(value, dict) else None
+    return units if isinstance(units, dict) else {}

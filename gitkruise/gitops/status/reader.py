@@ -1,0 +1,206 @@
+"""Reader of status branches in a clone or a bare repository, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gitkruise.errors import Finding, SourceFailed
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.promotion import PromotionRecord
+from gitkruise.model.gitops.record import DriftRecord, RolloutStep
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.times import parse_time
+
+if TYPE_CHECKING:
+    from gitkruise.git.repository.repository import Repository
+
+_PREFIX: Final = "gitkruise/status/"
+# A clone's own branch may be behind what it fetched; a bare repository has only its own.
+_WHERE: Final = (f"refs/heads/{_PREFIX}", f"refs/remotes/origin/{_PREFIX}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectNews:
+    """One line of objects.tsv."""
+
+    key: ObjectKey
+    state: State
+    commit: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitNews:
+    """The status.yaml and objects.tsv of one unit; `problems` are its findings, one line each."""
+
+    unit: str
+    cluster: str
+    source: str
+    state: State
+    message: str
+    since: datetime | None
+    attempted: GitCommit | None
+    applied: GitCommit | None
+    causal: GitCommit | None
+    problems: tuple[str, ...] = ()
+    objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
+    drift: tuple[DriftRecord, ...] = ()
+    promotion: PromotionRecord | None = None
+
+
+def status_branches(repository: Repository) -> dict[str, str]:
+    """Return cluster name → full ref of its status branch."""
+    return {
+        name.removeprefix(pattern): name for pattern in _WHERE for name in repository.refs(pattern)
+    }
+
+
+def status_branch(repository: Repository, cluster: str) -> str:
+    """Return the ref of one cluster's status branch, or of the only one. Raises SourceFailed
+    GK3205."""
+    found = status_branches(repository)
+    if cluster in found or (not cluster and len(found) == 1):
+        return found.get(cluster) or next(iter(found.values()))
+    if not found:
+        message, next_ = "there is no status branch here", "git fetch, if this is a clone"
+    elif cluster:
+        message, next_ = f'no cluster "{cluster}" has written here', "name one of these"
+    else:
+        message, next_ = "which cluster's record do you mean?", "gitkruise history --cluster NAME"
+    notes = (("recorded", ", ".join(sorted(found)) or "none"), ("next", next_))
+    raise SourceFailed(Finding(code="GK3205", message=message, notes=notes))
+
+
+def read_units(repository: Repository, ref: str) -> list[UnitNews]:
+    """Read every unit on a status branch. Raises SourceFailed GK3206 when it is not one of ours."""
+    from gitkruise.gitops.status.parser import read_yaml  # noqa: PLC0415  imports libyaml
+
+    blobs = {entry.path: entry.id for entry in repository.list_tree(repository.resolve(ref))}
+    out = []
+    for path in sorted(blobs):
+        if not path.startswith("units/") or not path.endswith("/status.yaml"):
+            continue
+        table = blobs.get(path.replace("status.yaml", "objects.tsv"))
+        drift = blobs.get(path.replace("status.yaml", "drift.yaml"))
+        try:
+            raw = read_yaml(repository.read_blob(blobs[path]), path)
+            objects = _objects(repository.read_blob(table)) if table else {}
+            found = read_yaml(repository.read_blob(drift), path) if drift else {}
+            out.append(_unit(raw, objects, found.get("drift") or ()))
+        except (ValueError, KeyError, TypeError) as error:
+            raise foreign(ref, path, error) from error
+    return out
+
+
+def read_steps(repository: Repository, ref: str) -> list[tuple[ObjectKey, RolloutStep]]:
+    """Read every step of every object, newest first. Raises SourceFailed GK3206 on foreign
+    files."""
+    from gitkruise.gitops.status.parser import read_rollout  # noqa: PLC0415  imports libyaml
+
+    out: list[tuple[ObjectKey, RolloutStep]] = []
+    for entry in repository.list_tree(repository.resolve(ref)):
+        if "/rollouts/" not in entry.path:
+            continue
+        try:
+            key, steps = read_rollout(repository.read_blob(entry.id))
+        except ValueError as error:
+            raise foreign(ref, entry.path, error) from error
+        out += [(key, step) for step in steps]
+    order = {id(pair): n for n, pair in enumerate(out)}  # later steps of a file are newer
+    return sorted(out, key=lambda pair: (pair[1].started, order[id(pair)]), reverse=True)
+
+
+def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> int | None:
+    """Return how many pods of a rollout are not updated yet, by its newest step; None if
+    unrecorded.
+
+    `cluster` may be "" where only one cluster has written.
+    """
+    found = status_branches(repository)
+    ref = found.get(cluster) if cluster or len(found) != 1 else next(iter(found.values()))
+    steps = read_steps(repository, ref) if ref else []
+    newest = next((step for of, step in steps if of == key), None)
+    return max(newest.replicas - newest.updated, 0) if newest else None
+
+
+def foreign(ref: str, path: str, error: Exception) -> SourceFailed:
+    """Return the error for a branch that others have written to."""
+    return SourceFailed(
+        Finding(
+            code="GK3206",
+            message=f"{path} on {ref} is not a record of gitkruise: {error}",
+            notes=(("next", f"git log {ref} -- {path}   shows who changed it"),),
+        )
+    )
+
+
+def _unit(
+    raw: Mapping[str, Any],
+    objects: Mapping[ObjectKey, ObjectNews],
+    drift: Sequence[Mapping[str, Any]],
+) -> UnitNews:
+    from gitkruise.gitops.status.parser import read_commit, read_promotion  # noqa: PLC0415
+
+    def commit(name: str) -> GitCommit | None:
+        return read_commit(raw[name]) if raw.get(name) else None
+
+    return UnitNews(
+        unit=str(raw["unit"]),
+        cluster=str(raw.get("cluster", "")),
+        source=str(raw.get("source", "")),
+        state=State(raw["state"]),
+        message=str(raw.get("message", "")),
+        since=parse_time(str(raw.get("since", ""))),
+        attempted=commit("attempted"),
+        applied=commit("applied"),
+        causal=commit("causal"),
+        problems=tuple(_problem(f) for f in raw.get("findings") or ()),
+        objects=objects,
+        drift=tuple(_drift(row, objects) for row in drift),
+        promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,
+    )
+
+
+def _drift(row: Mapping[str, Any], objects: Mapping[ObjectKey, ObjectNews]) -> DriftRecord:
+    """Parse one field of drift.yaml, which names its object in words."""
+    key = next((k for k in objects if str(k) == row["object"]), None)
+    kind, _, name = str(row["object"]).partition(" ")
+    space, _, short = name.rpartition("/")
+    return DriftRecord(
+        key=key or ObjectKey("", kind, space, short),
+        field=str(row["field"]),
+        git=str(row.get("git", "")),
+        live=str(row.get("live", "")),
+        manager=str(row.get("manager", "")),
+        written=str(row.get("written", "")),
+    )
+
+
+def _problem(finding: Mapping[str, Any]) -> str:
+    places = finding.get("places") or ()
+    where = f"{places[0]}: " if places else ""
+    return f"{finding['code']} {where}{finding['message']}"
+
+
+def _objects(data: bytes) -> dict[ObjectKey, ObjectNews]:
+    from gitkruise.gitops.status.parser import key_of_id  # noqa: PLC0415
+
+    out = {}
+    for line in data.decode().splitlines()[1:]:
+        id_, state, commit, _, message = (*line.split("\t"), "", "")[:5]
+        key = key_of_id(id_)
+        out[key] = ObjectNews(
+            key=key, state=State(state), commit=commit.strip("-"), message=message
+        )
+    return out
+
+
+def local_repository(url: str) -> str:
+    """Return the path of a repository on this machine, or "" if it is remote or missing."""
+    path = Path(url.removeprefix("file://"))
+    return str(path.resolve()) if path.exists() else ""

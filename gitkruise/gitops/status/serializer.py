@@ -1,0 +1,373 @@
+"""Serializer: a unit's record as the files and the commit message of the status branch.
+
+Files are sorted and stable, without anything that changes without news: the diff is the story.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import yaml
+
+from gitkruise.errors import Finding
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.promotion import PromotionRecord
+from gitkruise.model.gitops.record import PodRecord, Removal, Rollout, RolloutStep, UnitRecord
+from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.printable import row, visible, visible_lines
+from gitkruise.wire.primitives.times import format_duration, format_time
+
+Detail = Literal["unit", "workload", "pods"]
+MESSAGE_MAX: Final = 1024
+_WIDTH: Final = 1 << 20  # a value is never folded
+SKIP_CI: Final = "[skip ci]"
+README: Final = """\
+# Outcome of what git asked for
+
+Written by gitkruise, one commit for every piece of news; do not edit by hand.
+
+- `index.tsv`: one line a unit
+- `units/NAMESPACE/NAME/status.yaml`: state, commits, problems of a unit
+- `units/NAMESPACE/NAME/objects.tsv`: every object with its state
+- `units/NAMESPACE/NAME/rollouts/KIND.NAME.yaml`: revisions, pods and steps of a rollout
+- `units/NAMESPACE/NAME/drift.yaml`: only while something differs from git
+
+`git log` on this branch reads like a diary; trailers name the source commit of each entry.
+"""
+INDEX: Final = "index.tsv"
+UNITS: Final = "units"  # the folder with one folder a unit
+_INDEX_HEAD: Final = ("unit", "state", "applied", "causal", "updated", "total", "since")
+
+
+def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, bytes]:
+    """Return the files of one unit by path: with its rollouts, with pods, or without."""
+    root = f"{UNITS}/{record.unit}"
+    files = {
+        f"{root}/status.yaml": _yaml(_status(record)),
+        f"{root}/objects.tsv": _objects(record),
+    }
+    steps = dict(record.steps)
+    for rollout in record.rollouts if detail != "unit" else ():
+        path = f"{root}/rollouts/{rollout.key.kind}.{rollout.key.name}.yaml"
+        pods = rollout.pods if detail == "pods" else ()
+        files[path] = _yaml(_rollout(rollout, steps.get(rollout.key, ()), pods))
+    if record.drift:
+        drift = [
+            _lean(
+                {
+                    "object": str(d.key),
+                    "field": d.field,
+                    "git": d.git,
+                    "live": d.live,
+                    "manager": d.manager,
+                    "written": d.written,
+                }
+            )
+            for d in record.drift
+        ]
+        files[f"{root}/drift.yaml"] = _yaml({"drift": drift})
+    return files
+
+
+def files_by_unit(paths: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the files by unit: `units/NAMESPACE/NAME/…` by `NAMESPACE/NAME`."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        parts = path.split("/")
+        if len(parts) > 3 and parts[0] == UNITS:
+            found.setdefault(f"{parts[1]}/{parts[2]}", set()).add(path)
+    return {unit: frozenset(mine) for unit, mine in found.items()}
+
+
+def shared_files(records: Sequence[UnitRecord], index: bytes | None = None) -> dict[str, bytes]:
+    """Return README.md and index.tsv over all units of the branch.
+
+    Lines of `index`, the current file, stay for units that are not among `records`.
+    """
+    rows = {
+        line.partition("\t")[0]: line
+        for line in (index or b"").decode("utf-8", "replace").splitlines()[1:]
+    }
+    rows |= {visible(record.unit): row(_cells(record)) for record in records}
+    lines = [row(_INDEX_HEAD), *(rows[unit] for unit in sorted(rows))]
+    return {"README.md": README.encode(), INDEX: ("\n".join(lines) + "\n").encode()}
+
+
+def without_unit(index: bytes | None, unit: str) -> bytes:
+    """Return the index without the line of one unit."""
+    lines = (index or b"").splitlines(keepends=True)
+    return b"".join(line for line in lines if not line.startswith(f"{unit}\t".encode()))
+
+
+def _cells(r: UnitRecord) -> tuple[str, ...]:
+    return (
+        r.unit,
+        r.state,
+        _short(r.applied),
+        _short(r.causal),
+        str(r.updated),
+        str(r.total),
+        format_time(r.since),
+    )
+
+
+def commit_subject(records: Sequence[UnitRecord]) -> str:
+    """Return `shop/web: held 12/40 at 4f2c1ab`, for the first unit."""
+    first = records[0]
+    more = f" (+{len(records) - 1} units)" if len(records) > 1 else ""
+    return visible(f"{first.unit}: {news_of(first)}{more} {SKIP_CI}")
+
+
+def news_of(record: UnitRecord) -> str:
+    """Return state, counts and commit of a unit in a few words."""
+    counts = f" {record.updated}/{record.total}" if record.rollouts else ""
+    told = record.attempted if record.state is State.REJECTED else record.causal or record.applied
+    at = f" at {told.short}" if told else ""
+    return f"{record.state.lower()}{counts}{at}"
+
+
+def commit_body(records: Sequence[UnitRecord]) -> str:
+    """Return one line for each finding, rollout and overtaken commit."""
+    lines = []
+    for record in records:
+        lines += [f"{f.code}: {_cut(f.message)}" for f in record.findings[:3]]
+        lines += [
+            f"{r.key.kind} {r.key.name}: {r.state.lower()}, {_cut(r.message)}"
+            for r in record.rollouts
+            if r.state is not State.DONE
+        ]
+        lines += [f"{commit.short} was overtaken by {by[:7]}" for commit, by in record.superseded]
+    return "\n".join(map(visible, lines))
+
+
+def commit_trailers(records: Sequence[UnitRecord]) -> list[tuple[str, str]]:
+    """Return the machine-readable trailers: unit, source commit, state."""
+    out = [("Gitkruise-Cluster", records[0].cluster)]
+    for record in records:
+        out.append(("Gitkruise-Unit", record.unit))
+        if record.attempted:
+            out.append(("Gitkruise-Source", record.attempted.id))
+        if record.causal:
+            out.append(("Gitkruise-Causal", record.causal.id))
+        out.append(("Gitkruise-Phase", str(record.state)))
+        out += [("Gitkruise-Superseded", commit.id) for commit, _ in record.superseded]
+    return [(name, visible(value)) for name, value in out]
+
+
+def note_text(record: UnitRecord, version: str) -> dict[str, Any]:
+    """Return one unit's entry in the note on its causal commit."""
+    done = record.state in SETTLED
+    return _lean(
+        {
+            "phase": str(record.state),
+            "message": _cut(record.message),
+            "at": format_time(record.since) if done else "",
+            "pods": {"updated": record.updated, "total": record.total} if record.rollouts else None,
+            "by": f"gitkruise/{version}",
+        }
+    )
+
+
+def _status(record: UnitRecord) -> dict[str, Any]:
+    return _lean(
+        {
+            "unit": record.unit,
+            "cluster": record.cluster,
+            "source": record.source,
+            "state": str(record.state),
+            "message": _cut(record.message),
+            "since": format_time(record.since),
+            "attempted": _commit(record.attempted),
+            "applied": _commit(record.applied),
+            "causal": _commit(record.causal),
+            "findings": [_finding(f) for f in record.findings],
+            "removal": _removal(record.removal) if record.removal else None,
+            "promotion": promotion_obj(record.promotion) if record.promotion else None,
+        }
+    )
+
+
+def promotion_obj(promotion: PromotionRecord) -> dict[str, Any]:
+    """Return a promotion as it is in the file; `read_promotion` reads it back."""
+    return {
+        "object": _id(promotion.key),
+        "step": promotion.step,
+        "steps": promotion.steps,
+        **_lean(
+            {
+                "next": promotion.next,
+                "due": _time(promotion.due),
+                "why": _cut(promotion.why),
+                "offered": promotion.offered,
+                "note": _cut(promotion.note),
+            }
+        ),
+    }
+
+
+def _removal(removal: Removal) -> dict[str, Any]:
+    return {
+        "policy": removal.policy,
+        "propagation": removal.propagation,
+        "timeout": format_duration(removal.timeout),
+        "limit": removal.limit,
+        **({"account": removal.account} if removal.account else {}),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return _lean(
+        {
+            "code": finding.code,
+            "severity": finding.severity,
+            "message": _cut(finding.message),
+            "places": [str(p) for p in finding.places],
+            "notes": {label: _cut(text) for label, text in finding.notes},
+        }
+    )
+
+
+def _objects(record: UnitRecord) -> bytes:
+    rows = ["object\tstate\tcommit\tdigest\tmessage"]
+    rows += [
+        row((_id(o.key), o.state, o.commit[:7] or "-", o.digest or "-", _line(o.message)))
+        for o in sorted(record.objects, key=lambda o: o.key)
+    ]
+    return ("\n".join(line.rstrip("\t") for line in rows) + "\n").encode()
+
+
+def _rollout(
+    rollout: Rollout, steps: Sequence[RolloutStep], pods: Sequence[PodRecord]
+) -> dict[str, Any]:
+    return _lean(
+        {
+            "object": _id(rollout.key),
+            "state": str(rollout.state),
+            "message": _cut(rollout.message),
+            "engine": rollout.engine,
+            "desired": {
+                "replicas": rollout.replicas,
+                "partition": rollout.partition,
+                "asked": rollout.asked,
+            },
+            "revisions": [
+                _lean(
+                    {
+                        "hash": r.hash,
+                        "role": r.role,
+                        "commit": r.commit[:7],
+                        "pods": r.pods,
+                        "available": r.available,
+                        "images": dict(r.images),
+                    }
+                )
+                for r in rollout.revisions
+                if r.pods or r.role == "update"
+            ],
+            "failing": [{"pod": pod, "why": _cut(why)} for pod, why in rollout.failing[:5]],
+            "pods": [
+                {"name": pod.name, "revision": pod.revision, "state": pod.state} for pod in pods
+            ],
+            "steps": [step_obj(step) for step in steps],
+        }
+    )
+
+
+def step_obj(step: RolloutStep) -> dict[str, Any]:
+    """Return one step as it is in the file; `read_step` reads it back."""
+    return _lean(
+        {
+            "commit": step.commit.id,
+            "subject": step.commit.subject,
+            "author": step.commit.author,
+            "time": _time(step.commit.time),
+            "change": step.change,
+            "revision": step.revision,
+            "partition": step.partition,
+            "asked": step.asked,
+            "replicas": step.replicas,
+            "updated": step.updated,
+            "state": str(step.state),
+            "started": format_time(step.started),
+            "done": _time(step.done),
+            "message": _cut(step.message),
+        }
+    )
+
+
+def _commit(commit: GitCommit | None) -> dict[str, Any] | None:
+    if commit is None:
+        return None
+    return _lean(
+        {
+            "id": commit.id,
+            "subject": commit.subject,
+            "author": commit.author,
+            "time": _time(commit.time),
+        }
+    )
+
+
+def _id(key: ObjectKey) -> str:
+    """Return `<namespace>_<name>_<group>_<kind>`, the inventory id that other tools can parse."""
+    return f"{key.namespace}_{key.name}_{key.group}_{key.kind}"
+
+
+def _short(commit: GitCommit | None) -> str:
+    return commit.short if commit else "-"
+
+
+def _time(instant: datetime | None) -> str:
+    return format_time(instant) if instant else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 1] + "…"
+
+
+def _line(text: str) -> str:
+    return " ".join(_cut(text).split())
+
+
+def _lean(pairs: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop empty values: null, "", [] and {}."""
+    return {k: v for k, v in pairs.items() if v is not None and v not in ("", [], {})}
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes every printable character as it is."""
+
+
+class _Fast(yaml.CSafeDumper):
+    """The same text ten times as fast, except for characters that libyaml writes as escapes."""
+
+
+def _one_line(dumper: yaml.SafeDumper | yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    """Represent text with line ends and controls as one quoted line of escapes."""
+    style = None if visible(text) == text else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+for _dumper in (_Plain, _Fast):  # quote what readers with Go's rules take for a number: `502e492`
+    _dumper.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"(?:[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+|[-+]?0o[0-7]+)$"),
+        list("-+0123456789"),
+    )
+    _dumper.add_representer(str, _one_line)
+
+
+def _yaml(value: Mapping[str, Any]) -> bytes:
+    text = _dumped(value, _Fast)
+    text = _dumped(value, _Plain) if "\\" in text else text
+    return (text if visible_lines(text) == text else _dumped(value, _Plain, plain=False)).encode()
+
+
+def _dumped(value: Mapping[str, Any], dumper: type[_Plain | _Fast], *, plain: bool = True) -> str:
+    """Return YAML; unless `plain`, every character outside ASCII is written as an escape."""
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=plain, width=_WIDTH)
+    return text

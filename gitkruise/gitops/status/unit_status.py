@@ -1,0 +1,335 @@
+"""Status of one unit: a record that is updated by events and offered to sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from gitkruise.errors import CRASHED, Crashed, Finding
+from gitkruise.gitops.build.builder import Intake
+from gitkruise.gitops.cluster.impersonation import account_of
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.status.observer import Observation, drift_records, object_records, unit_state
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.change import Desired, SyncPlan
+from gitkruise.model.gitops.config import Suspend, Unit, duration
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.promotion import PromotionRecord
+from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
+from gitkruise.model.gitops.unit_state import SETTLED, State, worst
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.report.rollout_steps import begin_step, observe_step
+from gitkruise.planner.report.summary import summarize
+from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.planner.sync.diff import all_differences, owned_differences
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.printable import shown
+
+REFUSED: Final = ("GK3204", "GK33")  # history that was rewritten, signatures that are not good
+UNTOLD: Final = "GK3503"
+# What gives way to the news that the newest commit waits for other units.
+_PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
+Sink = Callable[[UnitRecord], None]
+Stand = Callable[[UnitRecord], PromotionRecord | None]
+
+
+class Reporter:
+    """Folds events into the unit's record; each new record goes to every sink."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        cluster: str,
+        source: str,
+        clock: Clock,
+        *,
+        sinks: list[Sink],
+        containment: Containment = UNREPORTED,
+    ) -> None:
+        self.unit, self._containment = unit, containment
+        self._clock, self._sinks = clock, sinks
+        self._steps: dict[ObjectKey, tuple[RolloutStep, ...]] = {}
+        self._begun: dict[ObjectKey, tuple[GitCommit, str]] = {}
+        self._problems: tuple[Finding, ...] = ()
+        self._source_problem: Finding | None = None
+        self._rejected: Intake | None = None
+        self._remarks: dict[str, Finding] = {}  # by channel
+        self._crashes: dict[str, Finding] = {}  # by what of the unit met an unexpected exception
+        self._awaits = ""  # units that are to be ready before the newest commit is taken
+        self._promotion: Stand = lambda _: None
+        self.record = UnitRecord(
+            unit=unit.id,
+            cluster=cluster,
+            source=source,
+            state=State.UNKNOWN,
+            message="not looked at yet",
+            since=clock.now(),
+            removal=None if unit.custom else removal_of(unit),
+        )
+
+    def listen(self, sink: Sink) -> None:
+        """Call `sink` with every new record from now on."""
+        self._sinks.append(sink)
+
+    def judged_by(self, promotion: Stand) -> None:
+        """Set the function that adds the state of the promotion to every new record."""
+        self._promotion = promotion
+
+    def look_again(self) -> None:
+        """Refresh the record: something that it reports has changed elsewhere."""
+        self._offer(self.record)
+
+    def resume(
+        self, record: UnitRecord | None, steps: dict[ObjectKey, tuple[RolloutStep, ...]]
+    ) -> None:
+        """Continue from the record of an earlier run on the status branch."""
+        known = replace(record, removal=self.record.removal) if record else self.record
+        self.record, self._steps = known, dict(steps)
+
+    def disclaim(self) -> None:
+        """Drop the recorded commit: live objects do not confirm it."""
+        self._offer(replace(self.record, applied=None))
+
+    # What happened --------------------------------------------------------------------------
+
+    def accepted(self, intake: Intake, before: Intake | None) -> None:
+        """Record that a commit was validated and is being applied."""
+        self._rejected, self._problems = None, intake.findings
+        overtaken = tuple((commit, intake.commit.id) for commit in intake.overtaken)
+        if before is not None and self._unfinished():
+            unfinished = before.causal
+            if unfinished.id != intake.causal.id:
+                overtaken = (*overtaken, (unfinished, intake.commit.id))
+        self._offer(replace(self.record, superseded=overtaken))
+
+    def rejected(self, intake: Intake) -> None:
+        """Record that a commit was rejected; live objects stay."""
+        self._rejected = intake
+        errors = [f for f in intake.findings if f.severity == "error"]
+        self._change(
+            replace(
+                self.record,
+                attempted=intake.touched,
+                findings=intake.findings,
+                superseded=tuple((commit, intake.commit.id) for commit in intake.overtaken),
+            ),
+            State.REJECTED,
+            f"{errors[0].code}: {errors[0].message}",
+        )
+
+    def finished(self, intake: Intake | None) -> bool:
+        """Return whether all of this content was once applied and healthy, in an earlier run
+        too."""
+        applied = self.record.applied
+        return intake is not None and applied is not None and applied.id == intake.causal.id
+
+    @property
+    def at_rest(self) -> bool:
+        """Return whether everything is as git wants, without findings."""
+        return self.record.state in SETTLED and not self.record.findings and not self._awaits
+
+    def awaits(self, units: str) -> None:
+        """Set the units that the newest commit waits for; "" for none."""
+        self._awaits = units
+        if units and not self.record.objects and not self._rejected:
+            self._change(self.record, State.WAITING, f"waits for {units}")
+
+    def problem(self, findings: tuple[Finding, ...]) -> None:
+        """Record a failure of a round; it is shown until a round succeeds."""
+        warnings = tuple(f for f in self._problems if f.severity != "error")
+        self._problems = (*warnings, *findings)
+        if not self._rejected and (problem := next(iter(findings), None)):
+            silent = problem.code.startswith("GK41")
+            self._change(
+                replace(self.record, findings=self._findings()),
+                State.UNKNOWN if silent else self.record.state,
+                f"{problem.code}: {problem.message}",
+            )
+        else:
+            self._offer(replace(self.record, findings=self._findings()))
+
+    def remark(self, channel: str, finding: Finding | None) -> None:
+        """Set a finding that does not concern objects, such as undeliverable messages; None clears
+        it."""
+        before = set(self._remarks.values())
+        self._remarks.pop(channel, None)
+        if finding is not None:
+            self._remarks[channel] = finding
+        kept = tuple(f for f in self.record.findings if f not in before)
+        self._offer(replace(self.record, findings=(*kept, *self._remarks.values())))
+
+    def crashed(self, part: str, finding: Finding | None) -> None:
+        """Record an unexpected exception in a part of the unit; None when the part works again."""
+        if self._crashes.get(part) == finding:
+            return
+        self._crashes.pop(part, None)
+        if finding is not None:
+            self._crashes[part] = finding
+            message = f"{finding.code}: {finding.message}"
+            self._change(replace(self.record, findings=self._findings()), State.STUCK, message)
+        else:
+            self._offer(replace(self.record, findings=self._findings()))
+
+    def well(self) -> None:
+        """Record a round without failures: earlier ones are over."""
+        self._problems = tuple(f for f in self._problems if f.severity != "error")
+
+    def source_problem(self, finding: Finding | None) -> None:
+        """Set the problem that keeps us from the newest commit; None clears it."""
+        self._source_problem = finding
+        record = replace(self.record, findings=self._findings())
+        if finding is None:
+            self._offer(record)
+        elif finding.code.startswith(REFUSED):
+            self._change(record, State.REJECTED, f"{finding.code}: {finding.message}")
+        elif finding.code == CRASHED:
+            self._change(record, State.STUCK, f"{finding.code}: {finding.message}")
+        elif not self._rejected:
+            self._change(record, self.record.state, f"{finding.code}: {finding.message}")
+
+    def applied(self, intake: Intake, desired: Desired, live: Obj | None, was: Obj | None) -> None:
+        """Record that one object was applied; a rollout gets a step for the commit.
+
+        `live` is the object before, `was` what git wanted before as far as we know.
+        """
+        if desired.key.group_kind not in ROLLOUTS:
+            return
+        if live is None:
+            born = desired.key.group_kind == CLONESET
+            text = f"created, {desired.obj['spec'].get('replicas', 1)} pods" if born else "created"
+        elif was is not None:
+            text = summarize(all_differences(was, desired.obj, None), desired.obj)
+        else:
+            text = summarize(owned_differences(desired.obj, live, None), desired.obj)
+        self._begun[desired.key] = (intake.causal, text or "put back as git says")
+
+    def observed(
+        self,
+        intake: Intake,
+        seen: Observation,
+        plan: SyncPlan | None,
+        refused: tuple[Finding, ...] = (),
+    ) -> None:
+        """Record the observation of a round; without a plan the unit was suspended."""
+        assert intake.desired is not None
+        drift = plan.standing if plan is not None else ()
+        blocked = plan.blocked if plan is not None else ()
+        objects = object_records(intake.desired, seen, drift)
+        troubles = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
+        state, message = unit_state(objects, plan, self._rejection(), troubles)
+        if self._awaits and state in _PATIENT:
+            state, message = State.WAITING, f"waits for {self._awaits}"
+        done = plan is not None and plan.all_done
+        self._follow_steps(intake, seen)
+        record = replace(
+            self.record,
+            attempted=(self._rejected or intake).touched,
+            applied=intake.causal if done else self.record.applied,
+            sent=intake.causal if plan is not None and plan.all_sent else self.record.sent,
+            causal=intake.causal,
+            objects=objects,
+            rollouts=seen.rollouts,
+            steps=tuple(sorted(self._steps.items())),
+            drift=drift_records(drift),
+            findings=self._findings((*refused, *blocked)),
+        )
+        suspended = "" if plan is not None else _suspended(self.unit)
+        self._change(record, state, suspended + message)
+
+    def _unfinished(self) -> bool:
+        """Return whether the commit taken last is still being rolled out."""
+        state = self.record.state
+        if state is State.WAITING and self.record.objects:
+            state = worst(o.state for o in self.record.objects)  # it may have waited for others
+        return state in {State.ROLLING, State.WAITING}
+
+    # Inside ---------------------------------------------------------------------------------
+
+    def _rejection(self) -> Finding | None:
+        """Return the finding that keeps the newest commit from being taken."""
+        if self._source_problem is not None and self._source_problem.code.startswith(REFUSED):
+            return self._source_problem
+        found = self._rejected.findings if self._rejected else ()
+        return next((f for f in found if f.severity == "error"), None)
+
+    def _contained(self) -> tuple[Finding, ...]:
+        return tuple(self._crashes.values())
+
+    def _sourceless(self) -> tuple[Finding, ...]:
+        return (self._source_problem,) if self._source_problem else ()
+
+    def _findings(self, more: tuple[Finding, ...] = ()) -> tuple[Finding, ...]:
+        rejected = self._rejected.findings if self._rejected else ()
+        told = (*self._contained(), *rejected, *self._sourceless(), *more, *self._problems,
+                *self._remarks.values())  # fmt: skip
+        return tuple(dict.fromkeys(told))
+
+    def _follow_steps(self, intake: Intake, seen: Observation) -> None:
+        now = self._clock.now()
+        for rollout in seen.rollouts:
+            steps = self._steps.get(rollout.key, ())
+            begun = self._begun.get(rollout.key)
+            applied = annotation(seen.live[rollout.key].obj, COMMIT)
+            if begun is None and applied == intake.causal.id:
+                begun = (intake.causal, "")  # applied before a crash, and not recorded
+            if begun is not None and rollout.generation_seen:
+                self._begun.pop(rollout.key, None)
+                steps = begin_step(steps, begun[0], begun[1], rollout, now)
+            if rollout.key not in self._begun:
+                steps = observe_step(steps, rollout, now)
+            self._steps[rollout.key] = steps
+
+    def _change(self, record: UnitRecord, state: State, message: str) -> None:
+        since = self.record.since if state is self.record.state else self._clock.now()
+        self._offer(replace(record, state=state, message=message, since=since))
+
+    def _offer(self, record: UnitRecord) -> None:
+        record = self._promoted(record)
+        if record == self.record:
+            return
+        self.record = record
+        for sink in self._sinks:
+            self._hand_on(sink, record)
+
+    def _promoted(self, record: UnitRecord) -> UnitRecord:
+        """Return the record with the state of the promotion; if that crashes, with a warning."""
+        try:
+            with self._containment.of(f"Unit {record.unit}: its promotion"):
+                return replace(record, promotion=self._promotion(record))
+        except Crashed as error:
+            warning = replace(error.findings[0], severity="warning")
+            findings = tuple(dict.fromkeys((*record.findings, warning)))
+            return replace(record, promotion=self.record.promotion, findings=findings)
+
+    def _hand_on(self, sink: Sink, record: UnitRecord) -> None:
+        """Pass a record to a sink; a failing one concerns neither the unit nor other sinks."""
+        with suppress(Crashed), self._containment.of(f"Unit {record.unit}: a listener"):
+            sink(record)
+
+
+def removal_of(unit: Unit) -> Removal:
+    """Return the deletion settings of the unit, which are needed after it was removed."""
+    prune = unit.spec.prune
+    mirrored = prune.deletion_policy == "MirrorPrune" and not prune.enabled
+    return Removal(
+        policy="Orphan" if mirrored else prune.deletion_policy,
+        propagation=prune.propagation,
+        timeout=duration(prune.timeout),
+        limit=prune.max_delete,
+        account=account_of(unit),
+    )
+
+
+def _suspended(unit: Unit) -> str:
+    """Return `suspended by dana until 2026-11-21T20:00:00Z (freeze): ` with the fields that are
+    set."""
+    asked = unit.spec.suspend
+    if not isinstance(asked, Suspend):
+        return "suspended: "
+    by = f" by {shown(asked.by, 80)}" if asked.by else ""
+    until = f" until {shown(asked.until, 40)}" if asked.until else ""
+    why = f" ({shown(asked.reason, 200)})" if asked.reason else ""
+    return f"suspended{by}{until}{why}: "

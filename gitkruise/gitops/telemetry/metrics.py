@@ -1,0 +1,191 @@
+"""Prometheus metrics of a running controller: counts, states, and durations of pushes."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gitkruise.gitops.resources.conditions import unit_conditions
+from gitkruise.gitops.status.publisher import Outbox
+from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.gitops.unit_state import SETTLED
+from gitkruise.wire.primitives.requests import ApiRequest
+
+# Seconds: from a hook on a quiet cluster to a rollout that takes a working day.
+BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400)
+_PODS: Final[dict[str, Callable[[Rollout], int]]] = {
+    "asked": lambda r: r.asked,
+    "updated": lambda r: r.updated,
+    "updatedReady": lambda r: r.updated_ready,
+    "ready": lambda r: r.ready,
+    "available": lambda r: r.available,
+    "total": lambda r: r.total,
+}
+
+
+@dataclass(slots=True)
+class _Life:
+    """Ids of the commits of one unit that were applied and ready last."""
+
+    sent: str
+    ready: str
+
+
+class MetricsSource(Protocol):
+    """Source of the values that a scrape reads."""
+
+    @property
+    def reporters(self) -> Mapping[str, Reporter]:
+        """By unit."""
+        ...
+
+    @property
+    def outboxes(self) -> Mapping[str, Outbox]:
+        """By sink."""
+        ...
+
+
+class Metrics:
+    """Hears records and answers of the API server, and says it all in Prometheus' text.
+
+    Labels are what a configuration bounds (units, workloads, sinks, resources), never commits or
+    pods. A push counts from its committer's time, for git keeps no other; a clock that is ahead
+    counts as now. The commit a unit is found at counts for nothing, as it was pushed long ago.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._lives: dict[str, _Life] = {}
+        self._overtaken: dict[str, frozenset[str]] = {}
+        self._requests = Counter(
+            "gitkruise_api_requests",
+            "Requests to the API server by verb, resource and HTTP status.",
+            ("verb", "resource", "code"),
+            registry=self._registry,
+        )
+        self._superseded = Counter(
+            "gitkruise_superseded",
+            "Commits that a newer one overtook before they were out.",
+            ("unit",),
+            registry=self._registry,
+        )
+        self._applied = self._histogram("applied", "all of it was sent to the cluster")
+        self._ready = self._histogram("ready", "everything is as git asks, or held as git asks")
+
+    def _histogram(self, name: str, until: str) -> Histogram:
+        return Histogram(
+            f"gitkruise_push_to_{name}_seconds",
+            f"From the time of a commit until {until}.",
+            ("unit",),
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
+
+    def of(self, standing: MetricsSource) -> None:
+        """Tell from now on how things stand there, too."""
+        self._registry.register(_Gauges(standing, self._clock))
+
+    def text(self) -> bytes:
+        """Everything, as Prometheus reads text (0.0.4)."""
+        return generate_latest(self._registry)
+
+    def answered(self, request: ApiRequest, status: int) -> None:
+        """One request got its answer."""
+        resource = "/".join(filter(None, (request.resource.plural, request.subresource)))
+        self._requests.labels(request.verb, resource, str(status)).inc()
+
+    def hear(self, record: UnitRecord) -> None:
+        """Take a new record of a unit."""
+        overtaken = frozenset(commit.id for commit, _ in record.superseded)
+        fresh = overtaken - self._overtaken.get(record.unit, frozenset())
+        self._overtaken[record.unit] = overtaken
+        if fresh:
+            self._superseded.labels(record.unit).inc(len(fresh))
+        sent = record.sent
+        if sent is None or sent != record.causal:
+            return
+        life = self._lives.setdefault(record.unit, _Life(sent.id, sent.id))
+        if sent.id != life.sent:
+            life.sent = sent.id
+            self._observe(self._applied, record.unit, sent)
+        if sent.id != life.ready and record.state in SETTLED:
+            life.ready = sent.id
+            self._observe(self._ready, record.unit, sent)
+
+    def _observe(self, histogram: Histogram, unit: str, commit: GitCommit) -> None:
+        if commit.time is not None:
+            seconds = (self._clock.now() - commit.time).total_seconds()
+            histogram.labels(unit).observe(max(seconds, 0.0))
+
+
+class _Gauges(Collector):
+    """Gauges with the values of the moment; removed units have none."""
+
+    def __init__(self, standing: MetricsSource, clock: Clock) -> None:
+        self._standing, self._clock = standing, clock
+
+    def collect(self) -> Iterator[Metric]:
+        reporters = list(self._standing.reporters.values())
+        yield _conditions(reporters, self._clock.now())
+        yield _rollout_pods(reporters)
+        yield _drift(reporters)
+        waiting = GaugeMetricFamily(
+            "gitkruise_statuswrite_pending",
+            "1 while a sink's branch lacks the newest records.",
+            labels=("sink",),
+        )
+        for name, outbox in self._standing.outboxes.items():
+            waiting.add_metric((name,), 0 if outbox.idle else 1)
+        yield waiting
+
+
+def _conditions(reporters: Iterable[Reporter], now: datetime) -> Metric:
+    family = GaugeMetricFamily(
+        "gitkruise_unit_condition",
+        "1 for the status that each condition of a unit has.",
+        labels=("unit", "type", "status"),
+    )
+    for reporter in reporters:
+        suspended = reporter.unit.spec.suspended(now) is not None
+        for one in unit_conditions(reporter.record, suspended=suspended):
+            family.add_metric((reporter.unit.id, one.type, one.status), 1)
+    return family
+
+
+def _rollout_pods(reporters: Iterable[Reporter]) -> Metric:
+    family = GaugeMetricFamily(
+        "gitkruise_rollout_pods",
+        "Pods of a workload by how far its rollout has brought them.",
+        labels=("unit", "workload", "state"),
+    )
+    for reporter in reporters:
+        for rollout in reporter.record.rollouts:
+            key = rollout.key
+            workload = "/".join(filter(None, (key.kind, key.namespace, key.name)))
+            for state, count in _PODS.items():
+                family.add_metric((reporter.unit.id, workload, state), count(rollout))
+    return family
+
+
+def _drift(reporters: Iterable[Reporter]) -> Metric:
+    family = GaugeMetricFamily(
+        "gitkruise_drift_fields",
+        "Fields that differ from git and are not being corrected, by who set them.",
+        labels=("unit", "manager"),
+    )
+    for reporter in reporters:
+        managers = collections.Counter(drift.manager for drift in reporter.record.drift)
+        for manager, count in managers.items():
+            family.add_metric((reporter.unit.id, manager), count)
+    return family

@@ -1,1 +1,0 @@
-"""Telling forges and chats, and never losing what is to be told."""

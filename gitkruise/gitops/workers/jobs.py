@@ -1,0 +1,68 @@
+"""Work on content of strangers, in a worker process or, for one command, in ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from gitkruise.errors import Finding, InvalidManifests
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.workers import frames
+from gitkruise.kube.system.cel import BadCelExpression, TooCostly, holds
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.config import Config
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.notify.comment import PLAN_MAX
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import Obj
+
+_NAMES: Final[Mapping[str, Obj]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
+
+
+def first_true(texts: Sequence[str], obj: bytes) -> tuple[int, str, bool]:
+    """Return (number of the first expression that is true of the object, "", False), or -1 if none
+    is; or (number of the one that failed, why, whether it exceeded its limits)."""
+    variables = {**_NAMES, **msgspec.json.decode(obj)}
+    for number, text in enumerate(texts):
+        try:
+            if text and holds(text, variables):
+                return number, "", False
+        except BadCelExpression as error:
+            return number, str(error), isinstance(error, TooCostly)
+    return -1, "", False
+
+
+def plan_text(
+    repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog, gates: Gates
+) -> frames.PlanText:
+    """Plan a stranger's pull request from its base ("" for none) to its head, without live objects.
+    Raises SourceFailed."""
+    from gitkruise.gitops.preview.inputs import read_side  # noqa: PLC0415  as above
+    from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  as above
+    from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  seldom needed
+    from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  as above
+    from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
+
+    rules, (base, head) = (config, catalog, gates), sides
+    try:
+        before = read_side(repository, base, *rules) if base else None
+        after = read_side(repository, head, *rules)
+    except InvalidManifests as error:
+        return frames.PlanText(findings=error.findings)
+    wrong = errors_of(after.findings)
+    if not wrong:
+        preview = offline_preview(before, after, catalog, gates)
+        wrong = errors_of(preview.unplayed)
+        if not wrong:
+            report = report_of(preview, before, after, cluster="")
+            moved = any(c.kind is not ChangeKind.UNCHANGED and not c.drift for c in preview.changes)
+            plan = plan_markdown(report, limit=PLAN_MAX)
+            return frames.PlanText(plan=plan, moved=moved, summary=summary(report))
+    return frames.PlanText(findings=wrong)
+
+
+def errors_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings that are errors."""
+    return tuple(f for f in findings if f.severity == "error")

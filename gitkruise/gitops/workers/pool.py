@@ -1,0 +1,207 @@
+"""Workers for repository content: a pool of processes, or this process for one command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from gitkruise.errors import Finding
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
+from gitkruise.gitops.build.post_build import PostBuildInputs
+from gitkruise.gitops.build.untrusted import Asked, Stood, Verdict
+from gitkruise.gitops.preview.inputs import PlanSide, read_side, side_of
+from gitkruise.gitops.workers import frames
+from gitkruise.gitops.workers.jobs import first_true, plan_text
+from gitkruise.gitops.workers.main import HealthJob, PlanTextJob, SideJob, SiftJob
+from gitkruise.gitops.workers.process import (
+    HEALTH,
+    STRANGER,
+    TRUSTED,
+    JobBudget,
+    WorkerEnded,
+    WorkerProcess,
+    beyond,
+    store_path,
+)
+from gitkruise.gitops.workers.queue import WorkerSlot
+from gitkruise.gitops.workers.reads import PendingRead, bare, place, spec, unpack, with_kinds
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.catalog.catalog import Catalog
+
+_T = TypeVar("_T")
+_READING_MAX: Final = 4  # processes that read
+
+
+class InProcess:
+    """Does the work in threads of this process: for one command of a user, and for tests."""
+
+    async def read(
+        self, reader: Builder, asked: BuildRequest, catalog: Catalog, given: PostBuildInputs
+    ) -> BuildResult:
+        return await asyncio.to_thread(reader.answer, asked, catalog, given)
+
+    async def sift(self, units: Sequence[Stood], commit: str) -> tuple[GitCommit, Sequence[bool]]:
+        def all_of_them() -> tuple[GitCommit, Sequence[bool]]:
+            unmoved = [reader.unmoved(commit, old, tree) for reader, old, tree in units]
+            return units[0][0].repository.commit(commit), unmoved
+
+        return await asyncio.to_thread(all_of_them)
+
+    async def judge(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+        return [Verdict(*first_true(texts, msgspec.json.encode(obj))) for texts, obj in asked]
+
+    async def side(
+        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
+    ) -> PlanSide:
+        return await asyncio.to_thread(read_side, repository, commit, config, catalog, gates)
+
+    async def plan_text(
+        self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
+        gates: Gates,
+    ) -> frames.PlanText:  # fmt: skip
+        return await asyncio.to_thread(plan_text, repository, sides, config, catalog, gates)
+
+
+class WorkerPool:
+    """Processes that read (each always the same repositories, because it caches them), one for
+    strangers' pull requests and one for health expressions."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        reading: int,
+        budgets: tuple[JobBudget, ...] = (TRUSTED, STRANGER, HEALTH),
+    ) -> None:
+        trusted, stranger, health = budgets
+        store = store_path(state_dir)
+        count = max(1, min(reading, _READING_MAX))
+        self._reading = [WorkerSlot(WorkerProcess(trusted, store)) for _ in range(count)]
+        self._stranger, self._health = (WorkerSlot(WorkerProcess(b)) for b in (stranger, health))
+        self._places: dict[Path, int] = {}
+
+    @property
+    def pids(self) -> list[int]:
+        """Return the ids of the running processes."""
+        seats = (*self._reading, self._stranger, self._health)
+        return [seat.process.pid for seat in seats if seat.process.pid]
+
+    def start(self) -> None:
+        """Start the first process, so that its imports overlap with other start-up work."""
+        self._reading[0].process.start()
+
+    def close(self) -> None:
+        """End all processes, and those that they started."""
+        for seat in (*self._reading, self._stranger, self._health):
+            seat.process.close()
+
+    # Jobs -----------------------------------------------------------------------------------
+
+    async def read(
+        self, reader: Builder, asked: BuildRequest, catalog: Catalog, given: PostBuildInputs
+    ) -> BuildResult:
+        reading = PendingRead(reader=reader, asked=asked, catalog=catalog, given=given)
+        return await self._seat(reader.repository).read(reading)
+
+    async def sift(self, units: Sequence[Stood], commit: str) -> tuple[GitCommit, Sequence[bool]]:
+        repository = units[0][0].repository
+
+        def exchange(process: WorkerProcess) -> tuple[GitCommit, Sequence[bool]]:
+            told = tuple((one.number, spec(one), old, tree) for one, old, tree in units)
+            job = SiftJob(cpu_s=process.budget.cpu_s, commit=commit, units=told)
+            for frame in process.exchange(job, repository):
+                if isinstance(frame, frames.Sifted) and len(frame.unmoved) == len(units):
+                    return frame.commit, frame.unmoved
+            raise WorkerEnded("", "it did not answer")
+
+        try:
+            return await self._seat(repository).run(exchange)
+        except WorkerEnded:  # each unit will fail when it reads the commit, and report it
+            info = await asyncio.to_thread(repository.commit, commit)
+            return info, [False] * len(units)
+
+    async def judge(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+        verdicts: list[Verdict] = []
+        while len(verdicts) < len(asked):
+            rest = asked[len(verdicts) :]
+
+            def exchange(process: WorkerProcess, rest: Sequence[Asked] = rest) -> None:
+                del verdicts[len(asked) - len(rest) :]
+                questions = tuple((texts, msgspec.json.encode(obj)) for texts, obj in rest)
+                job = HealthJob(cpu_s=process.budget.cpu_s, asked=questions)
+                judged = (f for f in process.exchange(job, None) if isinstance(f, frames.Judged))
+                verdicts.extend(Verdict(frame.number, frame.why, frame.costly) for frame in judged)
+
+            try:
+                await self._health.run(exchange)
+            except WorkerEnded as ended:
+                verdicts.append(Verdict(0, _too_costly(ended), costly=True))
+        return verdicts[: len(asked)]
+
+    async def side(
+        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
+    ) -> PlanSide:
+        def exchange(process: WorkerProcess) -> PlanSide:
+            job = SideJob(
+                cpu_s=process.budget.cpu_s, place=place(repository), commit=commit,
+                config=_units(config), gates=gates,
+            )  # fmt: skip
+            unpacker = frames.Unpacker(repository, commit, ())
+            read: list[tuple[str, Sequence[Desired], Sequence[Finding]]] = []
+            for frame in process.exchange(with_kinds(job, process, catalog), repository):
+                if isinstance(frame, frames.Part):
+                    unpack(unpacker, frame)
+                elif isinstance(frame, frames.Side):
+                    read.append((frame.unit, tuple(unpacker.objects), frame.findings))
+                    unpacker.objects = []
+                elif isinstance(frame, frames.Read):
+                    return side_of(frame.commit, config, read)
+            raise WorkerEnded("", "it did not answer")
+
+        return await self._planned(self._seat(repository), exchange)
+
+    async def plan_text(
+        self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
+        gates: Gates,
+    ) -> frames.PlanText:  # fmt: skip
+        def exchange(process: WorkerProcess) -> frames.PlanText:
+            job = PlanTextJob(
+                cpu_s=process.budget.cpu_s, place=place(repository), base=sides[0], head=sides[1],
+                config=_units(config), gates=gates,
+            )  # fmt: skip
+            for frame in process.exchange(with_kinds(job, process, catalog), repository):
+                if isinstance(frame, frames.PlanText):
+                    return frame
+            raise WorkerEnded("", "it did not answer")
+
+        return await self._planned(self._stranger, exchange)
+
+    # Running them ---------------------------------------------------------------------------
+
+    async def _planned(self, seat: WorkerSlot, exchange: Callable[[WorkerProcess], _T]) -> _T:
+        try:
+            return await seat.run(exchange)
+        except WorkerEnded as ended:
+            raise beyond(ended, "the pull request") from ended
+
+    def _seat(self, repository: Repository) -> WorkerSlot:
+        number = self._places.setdefault(repository.git_dir, len(self._places))
+        return self._reading[number % len(self._reading)]
+
+
+def _units(config: Config) -> Config:
+    """Return the part of a configuration that a worker needs: units, and where their files are."""
+    return Config(config.sources, {name: bare(unit) for name, unit in config.units.items()})
+
+
+def _too_costly(ended: WorkerEnded) -> str:
+    if ended.limit:
+        return f"it is beyond a limit: {ended.limit} > {ended.how}"
+    return f"the process that evaluated it died: {ended.how}"

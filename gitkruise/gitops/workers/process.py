@@ -1,0 +1,302 @@
+"""One worker process as its parent sees it: started, given jobs, killed beyond its limits."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from gitkruise.errors import Finding, InvalidManifests, Reported
+from gitkruise.git.manifests.gpg_home import clear_private_folders
+from gitkruise.git.plumbing.process import SEARCH_PATH
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.workers import frames
+from gitkruise.gitops.workers.main import HEADER, Job, Start
+
+_NUMBERS: Final = itertools.count(1)
+_GOES_ON: Final = (frames.Part, frames.Judged, frames.Side)  # frames that others follow
+_READ: Final = (frames.Done, frames.Unread)  # the end of one of several reads
+_PROGRAM: Final = "from gitkruise.gitops.workers.main import main; main()"
+_STEP_S: Final = 0.5  # between two looks whether the time is over
+_GRACE_S: Final = 5.0  # from the end of the socket to the end of the process
+_RECEIVED_MAX: Final = 256 << 10  # bytes of one receipt
+_SAID_MAX: Final = 16 << 10  # bytes of the last words of a worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBudget:
+    """The limits of one job. The wall clock covers waiting, on git for instance."""
+
+    cpu_s: int
+    wall_s: int
+    memory: int  # bytes of data
+    output: int  # bytes
+
+
+TRUSTED: Final = JobBudget(cpu_s=30, wall_s=300, memory=1536 << 20, output=256 << 20)
+STRANGER: Final = JobBudget(cpu_s=10, wall_s=90, memory=768 << 20, output=16 << 20)
+HEALTH: Final = JobBudget(cpu_s=1, wall_s=30, memory=512 << 20, output=1 << 20)
+
+
+class WorkerEnded(Exception):
+    """A worker process ended in the middle of a job. `limit` names the limit it exceeded; "" if it
+    crashed or was killed by another program."""
+
+    def __init__(self, limit: str, how: str) -> None:
+        super().__init__(how)
+        self.limit, self.how = limit, how
+
+
+class WorkerFailed(RuntimeError):
+    """A worker process raised an exception that is our defect; the text is its traceback."""
+
+
+class WorkerProcess:
+    """A process that runs one job at a time. Blocking; `start` and `exchange` in one thread each.
+
+    A process that was killed is replaced by the next job.
+    """
+
+    def __init__(self, budget: JobBudget, store: str = "") -> None:
+        self.budget, self._store = budget, store
+        self.number = 0  # of the process; another one knows nothing of what was sent before
+        self.definitions: object = None  # of the catalog it has
+        self._process: subprocess.Popen[bytes] | None = None
+        self._end: socket.socket | None = None
+        self._received = bytearray()  # what came with the frame before
+        self._said: IO[bytes] | None = None
+        self._scratch = ""
+        self._closed = self._busy = False
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        """Return the process id, 0 without a process."""
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def more(self) -> bool:
+        """Return whether more of the answer has been received than was taken."""
+        return len(self._received) > 0
+
+    def start(self) -> None:
+        """Start the process if there is none. Its imports take a while; the caller does not
+        wait."""
+        if self._closed:
+            raise WorkerEnded("", "gitkruise is ending")
+        if self._process is not None:
+            return
+        ours, theirs = socket.socketpair()
+        said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
+        scratch = tempfile.mkdtemp(prefix="gitkruise-worker-")
+        paths = ":".join(path for path in sys.path if path)
+        self._process = subprocess.Popen(  # noqa: S603  our own program
+            [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, cwd="/",
+            env={"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8", "PYTHONPATH": paths},
+            pass_fds=(theirs.fileno(),), start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        self._end, self._said, self._scratch = ours, said, scratch
+        self.number, self.definitions = next(_NUMBERS), None
+        self._received.clear()
+        start = Start(
+            parent=os.getpid(), scratch=scratch, store=self._store, memory=self.budget.memory
+        )
+        self._send(pickle.dumps(start))
+
+    def close(self) -> None:
+        """End the process for good. Safe to call from another thread in the middle of a job."""
+        self._closed = True
+        self._kill()
+        process = self._process
+        if process is not None:
+            process.wait()
+            self._forget()
+
+    def exchange(self, job: Job, mirror: Repository | None) -> Iterator[frames.Frame]:
+        """Run a job; yield its frames as they arrive, the last one too. Limits hold for each of its
+        reads.
+
+        `mirror` fetches missing objects. Raises WorkerEnded, WorkerFailed, or what the job raised;
+        a job that is not read to its end is ended with its process.
+        """
+        if self._busy:  # the last answer was not read to its end
+            self._end_process()
+        self.start()
+        self._busy = True
+        try:
+            self._send(pickle.dumps(job))
+            for frame in self._frames(mirror):
+                self._busy = frame.more if isinstance(frame, _READ) else isinstance(frame, _GOES_ON)
+                if isinstance(frame, frames.Raised):
+                    raise frames.error_of(frame)
+                yield frame
+                if not self._busy:
+                    return
+        except (OSError, EOFError) as error:
+            raise self._died() from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._end_process()
+            raise WorkerEnded("", f"its answer cannot be read: {error}") from error
+
+    def _frames(self, mirror: Repository | None) -> Iterator[frames.Frame]:
+        deadline, size = time.monotonic() + self.budget.wall_s, 0
+        while True:
+            (length,) = HEADER.unpack(self._exactly(HEADER.size, deadline))
+            size += length
+            if size > self.budget.output:
+                raise self._stopped("output", f"{self.budget.output >> 20} MiB")
+            frame = frames.decode(self._exactly(length, deadline))
+            if isinstance(frame, frames.Bring):
+                began = time.monotonic()
+                self._send(pickle.dumps(_brought(mirror, frame)))
+                deadline += time.monotonic() - began
+            else:
+                yield frame
+                if isinstance(frame, _READ):
+                    deadline, size = time.monotonic() + self.budget.wall_s, 0
+
+    def _send(self, body: bytes) -> None:
+        assert self._end is not None
+        self._end.settimeout(self.budget.wall_s)
+        self._end.sendall(HEADER.pack(len(body)) + body)
+
+    def _exactly(self, size: int, deadline: float) -> bytes:
+        assert self._end is not None
+        found = self._received
+        while len(found) < size:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._stopped("time", f"{self.budget.wall_s} s")
+            self._end.settimeout(min(left, _STEP_S))
+            try:
+                some = self._end.recv(_RECEIVED_MAX)
+            except TimeoutError:
+                continue
+            if not some:
+                raise EOFError("it ended")
+            found += some
+        exactly = bytes(found[:size])
+        del found[:size]
+        return exactly
+
+    # The end of a process -------------------------------------------------------------------
+
+    def _stopped(self, limit: str, how: str) -> WorkerEnded:
+        self._end_process()
+        return WorkerEnded(limit, how)
+
+    def _died(self) -> Exception:
+        """Return the exception for a process that closed the socket."""
+        process, said = self._process, self._said
+        if process is None or said is None:
+            return WorkerEnded("", "gitkruise is ending")
+        try:
+            status = process.wait(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID_MAX))
+        words = said.read().decode("utf-8", "replace").strip()
+        self._forget()
+        if status == -signal.SIGXCPU:
+            return WorkerEnded("CPU time", f"{self.budget.cpu_s} s")
+        if words.rpartition("\n")[2].startswith("MemoryError"):
+            return WorkerEnded("memory", f"{self.budget.memory >> 20} MiB")
+        if status == 1 and words:
+            return WorkerFailed(words)
+        return WorkerEnded("", _how(status))
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.kill()
+
+    def _end_process(self) -> None:
+        self._kill()
+        if self._process is not None:
+            self._process.wait()
+            self._forget()
+
+    def _forget(self) -> None:
+        with self._lock:
+            process, end, said = self._process, self._end, self._said
+            self._process = self._end = self._said = None
+        self.definitions, self._busy = None, False
+        if process is not None:
+            clear_private_folders(process.pid)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        for thing in (end, said):
+            if thing is not None:
+                thing.close()
+
+
+def _brought(mirror: Repository | None, wanted: frames.Bring) -> Reported | None:
+    """Fetch what a worker lacks; return the error if that fails."""
+    if mirror is None:
+        return None
+    try:
+        if wanted.commits >= 0:
+            mirror.deepen(wanted.commits)
+        else:
+            mirror.sizes(wanted.objects)
+    except Reported as error:
+        return error
+    return None
+
+
+def _how(status: int) -> str:
+    """Return how a process ended that we did not kill."""
+    if status >= 0:
+        return f"it ended with status {status}"
+    names = {one.value: one.name for one in signal.Signals}
+    return f"it was ended by {names.get(-status, f'signal {-status}')}"
+
+
+def beyond(ended: WorkerEnded, what: str) -> InvalidManifests:
+    """Return the error of the commit of `what`, such as `Unit shop/web`, at which a worker
+    ended."""
+    if ended.limit:
+        return InvalidManifests(
+            Finding(
+                code="GK9030",
+                message=f"{what}: reading is beyond a limit: {ended.limit} > {ended.how}",
+                notes=(
+                    ("why", "one commit may not keep everything else waiting"),
+                    (
+                        "next",
+                        "find what is large or repeats itself in this commit, and take it out",
+                    ),
+                ),
+            )
+        )
+    return InvalidManifests(
+        Finding(
+            code="GK9031",
+            message=f"{what}: the process that read this commit died twice: {ended.how}",
+            notes=(
+                ("why", "a file that crashes a parser, or too little memory on the machine"),
+                ("next", "give the machine more memory, or push a commit without the file"),
+            ),
+        )
+    )
+
+
+def store_path(folder: Path) -> str:
+    """Return the path of the cache of parsed files."""
+    return str(folder / "parsed.sqlite")

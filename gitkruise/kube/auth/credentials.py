@@ -1,0 +1,101 @@
+"""Contents of the Authorization header, and their renewal."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.kube.system.private_files import read_regular
+
+_REREAD_S: Final = 60.0
+
+
+class RequestCredentials(Protocol):
+    """Headers for each request; `renew` is called once when the server answers 401."""
+
+    @property
+    def renewable(self) -> bool: ...
+
+    async def headers(self) -> dict[str, str]: ...
+
+    async def renew(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A constant Authorization header; "" sends none (client certificates, anonymous requests)."""
+
+    value: str = field(default="", repr=False)
+
+    @property
+    def renewable(self) -> bool:
+        return False
+
+    async def headers(self) -> dict[str, str]:
+        return {"Authorization": self.value} if self.value else {}
+
+    async def renew(self) -> None:
+        """Nothing to renew."""
+
+
+class TokenFile:
+    """A token in a file that another process rotates: re-read each minute and after a 401."""
+
+    @property
+    def renewable(self) -> bool:
+        return True
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._token, self._read_at = path, "", float("-inf")
+
+    async def headers(self) -> dict[str, str]:
+        if asyncio.get_running_loop().time() - self._read_at > _REREAD_S:
+            await self.renew()
+        return {"Authorization": f"Bearer {self._token}"}
+
+    async def renew(self) -> None:
+        """Raises ClusterFailed GK4104 when the file is missing, unreadable or empty."""
+        try:
+            token = read_regular(self._path).decode().strip()
+        except OSError as error:
+            raise _no_token(self._path, error.strerror or str(error)) from error
+        except UnicodeDecodeError as error:  # its own text quotes bytes of the token
+            raise _no_token(self._path, "it is not UTF-8 text") from error
+        if not token:
+            raise _no_token(self._path, "it is empty")
+        self._token, self._read_at = token, asyncio.get_running_loop().time()
+
+
+class Plugin:
+    """Credentials of a kubeconfig's exec or auth-provider entry, run by the official client.
+
+    `load` (blocking) returns the client's Configuration; its own hook renews expired tokens.
+    """
+
+    @property
+    def renewable(self) -> bool:
+        return True
+
+    def __init__(self, load: Any, configuration: Any) -> None:
+        self._load, self._configuration = load, configuration
+
+    async def headers(self) -> dict[str, str]:
+        settings = await asyncio.to_thread(self._configuration.auth_settings)
+        value = settings.get("BearerToken", {}).get("value")
+        return {"Authorization": value} if value else {}
+
+    async def renew(self) -> None:
+        self._configuration = await asyncio.to_thread(self._load)
+
+
+def _no_token(path: Path, why: str) -> ClusterFailed:
+    return ClusterFailed(
+        Finding(
+            code="GK4104",
+            message=f"no token in {path}",
+            notes=(("", why), ("unchanged", "nothing was read or written")),
+        )
+    )

@@ -1,0 +1,116 @@
+"""Drive list and watch over a transport into a store, for ever, and say how it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+
+from gitkruise.errors import ApiError
+from gitkruise.kube.cache.list_watch import (
+    SILENCE_S,
+    Empty,
+    Ended,
+    Failed,
+    Feed,
+    Got,
+    Init,
+    InitDone,
+    ListPage,
+    StoreEvent,
+    Watching,
+    WatchReply,
+    WatchState,
+    pause,
+    step,
+    wanted,
+)
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.rawobject import meta_of
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.requests import ApiRequest
+
+log = logging.getLogger(__name__)
+
+
+class Informer:
+    """Keeps `store` up to date for one feed. `run` ends only by cancellation."""
+
+    def __init__(
+        self, feed: Feed, transport: Transport, store: InformerCache, clock: Clock
+    ) -> None:
+        self.feed = feed
+        self.error: ApiError | None = None  # the error that holds up the feed, or None
+        self.synced = asyncio.Event()  # a complete list has been taken in
+        self._transport, self._store, self._clock = transport, store, clock
+        store.follow(feed)
+
+    async def run(self) -> None:
+        state: WatchState = Empty()
+        while True:
+            await self._clock.sleep(pause(state, self.feed))
+            request = wanted(state, self.feed)
+            if isinstance(state, Watching):
+                async with aclosing(self._watch(request)) as replies:
+                    async for reply in replies:
+                        state = self._take(state, reply)
+                        if not isinstance(state, Watching):
+                            break
+            else:
+                state = self._take(state, await self._list(request))
+
+    async def _list(self, request: ApiRequest) -> WatchReply:
+        try:
+            reply = await self._transport.send(request)
+        except ApiError as error:
+            return Failed(error)
+        return ListPage(reply.body)
+
+    async def _watch(self, request: ApiRequest) -> AsyncGenerator[WatchReply, None]:
+        """Events of one watch, then how it ended. Silence for SILENCE_S counts as its end."""
+        began, events = self._clock.monotonic(), 0
+        try:
+            async with aclosing(self._transport.watch(request)) as stream:
+                while True:
+                    async with asyncio.timeout(SILENCE_S):
+                        event = await anext(stream, None)
+                    if event is None:
+                        break
+                    events += 1
+                    yield Got(event)
+        except ApiError as error:
+            yield Failed(error)
+            return
+        except TimeoutError:
+            log.info("no sign of life from the watch of %s for %d s", self.feed, SILENCE_S)
+        yield Ended(self._clock.monotonic() - began, events)
+
+    def _take(self, state: WatchState, reply: WatchReply) -> WatchState:
+        """One step; the store hears of it, and objects it cannot read are reported and skipped."""
+        after, events = step(state, reply, self.feed)
+        for event in events:
+            try:
+                if self._keeps(event):
+                    self._store.apply(self.feed, event)
+            except (msgspec.ValidationError, KeyError) as error:
+                log.warning("skipped a malformed %s: %s", self.feed.kind, error)
+        self._say(reply.error if isinstance(reply, Failed) else None)
+        if isinstance(after, Watching):
+            self.synced.set()
+        return after
+
+    def _keeps(self, event: StoreEvent) -> bool:
+        if not self.feed.name_ends or isinstance(event, Init | InitDone):
+            return True
+        return meta_of(event.obj).name.endswith(self.feed.name_ends)
+
+    def _say(self, error: ApiError | None) -> None:
+        if error is not None and str(error) != str(self.error):
+            log.warning("cannot follow %s: %s", self.feed, error)
+        elif error is None and self.error is not None:
+            log.info("following %s again", self.feed)
+        self.error = error

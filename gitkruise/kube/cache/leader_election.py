@@ -1,0 +1,366 @@
+"""Leader election with a Lease: at most one replica writes, judged by local clocks alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from math import ceil
+from typing import Any, Final
+from uuid import UUID
+
+from gitkruise.errors import (
+    AlreadyExists,
+    ApiError,
+    ClusterFailed,
+    Conflict,
+    Finding,
+    Forbidden,
+    NotFound,
+    NotLeading,
+)
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import drop, get
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef, WatchEvent
+from gitkruise.wire.primitives.times import format_micro_time
+
+LEASES: Final = ResourceRef("coordination.k8s.io", "v1", "leases")
+WANTED: Final = "gitkruise.io/wanted-by"  # annotation: the identity that a holder makes way for
+DURATION_S: Final = 15.0  # how long others must see no change before they take over
+_RENEW_WITHIN: Final = 2 / 3  # of the duration: without a renewal for so long we stop writing
+_RETRY: Final = 2 / 15  # of the duration
+RELEASE_WITHIN_S: Final = 2.0
+_READS: Final = frozenset({"get", "list", "watch"})
+log = logging.getLogger(__name__)
+
+
+def unique_identity(host: str, seed: Callable[[], int]) -> str:
+    """`host_uuid`: another identity for every process, also in containers of one host name.
+
+    `seed` returns 63 bits of entropy.
+    """
+    return f"{host}_{UUID(int=(seed() << 64) | seed(), version=4)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseName:
+    """Name of a Lease and identity of its holder. `identity` must differ between replicas.
+
+    `predecessor` is the identity of a process that has certainly ended: its lease need not expire.
+    Replicas with different durations are safe with each other: the longer one is waited out.
+    """
+
+    namespace: str
+    name: str
+    identity: str
+    predecessor: str = ""
+    duration_s: float = DURATION_S
+
+
+class Lease:
+    """One replica's view of a Lease. Follows client-go's algorithm: whether the holder lives is
+    judged by how long its record stayed the same here, never by the times written in it.
+
+    An `urgent` replica asks the holder to make way for it, and makes way for no other itself.
+    """
+
+    def __init__(
+        self, name: LeaseName, transport: Transport, clock: Clock, *, urgent: bool = False
+    ) -> None:
+        if not name.identity:
+            raise ValueError("an empty identity means a free lease")
+        self.name, self._urgent = name, urgent
+        self._renew_within_s = name.duration_s * _RENEW_WITHIN
+        self._retry_s = name.duration_s * _RETRY
+        self._transport, self._clock = transport, clock
+        self._record: Obj | None = None  # the spec last seen
+        self._mine: Obj | None = None  # the whole Lease as we wrote it last
+        self._changed_at = 0.0  # when its spec last changed, monotonic
+        self._renewed_at = float("-inf")
+        self._wanted_by = ""
+        self._refused = ""  # why the server does not let us have it
+        self._writing: dict[asyncio.Timeout, float] = {}  # with seconds of the loop in one of ours
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def holder(self) -> str:
+        """Holder of the lease when it was last seen; "" for no holder."""
+        return str(get(self._record, "holderIdentity", default=""))
+
+    @property
+    def others(self) -> bool:
+        """Return whether the record last seen names another replica."""
+        return self.holder not in {"", self.name.identity}
+
+    @property
+    def valid(self) -> bool:
+        """Return whether we may write now."""
+        return self._left() > 0
+
+    def check(self) -> None:
+        """To be called before every write. Raises ClusterFailed GK4105 when we may not lead."""
+        if not self.valid:
+            raise self._lost()
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[None]:
+        """One write, which does not outlive the lease. Raises NotLeading.
+
+        A process that was stopped meanwhile finds the time over before it sends anything more.
+        """
+        left = self._left()
+        if left <= 0:
+            raise NotLeading(self._why())
+        loop = asyncio.get_running_loop()
+        limit = self._clock.timeout(left)
+        try:
+            async with limit:
+                self._idle.clear()
+                self._writing[limit] = ((limit.when() or 0.0) - loop.time()) / left
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise NotLeading(self._why()) from None
+        finally:
+            self._writing.pop(limit, None)
+            if not self._writing:
+                self._idle.set()
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Wait for leadership, keep it while the body runs, release it afterwards.
+
+        Losing it cancels the body and raises ClusterFailed GK4105 (inside an ExceptionGroup).
+        """
+        said = ""
+        while not await self._try():
+            if self._why() != said and (self.others or self._refused):
+                said = self._why()
+                log.warning("waiting to lead: %s", said)
+            await self._clock.sleep(self._retry_s)
+        log.info("%s leads (lease %s/%s)", self.name.identity, self.name.namespace, self.name.name)
+        try:
+            async with asyncio.TaskGroup() as group:
+                renewing = group.create_task(self._renew())
+                yield
+                renewing.cancel()
+        finally:
+            await self._release()
+
+    async def _renew(self) -> None:
+        while True:
+            await self._clock.sleep(self._retry_s)
+            left = self._left()
+            try:
+                async with self._clock.timeout(left):
+                    renewed = await self._try()
+            except TimeoutError:
+                renewed = False
+            if not renewed and self.others:
+                raise self._lost()
+            self.check()
+            if self._wanted_by and not self._urgent:
+                await self._make_way(self._wanted_by)
+                raise self._lost()
+
+    def _left(self) -> float:
+        return self._renew_within_s - (self._clock.monotonic() - self._renewed_at)
+
+    async def _try(self) -> bool:
+        """Take or renew the lease; False while another holds it or the server fails."""
+        asked_at = self._clock.monotonic()
+        try:
+            if self._mine is not None and await self._again(self._mine):
+                pass
+            elif not await self._take(await self._read()):
+                return False
+        except (Conflict, AlreadyExists):
+            return False
+        except ApiError as error:
+            self._refused = error.message if isinstance(error, Forbidden) else ""
+            log.info("cannot renew the lease: %s", error)
+            return False
+        self._refused = ""
+        self._renewed(asked_at)
+        return True
+
+    async def _again(self, mine: Obj) -> bool:
+        """Renew a lease that is unchanged since, by one request; False when it has to be read."""
+        self._mine = None  # until it is written again
+        try:
+            await self._write("update", {**mine, "spec": self._spec(mine["spec"])})
+        except (Conflict, NotFound):
+            return False
+        return True
+
+    async def _take(self, current: Obj | None) -> bool:
+        if current is None:
+            await self._write("create", {"metadata": self._meta(), "spec": self._spec(None)})
+        elif self._is_free(current):
+            spec = self._spec(current.get("spec"))
+            await self._write(
+                "update", {**self._unasked(current, self.name.identity), "spec": spec}
+            )
+        else:
+            if self._urgent:
+                await self._ask(current)
+            return False
+        return True
+
+    def _renewed(self, asked_at: float) -> None:
+        """From `asked_at` on we lead for a while; writes on their way may take longer, too."""
+        for limit, scale in self._writing.items():
+            when = limit.when()
+            if when is not None:
+                limit.reschedule(when + scale * (asked_at - self._renewed_at))
+        self._renewed_at = asked_at
+
+    # Making way -----------------------------------------------------------------------------
+
+    async def _ask(self, current: Obj) -> None:
+        """Have the holder make way for us."""
+        meta = current["metadata"]
+        notes = {**(meta.get("annotations") or {}), WANTED: self.name.identity}
+        if notes != meta.get("annotations"):
+            await self._write("update", {**current, "metadata": {**meta, "annotations": notes}})
+            self._mine = None
+
+    async def _make_way(self, other: str) -> None:
+        """Hand the lease over, once the writes on their way have ended."""
+        left, mine = self._left(), self._mine
+        self._renewed_at = float("-inf")
+        await wait_for(self._idle, self._clock, timedelta(seconds=left))
+        if mine is None:
+            return
+        spec = self._spec(mine["spec"], of=other)
+        try:
+            async with self._clock.timeout(RELEASE_WITHIN_S):
+                await self._write("update", {**self._unasked(mine, other), "spec": spec})
+        except (ApiError, TimeoutError) as error:
+            log.info("the lease was not handed over: %s", error)
+        self._mine = None
+
+    # Requests -------------------------------------------------------------------------------
+
+    async def _read(self) -> Obj | None:
+        try:
+            reply = await self._transport.send(self._request("get"))
+        except NotFound:
+            self._record = None
+            return None
+        self._seen(reply.body)
+        return reply.body
+
+    def _seen(self, lease: Obj) -> None:
+        spec = lease.get("spec") or {}
+        if spec != self._record:
+            self._record, self._changed_at = spec, self._clock.monotonic()
+        wanted = str(get(lease, "metadata", "annotations", WANTED, default=""))
+        self._wanted_by = wanted if wanted != self.name.identity else ""
+
+    def _is_free(self, lease: Obj) -> bool:
+        holder = get(lease, "spec", "holderIdentity", default="")
+        if holder in {"", self.name.identity, self.name.predecessor}:
+            return True
+        mine = self.name.duration_s
+        lasts = float(get(lease, "spec", "leaseDurationSeconds", default=mine))
+        return self._clock.monotonic() - self._changed_at > max(lasts, mine)
+
+    async def _write(self, verb: str, lease: Obj) -> None:
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **lease}
+        reply = await self._transport.send(self._request(verb, body))
+        self._seen(reply.body)
+        self._changed_at = self._clock.monotonic()
+        self._mine = reply.body
+
+    async def _release(self) -> None:
+        """Let the next replica in; if that fails it waits out the duration."""
+        if not self.valid:
+            return
+        self._renewed_at = float("-inf")
+        try:
+            async with self._clock.timeout(RELEASE_WITHIN_S):
+                current = await self._read()
+                if current and get(current, "spec", "holderIdentity") == self.name.identity:
+                    spec = {**current["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
+                    await self._write("update", {**current, "spec": spec})
+        except (ApiError, TimeoutError) as error:
+            log.info("the lease was not released: %s", error)
+        self._mine = None
+
+    def _spec(self, before: Obj | None, *, of: str = "") -> dict[str, Any]:
+        now, holder = format_micro_time(self._clock.now()), of or self.name.identity
+        old = before or {}
+        kept = old.get("holderIdentity") == holder
+        transitions = int(old.get("leaseTransitions") or 0)
+        return {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": ceil(self.name.duration_s),
+            "acquireTime": old.get("acquireTime") or now if kept else now,
+            "renewTime": now,
+            "leaseTransitions": transitions if kept or before is None else transitions + 1,
+        }
+
+    def _unasked(self, lease: Obj, who: str) -> Obj:
+        """`lease` without the request of `who`, which is granted."""
+        if get(lease, "metadata", "annotations", WANTED, default="") != who:
+            return lease
+        granted: Obj = drop(lease, ("metadata", "annotations", WANTED))
+        return granted
+
+    def _meta(self) -> dict[str, str]:
+        return {"namespace": self.name.namespace, "name": self.name.name}
+
+    def _request(self, verb: str, body: Obj | None = None) -> ApiRequest:
+        name = "" if verb == "create" else self.name.name
+        return ApiRequest(
+            verb=verb, resource=LEASES, namespace=self.name.namespace, name=name, body=body
+        )
+
+    # Words ----------------------------------------------------------------------------------
+
+    def _why(self) -> str:
+        where = f"lease {self.name.namespace}/{self.name.name}"
+        if self._refused:
+            return f"{where} cannot be written: {self._refused}"
+        if self.others:
+            return f"{where} is held by {self.holder}"
+        return f"{where} was not renewed in time"
+
+    def _lost(self) -> ClusterFailed:
+        return ClusterFailed(
+            Finding(
+                code="GK4105",
+                message=f"{self.name.identity} does not lead any more",
+                notes=(("", self._why()), ("unchanged", "nothing is written from here on")),
+            )
+        )
+
+
+class FencedTransport:
+    """Implements kube.transport.Transport over another: writes go out under a lease, or not at all.
+
+    Reads and dry runs change nothing and need no lease.
+    """
+
+    def __init__(self, inner: Transport, lease: Lease) -> None:
+        self._inner, self._lease = inner, lease
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        if request.verb in _READS or request.params.get("dryRun"):
+            return await self._inner.send(request)
+        async with self._lease.writing():
+            return await self._inner.send(request)
+
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        return self._inner.watch(request)
+
+    async def close(self) -> None:
+        await self._inner.close()

@@ -1,0 +1,109 @@
+"""Discovery of the resources that a cluster serves: the catalog plus its own custom kinds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gitkruise.admission.conversion.registry import convertible
+from gitkruise.errors import ClusterFailed, Finding, InvalidObject
+from gitkruise.kube.client.transport import Transport
+from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+
+CRDS: Final = ResourceRef("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+PAGES_MAX: Final = 200
+log = logging.getLogger(__name__)
+
+
+async def listed(transport: Transport, ref: ResourceRef, *, namespace: str = "") -> list[Obj]:
+    """All objects of a resource. Raises what `send` raises."""
+    return [item async for item in each(transport, ref, namespace=namespace)]
+
+
+async def served_catalog(transport: Transport, catalog: Catalog) -> Catalog:
+    """`catalog` with exactly the custom kinds whose CustomResourceDefinitions are in the cluster.
+
+    Built-in kinds stay as they are. A definition that cannot be served is reported and left out.
+    Versions the cluster does not serve and that we convert to one it serves come last and without
+    verbs: manifests may be written in them, requests may not.
+    """
+    return served_by(catalog, await listed(transport, CRDS))
+
+
+def served_by(catalog: Catalog, crds: Sequence[Obj]) -> Catalog:
+    """`served_catalog` of a cluster with these CustomResourceDefinitions."""
+    known = catalog
+    present = {crd["metadata"]["name"] for crd in crds}
+    for kind in catalog.kinds():
+        name = f"{kind.plural}.{kind.group}"
+        if kind.crd and name not in present:
+            catalog = catalog.without_crd(name)
+    for crd in crds:
+        try:
+            catalog = catalog.with_crd(crd)
+        except InvalidObject as error:
+            log.warning("left out %s: %s", crd["metadata"]["name"], error)
+    return Catalog((*catalog.kinds(), *_readable(known, catalog)), catalog.core, crds)
+
+
+def _readable(known: Catalog, served: Catalog) -> Iterable[Kind]:
+    for kind in known.kinds():
+        there = served.stored(kind.group_kind)
+        if there is None or served.by_kind(kind.group, kind.version, kind.kind) is not None:
+            continue
+        if convertible(kind.group_kind, kind.version, there.version):
+            yield replace(kind, verbs=frozenset())
+
+
+def require(catalog: Catalog, kinds: Iterable[tuple[GroupKind, str]]) -> tuple[Kind, ...]:
+    """The kinds as served, each named by group, kind and version.
+
+    Raises ClusterFailed with one GK4201 finding for each kind the cluster does not know.
+    """
+    found, missing = [], []
+    for (group, name), version in kinds:
+        kind = catalog.by_kind(group, version, name)
+        if kind is not None:
+            found.append(kind)
+        else:
+            missing.append(_unknown(catalog, GroupKind(group, name), version))
+    if missing:
+        raise ClusterFailed(*missing)
+    return tuple(found)
+
+
+async def each(
+    transport: Transport, ref: ResourceRef, *, namespace: str = "", selector: str = ""
+) -> AsyncIterator[Obj]:
+    """The objects of a resource that carry the labels, page by page. Raises what `send` raises."""
+    params = {"limit": "500", **({"labelSelector": selector} if selector else {})}
+    for _ in range(PAGES_MAX):
+        request = ApiRequest(verb="list", resource=ref, namespace=namespace, params=params)
+        body = (await transport.send(request)).body
+        for item in body.get("items") or ():
+            yield item
+        token = get(body, "metadata", "continue", default="")
+        if not token:
+            return
+        params = {**params, "continue": token}
+    raise ClusterFailed(Finding(code="GK4199", message=f"the list of {ref.plural} does not end"))
+
+
+def _unknown(catalog: Catalog, kind: GroupKind, version: str) -> Finding:
+    other = catalog.preferred(kind.group, kind.kind)
+    served = f"it serves {other.api_version}" if other else "nothing of that name is installed"
+    return Finding(
+        code="GK4201",
+        message=f"this cluster does not know kind {kind.kind}"
+        f" ({join_api_version(kind.group, version)})",
+        notes=(
+            ("found", served),
+            ("unchanged", "nothing was applied"),
+            ("next", "gitkruise install --crds --dry-run"),
+        ),
+    )

@@ -1,0 +1,303 @@
+"""HttpTransport: requests as values, carried to a kube-apiserver by aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from types import SimpleNamespace
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from gitkruise.errors import (
+    ApiError,
+    BadRequest,
+    GatewayTimeout,
+    InternalError,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+from gitkruise.kube.auth.connection import Connection
+from gitkruise.kube.client import responses
+from gitkruise.kube.client.codec import encode
+from gitkruise.kube.client.connection_errors import why_unreachable
+from gitkruise.kube.client.limits import AdaptiveLimit, pause_s
+from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest, WatchEvent
+
+DEADLINE_S: Final = 30.0  # one send once it is its turn, all its tries and pauses included
+CONNECT_S: Final = 10.0
+TRIES: Final = 5
+REPLY_BYTES_MAX: Final = 256 * 2**20
+USER_AGENT: Final = "gitkruise"
+_METHODS: Final[Mapping[str, str]] = {
+    "get": "GET",
+    "list": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+_READS: Final = frozenset({"get", "list", "watch"})
+
+
+class _Lost(Exception):
+    """The connection failed; `written` says whether the server may have read the request."""
+
+    def __init__(self, why: str, *, written: bool) -> None:
+        super().__init__(why)
+        self.why, self.written = why, written
+
+
+class HttpTransport:
+    """Implements kube.transport.Transport.
+
+    Tried again within the deadline: reads and server-side applies after any failure that may
+    pass; other writes only when they were not yet written or the server answered 429. A write
+    whose answer is lost raises GatewayTimeout. There is no client-side rate; requests in flight
+    adapt to 429. Redirects are not followed (a token never leaves its host).
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock,
+        *,
+        deadline_s: float = DEADLINE_S,
+        limit: AdaptiveLimit | None = None,
+        reply_bytes_max: int = REPLY_BYTES_MAX,
+    ) -> None:
+        self.connection = connection
+        self.limit = limit or AdaptiveLimit()
+        self._clock, self._deadline_s, self._cap = clock, deadline_s, reply_bytes_max
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        progress = SimpleNamespace(written=False, renewed=False)
+        try:
+            async with self.limit.slot() as generation, asyncio.timeout(self._deadline_s):
+                return await self._tries(request, generation, progress)
+        except TimeoutError as error:
+            lost = _Lost(f"no answer within {self._deadline_s:g} s", written=progress.written)
+            raise self._failure(request, lost) from error
+
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        if request.verb != "watch":
+            raise ValueError(f"{request.verb} is not a watch")
+        url = self._url(request, {"watch": "true"})
+        progress = SimpleNamespace(written=False, renewed=False)
+        headers = await self._headers(request)
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._deadline_s):
+                    opened = self._opened("GET", url, headers, None, progress)
+                    response = await stack.enter_async_context(opened)
+            except TimeoutError as error:
+                lost = _Lost(f"no answer within {self._deadline_s:g} s", written=False)
+                raise self._failure(request, lost) from error
+            except _Lost as lost:
+                raise self._failure(request, lost) from lost
+            if response.status != 200:
+                raise await self._refusal(response)
+            stack.callback(_cut, response)
+            try:
+                async for line in responses.lines(response.content):
+                    yield responses.event(line, request)
+            except (aiohttp.ClientError, OSError) as error:
+                raise Unavailable(f"the watch of {request.path} broke off: {error}") from error
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+            await asyncio.sleep(0)  # sockets cut just now close in the loop's next round
+
+    # One request ----------------------------------------------------------------------------
+
+    async def _tries(
+        self, request: ApiRequest, generation: int, progress: SimpleNamespace
+    ) -> ApiReply:
+        for attempt in range(1, TRIES + 1):
+            progress.written = False
+            try:
+                reply = await self._once(request, progress)
+            except TooManyRequests as error:
+                self.limit.refused(generation)
+                if attempt == TRIES:
+                    raise
+                await self._clock.sleep(self._pause(request, attempt, error))
+            except (ApiError, _Lost) as error:
+                if attempt == TRIES or not await self._mend(request, error, progress):
+                    raise self._failure(request, error) from error
+                await self._clock.sleep(self._pause(request, attempt, error))
+            else:
+                self.limit.succeeded()
+                return reply
+        raise AssertionError("the last try returns or raises")
+
+    async def _mend(
+        self, request: ApiRequest, error: ApiError | _Lost, progress: SimpleNamespace
+    ) -> bool:
+        """Return whether the same request may be sent again; renews refused credentials."""
+        match error:
+            case Unauthorized() if self.connection.credentials.renewable and not progress.renewed:
+                progress.renewed = True
+                await self.connection.credentials.renew()
+                return True
+            case _Lost(written=False):
+                return True
+            case _Lost() | InternalError() | Unavailable() | GatewayTimeout():
+                return _repeatable(request)
+            case _:
+                return False
+
+    def _pause(self, request: ApiRequest, attempt: int, error: ApiError | _Lost) -> float:
+        told = error.details.retry_after_s if isinstance(error, ApiError) else 0
+        return max(told, pause_s(attempt, first_s=0.05, cap_s=5.0, seed=request.path))
+
+    def _failure(self, request: ApiRequest, error: ApiError | _Lost) -> ApiError:
+        """Return the error for the caller when no more tries follow."""
+        if isinstance(error, ApiError):
+            return error
+        if error.written and request.verb not in _READS:
+            where, open_ = self.connection.host, f"whether the {request.verb} took place is unknown"
+            return GatewayTimeout(f"API server at {where}: {error.why}; {open_}")
+        return Unavailable(f"cannot reach the API server at {self.connection.host}: {error.why}")
+
+    async def _once(self, request: ApiRequest, progress: SimpleNamespace) -> ApiReply:
+        body = None if request.body is None else encode(request.body)
+        headers = await self._headers(request)
+        if body is not None:
+            headers["Content-Type"] = request.content_type
+        url = self._url(request, {})
+        async with self._opened(_METHODS[request.verb], url, headers, body, progress) as response:
+            if response.status >= 300:
+                raise await self._refusal(response)
+            try:
+                data = await responses.whole(response.content, self._cap)
+            except (aiohttp.ClientError, OSError) as error:
+                raise _Lost(f"the answer broke off: {error}", written=True) from error
+        try:
+            obj = responses.body(data, request)
+        except ValueError as error:
+            raise _Lost(f"the answer is no JSON: {error}", written=True) from error
+        return ApiReply(
+            status=response.status, body=obj, warnings=responses.warnings(response.headers)
+        )
+
+    def _opened(
+        self,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        progress: SimpleNamespace,
+    ) -> _Opened:
+        return _Opened(self, method, url, headers, body, progress)
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError:
+        """Return the error of a refusal; Retry-After counts where the body does not have it."""
+        try:
+            data = await responses.whole(response.content, 2**20)
+        except (aiohttp.ClientError, OSError, ApiError):
+            data = b""
+        return responses.refusal(response.status, response.headers, data)
+
+    async def _headers(self, request: ApiRequest) -> dict[str, str]:
+        if request.groups:
+            raise ValueError("a user's groups are the server's to know")
+        acting = {"Impersonate-User": request.user} if request.user else {}
+        return {**_BASE_HEADERS, **await self.connection.credentials.headers(), **acting}
+
+    def _url(self, request: ApiRequest, extra: Mapping[str, str]) -> URL:
+        if {request.name, request.namespace} & {".", ".."} or "/" in request.name:
+            raise BadRequest(f"{request.name or request.namespace!r} is not a name")
+        query = _query(tuple({**request.params, **extra}.items()))
+        path = quote(request.path, safe="/:@")
+        return URL(f"{self.connection.server}{path}{'?' if query else ''}{query}", encoded=True)
+
+    def session(self) -> aiohttp.ClientSession:
+        """The pool of keep-alive connections, made on first use inside the running loop."""
+        if self._session is None:
+            trace = aiohttp.TraceConfig()
+            trace.on_request_headers_sent.append(_note_written)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0, ssl=self.connection.ssl_context() or True, keepalive_timeout=30.0
+                ),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=[trace],
+                trust_env=False,
+            )
+        return self._session
+
+
+@functools.lru_cache(256)
+def _query(params: tuple[tuple[str, str], ...]) -> str:
+    """Most requests ask in one of a few ways."""
+    return urlencode(params)
+
+
+_BASE_HEADERS: Final = {
+    "Accept": JSON,
+    "Accept-Encoding": "identity",
+    "User-Agent": USER_AGENT,
+}
+
+
+class _Opened:
+    """Context of one exchange, entered at the response headers; carrier failures become _Lost."""
+
+    def __init__(
+        self,
+        transport: HttpTransport,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        progress: SimpleNamespace,
+    ) -> None:
+        connection = transport.connection
+        self._progress = progress
+        self._context = transport.session().request(
+            method,
+            url,
+            headers=headers,
+            data=body,
+            allow_redirects=False,
+            proxy=connection.proxy or None,
+            server_hostname=connection.tls_server_name or None,
+            trace_request_ctx=progress,
+        )
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        try:
+            return await self._context.__aenter__()
+        except (aiohttp.ClientError, OSError) as error:
+            raise _Lost(why_unreachable(error), written=self._progress.written) from error
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self._context.__aexit__(*exc)
+
+
+def _cut(response: aiohttp.ClientResponse) -> None:
+    """Abort a watch's socket: a polite TLS end would outlive the transport's close."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+
+
+async def _note_written(_session: Any, context: Any, _params: Any) -> None:
+    context.trace_request_ctx.written = True
+
+
+def _repeatable(request: ApiRequest) -> bool:
+    """Doing it twice is doing it once: reads, and server-side apply."""
+    return request.verb in _READS or request.content_type == APPLY_PATCH

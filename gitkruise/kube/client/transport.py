@@ -1,0 +1,32 @@
+"""The one seam between gitkruise and an API server: what any carrier of requests must offer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
+
+
+class Transport(Protocol):
+    """Carries requests to one cluster: over HTTP (kube.http) or to a World in the same process.
+
+    Failures are the ApiError family. Unavailable: the request was not carried out.
+    GatewayTimeout: it is unknown whether it was; read before trying again.
+    """
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        """One request of any verb but watch."""
+        ...
+
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        """Events after `params["resourceVersion"]`, until the server or the caller ends it.
+
+        An async generator: close it (contextlib.aclosing). Raises as `send` does, WatchExpired
+        when the version is too old; the server may say the same by an ERROR event instead.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; running requests fail."""
+        ...

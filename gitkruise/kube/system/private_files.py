@@ -1,0 +1,77 @@
+"""Files of the user: private ones written whole, named ones read within limits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from gitkruise.errors import ClusterFailed, Finding
+
+READ_MAX: Final = 4 * 2**20  # bytes of a configuration, a key, a token, a certificate
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600 so that a reader sees the old or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp: 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+
+
+def read_regular(path: Path, size_max: int = READ_MAX) -> bytes:
+    """The content of a regular file; a pipe or a device is never waited for.
+
+    Raises OSError, also for what is no regular file or larger than `size_max`. Blocking.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    with os.fdopen(handle, "rb") as file:
+        data = file.read(size_max + 1)
+    if len(data) > size_max:
+        raise OSError(errno.EFBIG, f"it is larger than {size_max} bytes", str(path))
+    return data
+
+
+def read_state(path: Path) -> bytes | None:
+    """The content of a file of the state directory, None where there is none.
+
+    Raises ClusterFailed GK4111. Blocking.
+    """
+    try:
+        return read_regular(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ClusterFailed(unusable_state(path, error)) from error
+
+
+def check_database(path: Path) -> None:
+    """Refuse what SQLite would read without end. Raises ClusterFailed GK4111."""
+    if path.exists() and not path.is_file():
+        error = OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise ClusterFailed(unusable_state(path, error))
+
+
+def unusable_state(path: Path, error: OSError) -> Finding:
+    """A state directory or a file in it that cannot be used."""
+    return Finding(
+        code="GK4111",
+        message=f"cannot use {path} of the state directory: {error.strerror or error}",
+        notes=(
+            ("unchanged", "the file was left as it is"),
+            ("next", f"remove {path}, or set GITKRUISE_STATE to another directory"),
+        ),
+    )

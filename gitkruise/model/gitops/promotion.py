@@ -1,0 +1,69 @@
+"""A rollout that git lowers the partition of step by step: its strategy and its progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from gitkruise.model.gitops.strict_struct import Strict
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.times import parse_duration
+from gitkruise.wire.values.intstr import partition_count
+
+BRANCHES: Final = "gitkruise/step-"  # of pull requests that propose the next one
+
+
+class PromotedWorkload(Strict, frozen=True):
+    """By name, in the namespace the unit's objects go to."""
+
+    name: str
+    kind: Literal["CloneSet"] = "CloneSet"
+
+
+class PromotionStep(Strict, frozen=True):
+    """A partition, and for how long it must stand well before the next one."""
+
+    partition: int | str
+    soak: str = "0s"
+
+
+class Promotion(Strict, frozen=True):
+    """`steps` go down; the first that keeps fewer pods back than git does is the next one."""
+
+    workload: PromotedWorkload
+    steps: tuple[PromotionStep, ...]
+    via: Literal["pull-request", "commit"] = "pull-request"
+    merge: Literal["manual", "whenReady"] = "manual"
+
+    def reached(self, kept: int, replicas: int) -> int:
+        """The number of steps that a partition of `kept` of `replicas` pods has reached."""
+        return sum(partition_count(step.partition, replicas) >= kept for step in self.steps)
+
+    def next(self, kept: int, replicas: int) -> PromotionStep | None:
+        """The step after those; None when all are reached."""
+        behind = self.reached(kept, replicas)
+        return self.steps[behind] if behind < len(self.steps) else None
+
+    def soak(self, kept: int, replicas: int) -> timedelta:
+        """For how long the rollout must stand well where it is."""
+        behind = self.reached(kept, replicas)
+        return parse_duration(self.steps[behind - 1].soak) if behind else timedelta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionRecord:
+    """Progress of a promotion. `step` of `steps` are reached; `next` is "" when all are.
+
+    `due` is when the next step may start; `why` is what blocks it, "" when only time does.
+    `offered` is the address of the pull request that proposes it.
+    """
+
+    key: ObjectKey
+    step: int
+    steps: int
+    next: str = ""
+    due: datetime | None = None
+    why: str = ""
+    offered: str = ""
+    note: str = ""  # why the soak counts from another time than the arrival

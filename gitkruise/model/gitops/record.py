@@ -1,0 +1,163 @@
+"""Record of a unit, its objects and its rollouts: the one source that every sink reads.
+
+A record carries no heartbeat and no resourceVersion: nothing in it changes without news.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gitkruise.errors import Finding
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.promotion import PromotionRecord
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionCount:
+    """Pods of one revision. `role` is update, current or other; `hash` is the short form."""
+
+    hash: str
+    role: str
+    pods: int
+    available: int
+    commit: str = ""  # that introduced it, if the ControllerRevision records one
+    images: tuple[tuple[str, str], ...] = ()  # (container, image)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """One pod of a rollout: `revision` is the short hash it runs, `state` is Ready, NotReady, or
+    Terminating."""
+
+    name: str
+    revision: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """Progress of one CloneSet (or similar workload) against what git requests.
+
+    `asked` is how many pods should be on the update revision; `updating` are on it and not
+    available yet. `failing` are (pod, why) of updated pods that cannot start.
+    """
+
+    key: ObjectKey
+    state: State
+    message: str
+    replicas: int
+    partition: str  # as written: "4", "60%" or "0"
+    kept: int  # pods the partition keeps on the current revision
+    asked: int
+    updated: int
+    updated_ready: int
+    ready: int
+    total: int
+    available: int
+    budget: int  # maxUnavailable, resolved
+    in_place: bool
+    update_revision: str
+    current_revision: str
+    revisions: tuple[RevisionCount, ...] = ()
+    failing: tuple[tuple[str, str], ...] = ()
+    generation_seen: bool = True
+    engine: str = "own"
+    pods: tuple[PodRecord, ...] = ()  # by name; none where there are too many to be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutStep:
+    """One commit's share in the life of a rollout: what it changed, asked for, and got."""
+
+    commit: GitCommit
+    change: str  # `partition 60% → 30%`
+    revision: str
+    partition: str
+    asked: int
+    replicas: int
+    started: datetime
+    state: State
+    updated: int
+    done: datetime | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRecord:
+    """One object of a unit as git's reader should know it."""
+
+    key: ObjectKey
+    state: State
+    digest: str = ""  # "" for Secrets: a digest could be guessed from
+    commit: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRecord:
+    """One field that differs from git and is not being corrected.
+
+    `manager` is who set it, as far as managedFields tell, and `written` when it last wrote.
+    """
+
+    key: ObjectKey
+    field: str
+    git: str
+    live: str
+    manager: str = ""
+    written: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Deletion policy for a unit's objects when the unit leaves the configuration.
+
+    `policy` is MirrorPrune, Delete, WaitForTermination or Orphan; MirrorPrune of a unit that
+    prunes nothing is Orphan. `limit` is prune.maxDelete; `account` the service account that
+    deletes, as namespace/name, "" for gitkruise's own rights.
+    """
+
+    policy: str
+    propagation: str = "Foreground"
+    timeout: timedelta = timedelta(minutes=5)
+    limit: int = 10
+    account: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitRecord:
+    """Everything known about one unit.
+
+    `attempted` is the newest commit looked at, `causal` the one that last changed this unit's
+    content, `sent` the last one all of which was sent, `applied` the last one that was well, too.
+    """
+
+    unit: str
+    cluster: str
+    source: str  # branch or other ref
+    state: State
+    message: str
+    since: datetime
+    attempted: GitCommit | None = None
+    applied: GitCommit | None = None
+    sent: GitCommit | None = None  # not written to the record: it is still being applied
+    causal: GitCommit | None = None
+    objects: tuple[ObjectRecord, ...] = ()
+    rollouts: tuple[Rollout, ...] = ()
+    steps: tuple[tuple[ObjectKey, tuple[RolloutStep, ...]], ...] = ()
+    drift: tuple[DriftRecord, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    superseded: tuple[tuple[GitCommit, str], ...] = ()  # (commit, id of the one that overtook it)
+    removal: Removal | None = None  # unknown in records of earlier versions
+    promotion: PromotionRecord | None = None  # of units that have one
+
+    @property
+    def updated(self) -> int:
+        return sum(r.updated for r in self.rollouts)
+
+    @property
+    def total(self) -> int:
+        return sum(r.total for r in self.rollouts)

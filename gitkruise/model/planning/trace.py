@@ -1,0 +1,83 @@
+"""A rollout as data: what was done, when, to which object, and why others were left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from gitkruise.wire.primitives.times import format_micro_time
+
+HELD: Final = "held"
+IN_PLACE: Final = "in-place"
+SIDECAR: Final = "sidecar"
+_WHAT_WIDTH, _OBJECT_WIDTH = 26, 24
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One thing that happened, or one pod that was left alone.
+
+    `what` is an action with its kind (`CreatePod`, `PatchPod`, `DeletePod`), `held`, `fault`, or a
+    change of a pod seen in the cluster: `in-place` (it moved to the revision in `why`), `sidecar`
+    (a SidecarSet gave it the images in `why`), `ready`, `unready`, `gone`. `workload` is the
+    `Kind namespace/name` that decided it or owns the pod.
+    """
+
+    at: datetime
+    what: str
+    object: str  # name of the object; of a SidecarSet's pods `namespace/name`
+    why: str = ""
+    workload: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Lines in the order they happened. `quiet`: nothing is left to do before a change."""
+
+    start: datetime
+    end: datetime
+    lines: tuple[Line, ...]
+    quiet: bool
+
+    def only(self, *whats: str) -> Iterator[Line]:
+        """The lines whose `what` is one of `whats`."""
+        return (line for line in self.lines if line.what in whats)
+
+
+def render_text(trace: Trace) -> str:
+    """One line of text a Line, seconds from the start first, ending in how the run ended."""
+    rows = [
+        _row(_since(trace.start, line.at), line.what, line.object, line.why) for line in trace.lines
+    ]
+    ending = "quiet" if trace.quiet else "stopped"
+    return "".join(f"{row}\n" for row in [*rows, _row(_since(trace.start, trace.end), ending)])
+
+
+def render_json(traces: Iterable[Trace]) -> str:
+    """JSON lines: {"at", "what", "object", "why", "workload"}, empty fields left out."""
+    out = []
+    for trace in traces:
+        for line in trace.lines:
+            pairs = {
+                "at": format_micro_time(line.at),
+                "what": line.what,
+                "object": line.object,
+                "why": line.why,
+                "workload": line.workload,
+            }
+            out.append(json.dumps({k: v for k, v in pairs.items() if v}, ensure_ascii=False))
+    return "".join(f"{text}\n" for text in out)
+
+
+def _since(start: datetime, at: datetime) -> str:
+    seconds = (at - start).total_seconds()
+    text = f"{seconds:.3f}".rstrip("0").rstrip(".")
+    return f"t+{text + 's':>9}"
+
+
+def _row(when: str, what: str, name: str = "", why: str = "") -> str:
+    return f"{when}  {what:<{_WHAT_WIDTH}}{name:<{_OBJECT_WIDTH}}{why}".rstrip()

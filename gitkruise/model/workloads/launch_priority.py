@@ -1,0 +1,60 @@
+"""Container launch priority on the wire: the barrier that containers wait at, and its keys.
+
+Source: OpenKruise's container launch priority, development head of July 2026.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.pod import Container
+from gitkruise.wire.primitives.names import ObjectKey
+
+ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
+ORDERED: Final = "Ordered"  # its only value with a meaning
+COMPLETED: Final = "apps.kruise.io/container-launch-priority-completed"
+PRIORITY_ENV: Final = "KRUISE_CONTAINER_PRIORITY"
+BARRIER_ENV: Final = wire.LAUNCH_BARRIER
+INT64: Final = range(-(2**63), 2**63)
+
+
+def parse_int(text: str) -> int:
+    """A decimal number as Go's strconv.Atoi reads it. Raises ValueError for anything else."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > 19:
+        raise ValueError(f"{text!r} is no decimal integer")
+    number = int(text)
+    if number not in INT64:
+        raise ValueError(f"{text} does not fit in 64 bits")
+    return number
+
+
+def barrier_of(namespace: str, pod: str) -> ObjectKey:
+    """The ConfigMap whose keys release the containers of a pod."""
+    return ObjectKey("", "ConfigMap", namespace, f"{pod}-barrier")
+
+
+def barrier_key(priority: int) -> str:
+    """`p_5`, `p_-3`: in the barrier, containers of this priority may start."""
+    return f"p_{priority}"
+
+
+def priority_of(key: str) -> int:
+    """The number behind the first two characters of a key; 0 when it does not parse."""
+    try:
+        return parse_int(key[2:])
+    except ValueError:
+        return 0
+
+
+def launch_priority(container: Container) -> int | None:
+    """The priority a container waits with; None without a barrier. Its first barrier counts.
+
+    A barrier that names no key (written by hand) is ignored.
+    """
+    for env in container.env or ():
+        if env.name == BARRIER_ENV:
+            source = env.value_from and env.value_from.config_map_key_ref
+            return priority_of(source.key or "") if source else None
+    return None

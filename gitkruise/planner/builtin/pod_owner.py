@@ -1,0 +1,52 @@
+"""Snapshot of a controller of pods, and the pods it creates: shared by ReplicaSet and Job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controlled:
+    """One workload and the pods it controls. `seed` names new pods."""
+
+    raw: Obj
+    pods: tuple[PodFacts, ...]
+    now: datetime
+    seed: int
+
+
+def observe_controlled(view: ClusterView, key: ObjectKey, now: datetime) -> Controlled | None:
+    """None when the workload is gone."""
+    raw = view.get(key)
+    if raw is None:
+        return None
+    uid = raw["metadata"]["uid"]
+    pods = tuple(p for p in view.pods_of(uid, key.namespace) if p.controller_uid == uid)
+    return Controlled(raw=raw, pods=pods, now=now, seed=_seed(uid, now))
+
+
+def _seed(uid: str, now: datetime) -> int:
+    """A number derived from who asks and when, to name what is created."""
+    return int.from_bytes(sha256(f"{uid}/{now.isoformat()}".encode()).digest()[:8], "big")
+
+
+def pod_from(owner: Obj, template: Obj, name: str) -> Obj:
+    """The pod `name` of a workload of Kubernetes' own."""
+    meta: dict[str, Any] = {
+        key: value for key, value in (template.get("metadata") or {}).items() if value
+    }
+    meta.pop("creationTimestamp", None)
+    meta |= {
+        "name": name,
+        "generateName": f"{owner['metadata']['name']}-",
+        "namespace": owner["metadata"]["namespace"],
+        "ownerReferences": [controller_reference(owner)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}

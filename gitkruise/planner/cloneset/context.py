@@ -1,0 +1,34 @@
+"""One round's inputs in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gitkruise.model.workloads.cloneset import CloneSetFacts
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.cloneset.budget import Amounts
+from gitkruise.planner.cloneset.diffs import PodSet
+from gitkruise.planner.pods.order import update_order
+from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.wire.primitives.names import Obj
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundContext:
+    """Input of scale, refresh and update. `claims` are the live ones."""
+
+    owner: CloneSetFacts
+    amounts: Amounts
+    history: RevisionHistory
+    fleet: PodSet
+    claims: tuple[Obj, ...]
+    gates: Gates
+    now: datetime
+
+    def in_turn(self, pods: Sequence[PodFacts]) -> list[PodFacts]:
+        """`pods`, the first to update first. Only scattering looks at all the others."""
+        update = self.owner.update
+        return update_order(pods, self.fleet.pods if update.scatter else (), update)

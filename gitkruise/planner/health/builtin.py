@@ -1,0 +1,253 @@
+"""Health of Kubernetes' own kinds (source: kstatus of cli-utils)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.model.workloads.conditions import find
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import parse_time
+
+UNSCHEDULABLE_GRACE_S: Final = 15.0
+
+
+def condition_of(obj: Obj, type_: str) -> Obj | None:
+    """The condition of that type, if the object has it."""
+    return find(get(obj, "status", "conditions", default=()), type_)
+
+
+def told(phase: Phase, condition: Obj) -> Health:
+    return Health(phase, condition.get("reason") or condition["type"], condition.get("message", ""))
+
+
+def progress(reason: str, message: str) -> Health:
+    return Health(Phase.IN_PROGRESS, reason, message)
+
+
+def counts(obj: Obj, *names: str) -> tuple[int, ...]:
+    status = obj.get("status") or {}
+    return tuple(int(status.get(name) or 0) for name in names)
+
+
+def _wanted(obj: Obj) -> int:
+    return int(get(obj, "spec", "replicas", default=1))
+
+
+def deployment(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    wanted = _wanted(obj)
+    replicas, updated, ready, available = counts(
+        obj, "replicas", "updatedReplicas", "readyReplicas", "availableReplicas"
+    )
+    progressing = condition_of(obj, "Progressing")
+    if progressing and progressing.get("reason") == "ProgressDeadlineExceeded":
+        return told(Phase.FAILED, progressing)
+    if get(obj, "spec", "paused") and updated < wanted:
+        return Health(Phase.PAUSED, "Paused", f"paused at {updated} of {wanted} updated")
+    if "status" not in obj:
+        return progress("NoStatus", "the controller has not reported yet")
+    available_condition = condition_of(obj, "Available")
+    ladder = (
+        (updated < wanted, "LessUpdated", f"updated: {updated} of {wanted}"),
+        (replicas > updated, "ExtraPods", f"waiting for {replicas - updated} old pods to go"),
+        (available < updated, "LessAvailable", f"available: {available} of {updated}"),
+        (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
+        (
+            available_condition is not None and available_condition.get("status") != "True",
+            "NotAvailable",
+            "the Deployment is not available",
+        ),
+    )
+    return first(ladder) or Health(Phase.CURRENT, "Available", f"{available} of {wanted} available")
+
+
+def first(ladder: tuple[tuple[bool, str, str], ...]) -> Health | None:
+    return next((progress(reason, text) for bad, reason, text in ladder if bad), None)
+
+
+def replica_set(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    wanted = _wanted(obj)
+    replicas, labeled, ready, available = counts(
+        obj, "replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"
+    )
+    failure = condition_of(obj, "ReplicaFailure")
+    if failure and failure.get("status") == "True":
+        return told(Phase.IN_PROGRESS, failure)
+    ladder = (
+        (labeled < wanted, "LessLabelled", f"labelled: {labeled} of {wanted}"),
+        (available < wanted, "LessAvailable", f"available: {available} of {wanted}"),
+        (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
+        (replicas > wanted, "ExtraPods", f"waiting for {replicas - wanted} pods to go"),
+    )
+    return first(ladder) or Health(Phase.CURRENT, "Available", f"{available} of {wanted} available")
+
+
+def stateful_set(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    wanted, spec = _wanted(obj), obj.get("spec") or {}
+    replicas, ready, current, updated = counts(
+        obj, "replicas", "readyReplicas", "currentReplicas", "updatedReplicas"
+    )
+    if get(spec, "updateStrategy", "type") == "OnDelete":
+        return Health(Phase.CURRENT, "OnDelete", "pods are updated when they are deleted")
+    ladder = (
+        (replicas < wanted, "LessReplicas", f"replicas: {replicas} of {wanted}"),
+        (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
+        (replicas > wanted, "ExtraPods", f"waiting for {replicas - wanted} pods to go"),
+    )
+    if found := first(ladder):
+        return found
+    kept = min(wanted, get(spec, "updateStrategy", "rollingUpdate", "partition", default=0))
+    status = obj.get("status") or {}
+    moving = status.get("currentRevision") != status.get("updateRevision")
+    if kept:
+        if updated < wanted - kept:
+            return progress("PartitionRollout", f"updated: {updated} of {wanted - kept}")
+        if moving:
+            return Health(
+                Phase.HELD, "PartitionReached", f"{updated} of {wanted} updated, {kept} kept"
+            )
+    elif moving or current < wanted:
+        return progress("LessCurrent", f"updated: {updated} of {wanted}")
+    return Health(Phase.CURRENT, "Ready", f"{ready} of {wanted} ready")
+
+
+def daemon_set(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    if "observedGeneration" not in (obj.get("status") or {}):
+        return progress("NoObservedGeneration", "the controller has not reported yet")
+    wanted, placed, updated, available, ready = counts(
+        obj,
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberReady",
+    )
+    ladder = (
+        (placed < wanted, "LessCurrent", f"current: {placed} of {wanted}"),
+        (updated < wanted, "LessUpdated", f"updated: {updated} of {wanted}"),
+        (available < wanted, "LessAvailable", f"available: {available} of {wanted}"),
+        (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
+    )
+    return first(ladder) or Health(Phase.CURRENT, "Ready", f"{ready} of {wanted} ready")
+
+
+def job(obj: Obj, now: datetime | None) -> Health | None:
+    """A running Job is Current, as in kstatus: a batch that takes a night is no broken sync."""
+    del now
+    for type_, phase in (("Complete", Phase.CURRENT), ("Failed", Phase.FAILED)):
+        condition = condition_of(obj, type_)
+        if condition and condition.get("status") == "True":
+            return told(phase, condition)
+    if get(obj, "spec", "suspend"):
+        return Health(Phase.PAUSED, "Suspended", "the Job is suspended")
+    if not get(obj, "status", "startTime"):
+        return progress("JobNotStarted", "the Job has not started")
+    succeeded, active = counts(obj, "succeeded", "active")
+    return Health(Phase.CURRENT, "JobStarted", f"{succeeded} succeeded, {active} running")
+
+
+def cron_job(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    if get(obj, "spec", "suspend"):
+        return Health(Phase.PAUSED, "Suspended", "the CronJob is suspended")
+    return Health(Phase.CURRENT, "Scheduled")
+
+
+def pod(obj: Obj, now: datetime | None) -> Health | None:
+    phase = get(obj, "status", "phase", default="")
+    ready = condition_of(obj, "Ready")
+    if phase == "Succeeded":
+        return Health(Phase.CURRENT, "PodCompleted", "the pod completed")
+    if phase == "Failed":
+        return Health(Phase.FAILED, "PodFailed", get(obj, "status", "message", default=""))
+    if broken := _broken_container(obj):
+        return broken
+    if phase == "Running" and ready and ready.get("status") == "True":
+        return Health(Phase.CURRENT, "PodReady")
+    if found := _unschedulable(obj, now):
+        return found
+    reason = "PodRunningNotReady" if phase == "Running" else "PodPending"
+    return progress(reason, (ready or {}).get("message", ""))
+
+
+_BROKEN: Final = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+    }
+)
+
+
+def _broken_container(obj: Obj) -> Health | None:
+    status = obj.get("status") or {}
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for entry in status.get(field) or ():
+            waiting = get(entry, "state", "waiting", default={})
+            if waiting.get("reason") in _BROKEN:
+                return Health(
+                    Phase.FAILED,
+                    waiting["reason"],
+                    f"container {entry['name']}: {waiting.get('message') or waiting['reason']}",
+                )
+    return None
+
+
+def _unschedulable(obj: Obj, now: datetime | None) -> Health | None:
+    condition = condition_of(obj, "PodScheduled")
+    if not condition or condition.get("reason") != "Unschedulable":
+        return None
+    since = parse_time(condition.get("lastTransitionTime"))
+    if now and since and now - since < timedelta(seconds=UNSCHEDULABLE_GRACE_S):
+        return told(Phase.IN_PROGRESS, condition)
+    return told(Phase.FAILED, condition)
+
+
+def claim(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    phase = get(obj, "status", "phase", default="")
+    if phase == "Bound":
+        return Health(Phase.CURRENT, "Bound")
+    if phase == "Lost":
+        return Health(Phase.FAILED, "Lost", "the volume behind the claim is gone")
+    return progress("NotBound", f"phase is {phase or 'not set'}, not Bound")
+
+
+def service(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    if get(obj, "spec", "type") == "LoadBalancer" and not get(
+        obj, "status", "loadBalancer", "ingress"
+    ):
+        return progress("NoIPAssigned", "the load balancer has no address yet")
+    return Health(Phase.CURRENT)
+
+
+def namespace(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    phase = get(obj, "status", "phase", default="Active")
+    if phase == "Terminating":
+        return Health(Phase.TERMINATING, "Terminating", "the namespace is being deleted")
+    return Health(Phase.CURRENT, str(phase))
+
+
+def definition(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    names, served = condition_of(obj, "NamesAccepted"), condition_of(obj, "Established")
+    if names and names.get("status") == "False":
+        return told(Phase.FAILED, names)
+    if served and served.get("status") == "True":
+        return Health(Phase.CURRENT, "Established")
+    if served and served.get("reason") not in {"Installing", None}:
+        return told(Phase.FAILED, served)
+    return progress("Installing", "the definition is not served yet")

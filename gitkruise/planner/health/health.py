@@ -1,0 +1,85 @@
+"""Health of an object, in one closed set of words for every kind.
+
+Source: kstatus (cli-utils) for Kubernetes' own kinds and generic conditions; ours for CloneSet and
+SidecarSet, where standing still at a partition is `Held` and healthy. A CloneSet whose pods run an
+abandoned revision (`AbandonedRevisionRunning`) is recognised by its pods only: callers that have
+them use `planner.health.rollouts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.planner.health import builtin as rules
+from gitkruise.planner.health import rollouts
+from gitkruise.planner.health.builtin import condition_of, progress, told
+from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
+from gitkruise.wire.primitives.paths import get
+
+__all__ = ["Health", "Phase", "health"]
+
+Rule: TypeAlias = Callable[[Obj, "datetime | None"], "Health | None"]
+
+
+def health(obj: Obj | None, *, now: datetime | None = None) -> Health:
+    """The health of one object as the API server shows it; None is NotFound.
+
+    `now` (aware UTC) lets a pod that cannot be scheduled be InProgress for its first 15 s; without
+    it such a pod is Failed immediately. A kind without a rule is judged by the conditions
+    Reconciling, Stalled and Ready, and is Current without any of them.
+    """
+    if obj is None:
+        return Health(Phase.NOT_FOUND, "NotFound", "the object does not exist")
+    if get(obj, "metadata", "deletionTimestamp"):
+        return Health(Phase.TERMINATING, "Terminating", "the object is being deleted")
+    group, _ = split_api_version(obj["apiVersion"])
+    kind = GroupKind(group, obj["kind"])
+    return _unseen(obj) or _generic(obj) or _by_kind(obj, kind, now) or _readycondition(obj)
+
+
+def _by_kind(obj: Obj, kind: GroupKind, now: datetime | None) -> Health | None:
+    rule = RULES.get(kind)
+    return rule(obj, now) if rule else None
+
+
+def _unseen(obj: Obj) -> Health | None:
+    seen, generation = get(obj, "status", "observedGeneration"), get(obj, "metadata", "generation")
+    if seen is None or generation is None or seen >= generation:
+        return None
+    message = f"generation is {generation}, but the controller has seen {seen}"
+    return progress("LatestGenerationNotObserved", message)
+
+
+def _generic(obj: Obj) -> Health | None:
+    for type_, phase in (("Reconciling", Phase.IN_PROGRESS), ("Stalled", Phase.FAILED)):
+        condition = condition_of(obj, type_)
+        if condition and condition.get("status") == "True":
+            return told(phase, condition)
+    return None
+
+
+def _readycondition(obj: Obj) -> Health:
+    condition = condition_of(obj, "Ready")
+    if condition and condition.get("status") != "True":
+        return told(Phase.IN_PROGRESS, condition)
+    return Health(Phase.CURRENT)
+
+
+RULES: Final[Mapping[GroupKind, Rule]] = {
+    GroupKind("apps", "Deployment"): rules.deployment,
+    GroupKind("apps", "ReplicaSet"): rules.replica_set,
+    GroupKind("apps", "StatefulSet"): rules.stateful_set,
+    GroupKind("apps", "DaemonSet"): rules.daemon_set,
+    GroupKind("batch", "Job"): rules.job,
+    GroupKind("batch", "CronJob"): rules.cron_job,
+    GroupKind("", "Pod"): rules.pod,
+    GroupKind("", "PersistentVolumeClaim"): rules.claim,
+    GroupKind("", "Service"): rules.service,
+    GroupKind("", "Namespace"): rules.namespace,
+    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): rules.definition,
+    GroupKind("apps.kruise.io", "CloneSet"): rollouts.clone_set,
+    GroupKind("apps.kruise.io", "SidecarSet"): rollouts.sidecar_set,
+}

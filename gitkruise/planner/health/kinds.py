@@ -1,0 +1,64 @@
+"""The kinds that roll out over pods: what to look at for each, and how it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.revision import REVISION
+from gitkruise.model.workloads.sidecarset import sidecarset_facts
+from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
+from gitkruise.planner.progress.cloneset import observe_rollout
+from gitkruise.planner.sidecarset.matching import matched
+from gitkruise.planner.sidecarset.progress import observe_sidecars
+from gitkruise.wire.primitives.names import GroupKind, Obj
+
+Judge = Callable[[Obj, Sequence[PodFacts], Sequence[Obj], datetime], Rollout]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutKind:
+    """`pods` and `revisions` of an object from a view that follows them; `judge` needs no more.
+
+    `everywhere`: its pods are not those of its own namespace.
+    """
+
+    pods: Callable[[ClusterView, Obj], Sequence[PodFacts]]
+    revisions: Callable[[ClusterView, Obj], Sequence[Obj]]
+    judge: Judge
+    everywhere: bool = False
+
+
+def _own_pods(view: ClusterView, raw: Obj) -> Sequence[PodFacts]:
+    return tuple(view.pods_of(raw["metadata"]["uid"], raw["metadata"].get("namespace") or ""))
+
+
+def _own_revisions(view: ClusterView, raw: Obj) -> Sequence[Obj]:
+    meta = raw["metadata"]
+    return view.owned(meta["uid"], REVISION, meta.get("namespace") or "")
+
+
+def _injected_pods(view: ClusterView, raw: Obj) -> Sequence[PodFacts]:
+    """By what they list. Namespaces are not asked for again: they were, when it was injected."""
+    return matched(sidecarset_facts(raw), view.pods(""))
+
+
+def _central_revisions(view: ClusterView, raw: Obj) -> Sequence[Obj]:
+    return view.owned(raw["metadata"]["uid"], REVISION, REVISION_NAMESPACE)
+
+
+ROLLOUTS: Final[Mapping[GroupKind, RolloutKind]] = {
+    CLONESET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_rollout),
+    SIDECARSET: RolloutKind(
+        pods=_injected_pods,
+        revisions=_central_revisions,
+        judge=observe_sidecars,
+        everywhere=True,
+    ),
+}

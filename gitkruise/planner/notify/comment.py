@@ -1,0 +1,115 @@
+"""The one comment on a pull request: a section for each cluster, never longer than forges take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from gitkruise.model.gitops.notifications import Outcome, PullStory
+from gitkruise.model.gitops.unit_state import LOOKS, State, worst
+from gitkruise.planner.notify.commit_statuses import short
+from gitkruise.wire.primitives.printable import visible
+
+BODY_MAX: Final = 60_000  # GitHub takes 65,536 characters
+BRIEF_MAX: Final = 300
+PLAN_MAX: Final = 48_000  # of one section; the rest is for its frame and for other clusters
+_SIGN: Final = "<!-- gitkruise:"  # ours alone: nothing that is quoted may look like it
+MARK: Final = f"{_SIGN}v1 -->"
+_SECTION: Final = re.compile(
+    r"<!-- gitkruise:begin ([\w.-]+) -->\n(.*?)\n<!-- gitkruise:end \1 -->", re.DOTALL
+)
+_ACTIVE: Final = re.compile(r"([\\`*_\[\]<>|~])")
+_CALLING: Final = re.compile(r"([@#!])(?=\w)")
+_OUTCOMES_MAX: Final = 50
+
+
+def plain(text: str, limit: int = 500) -> str:
+    """Words of others as they are: no markup, no mention, no reference."""
+    return _CALLING.sub("\\1\u200b", _ACTIVE.sub(r"\\\1", short(text, limit)))
+
+
+def is_ours(body: str) -> bool:
+    """Return whether a comment starts with gitkruise's marker."""
+    return body.startswith(MARK)
+
+
+def sections(body: str) -> dict[str, str]:
+    """Each cluster's section of a comment."""
+    return {found[1]: found[2] for found in _SECTION.finditer(body)}
+
+
+def compose(existing: str, cluster: str, section: str, brief: str) -> str:
+    """The comment with this cluster's section set; other clusters' stay as they are.
+
+    The section gives way to `brief` where the whole would be longer than BODY_MAX.
+    """
+    others = {name: text for name, text in sections(existing).items() if name != cluster}
+    for own in (section, short(brief, BRIEF_MAX)):
+        body = _joined({**others, cluster: own.replace(_SIGN, "<!-\u200b- gitkruise:")})
+        if len(body) <= BODY_MAX:
+            return body
+    return _joined(
+        {cluster: short(brief, BRIEF_MAX)}
+    )  # a full rewrite follows with the next update
+
+
+def _joined(parts: dict[str, str]) -> str:
+    blocks = [
+        f"<!-- gitkruise:begin {name} -->\n{parts[name]}\n<!-- gitkruise:end {name} -->"
+        for name in sorted(parts)
+    ]
+    return "\n\n".join([MARK, *blocks])
+
+
+def brief(story: PullStory, cluster: str) -> str:
+    """The heading alone."""
+    return _heading(story, cluster)
+
+
+def section(story: PullStory, cluster: str) -> str:
+    """Everything one cluster has to say on a pull request, the newest first."""
+    parts = [_heading(story, cluster)]
+    if story.state == "merged":
+        parts += _outcomes(story.outcomes)
+    if story.failed:
+        parts.append(story.failed)
+    plan = story.plan.partition("\n")[2].strip()  # its heading is ours to write
+    if plan and (story.state != "open" or story.newer):
+        head = f"The plan for <code>{story.head[:7]}</code>"
+        parts.append(f"<details><summary>{head}</summary>\n\n{plan}\n\n</details>")
+    elif plan:
+        parts.append(plan)
+    return "\n\n".join(parts)
+
+
+def _heading(story: PullStory, cluster: str) -> str:
+    where = f"→ `{_code(story.branch)}` on `{_code(cluster)}`"
+    head = f"### gitkruise plan for `{story.head[:7]}` {where}"
+    if story.state == "merged":
+        commit = f"`{(story.merged_as or story.head)[:7]}`"
+        states = [State(outcome.state) for outcome in story.outcomes]
+        if not states:
+            return f"### gitkruise: {commit} {where} · merged, waiting for the cluster"
+        state = worst(states)
+        return f"### gitkruise: {commit} {where} · {LOOKS[state].glyph} {state}"
+    if story.state == "closed":
+        return f"{head} · closed without a merge, nothing changes"
+    if story.newer:
+        return f"{head} · ⚠️ outdated: `{story.newer[:7]}` was pushed"
+    return f"{head} · {'✗ no plan' if story.failed else '✅ current'}"
+
+
+def _code(text: str) -> str:
+    return visible(text).replace("`", "'")
+
+
+def _outcomes(outcomes: Sequence[Outcome]) -> list[str]:
+    if not outcomes:
+        return []
+    lines = [
+        f"- {LOOKS[State(o.state)].glyph} **{plain(o.unit)}** {plain(o.text)}"
+        for o in outcomes[:_OUTCOMES_MAX]
+    ]
+    more = len(outcomes) - _OUTCOMES_MAX
+    return ["\n".join(lines + ([f"- and {more} more units"] if more > 0 else []))]

@@ -1,0 +1,209 @@
+"""Commit statuses derived from the records of units."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.notifications import (
+    CommitStatusItem,
+    DeploymentItem,
+    DeploymentState,
+    LastStatus,
+    StatusState,
+)
+from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.gitops.unit_state import LOOKS, State, worst
+from gitkruise.wire.primitives.printable import visible
+
+DESCRIPTION_MAX: Final = 140  # GitHub refuses more
+CONTEXT_MAX: Final = 255
+NEWS_ONLY_FROM: Final = 30  # writes for one commit and context; then another state alone is news
+ENDS_ONLY_FROM: Final = 40  # then not even that pods move again
+WRITES_MAX: Final = 50  # GitHub's ceiling is 1,000
+BUSY_PAUSE: Final = timedelta(seconds=30)  # between two counts while pods move
+PAUSE: Final = timedelta(seconds=15)
+UNIT: Final = "{unit}"
+_STATES: Final[Mapping[str, StatusState]] = {
+    "success": "success", "pending": "pending", "failure": "failure", "error": "error",
+}  # fmt: skip
+_DEPLOYED: Final[Mapping[str, DeploymentState]] = {
+    "success": "success", "pending": "in_progress", "failure": "failure", "error": "error",
+}  # fmt: skip
+
+Latest: TypeAlias = Mapping[str, UnitRecord]  # by unit
+
+
+def short(text: str, limit: int) -> str:
+    """One line of at most `limit` characters; nothing of it moves a cursor or turns it around."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def context_of(template: str, cluster: str, unit: str) -> str:
+    """The name of a unit's status."""
+    return short(template.replace("{cluster}", cluster).replace(UNIT, unit), CONTEXT_MAX)
+
+
+def aggregate_context(template: str, cluster: str) -> str:
+    """The name of the status over all units: the template up to where it names one."""
+    head = template.partition(UNIT)[0] if UNIT in template else template
+    return context_of(head.rstrip("/-_. ") or "gitkruise", cluster, "")
+
+
+def told_of(record: UnitRecord) -> GitCommit | None:
+    """The commit that a record is about: the rejected one, or the one that is live."""
+    if record.state is State.REJECTED:
+        return record.attempted
+    return record.causal or record.applied
+
+
+def state_of(state: State) -> StatusState:
+    """Success means that the cluster is as the commit asks: a held rollout is."""
+    return _STATES[LOOKS[state].commit_status]
+
+
+def describe(record: UnitRecord) -> str:
+    """A unit's state in 140 characters, the most important first."""
+    words = [_moving(r) for r in record.rollouts if r.state is record.state]
+    text = ", ".join(filter(None, words)) or record.message or str(record.state).lower()
+    return short(text, DESCRIPTION_MAX)
+
+
+def _moving(rollout: Rollout) -> str:
+    counts = f"{rollout.updated}/{rollout.total} updated"
+    match rollout.state:
+        case State.HELD:
+            return f"held at partition {rollout.partition} ({counts})"
+        case State.DONE:
+            return f"done ({counts})"
+        case State.ROLLING | State.WAITING:
+            return f"{str(rollout.state).lower()}: {counts}, {rollout.asked} asked"
+        case _:
+            return f"{str(rollout.state).lower()}: {rollout.message or counts}"
+
+
+def overtaken(commit: str, by: str, context: str) -> CommitStatusItem:
+    """The last status of a commit that a newer one overtook; checks never wait for ever."""
+    words = f"superseded by {by[:7]}"
+    return CommitStatusItem(commit, context, "success", words, overtaken=True)
+
+
+def deployment(letter: CommitStatusItem, ref: str) -> DeploymentItem:
+    """A status over all units as a deployment to the environment that its context names."""
+    state = "inactive" if letter.overtaken else _DEPLOYED[letter.state]
+    return DeploymentItem(letter.commit, letter.context, ref, state, letter.description)
+
+
+def statuses(
+    records: Latest, template: str, cluster: str, *, aggregate_above: int, alone: bool
+) -> list[CommitStatusItem]:
+    """Every status that commits named by `records` should have now.
+
+    A commit that more than `aggregate_above` units stand on gets one status over all of them and
+    one for each that failed. `alone`: there is one unit only, which needs no second status.
+    """
+    letters: dict[tuple[str, str], CommitStatusItem] = {}
+    for commit, units in _by_commit(records.values()).items():
+        many = len(units) > aggregate_above
+        if not alone or many or UNIT not in template:
+            letter = _aggregate(commit, units, aggregate_context(template, cluster))
+            letters[letter.commit, letter.context] = letter
+        for record in units if UNIT in template else ():
+            state = state_of(record.state)
+            if not many or state in {"failure", "error"}:
+                context = context_of(template, cluster, record.unit)
+                letters[commit, context] = CommitStatusItem(
+                    commit, context, state, describe(record)
+                )
+    for record in records.values():
+        _add_superseded(letters, record, template, cluster)
+    return list(letters.values())
+
+
+def closing(
+    unfinished: Iterable[tuple[str, str]], wanted: Sequence[CommitStatusItem]
+) -> list[CommitStatusItem]:
+    """Statuses that close pending ones of (commit, context) at which no unit is any more.
+
+    `wanted` are the statuses of every unit that could be at them.
+    """
+    now = {(letter.commit, letter.context) for letter in wanted}
+    newest = {letter.context: letter.commit for letter in wanted}
+    return [
+        overtaken(commit, newest[context], context)
+        for commit, context in unfinished
+        if (commit, context) not in now and context in newest
+    ]
+
+
+def _by_commit(records: Iterable[UnitRecord]) -> dict[str, list[UnitRecord]]:
+    found: dict[str, list[UnitRecord]] = {}
+    for record in sorted(records, key=lambda r: r.unit):
+        commit = told_of(record)
+        if commit is not None:
+            found.setdefault(commit.id, []).append(record)
+    return found
+
+
+def _add_superseded(
+    letters: dict[tuple[str, str], CommitStatusItem],
+    record: UnitRecord,
+    template: str,
+    cluster: str,
+) -> None:
+    """Overtaken commits get their last status; the branch that a merge brought shares its fate."""
+    context = (
+        context_of(template, cluster, record.unit)
+        if UNIT in template
+        else aggregate_context(template, cluster)
+    )
+    told = told_of(record)
+    for commit, by in record.superseded:
+        letter = overtaken(commit.id, by, context)
+        if told is not None and by == told.id and commit.id in told.parents[1:]:
+            merge = letters.get((told.id, context))
+            if merge is not None:
+                letter = CommitStatusItem(commit.id, context, merge.state, merge.description)
+        letters.setdefault((commit.id, context), letter)
+
+
+def _aggregate(commit: str, units: Sequence[UnitRecord], context: str) -> CommitStatusItem:
+    state = worst(r.state for r in units)
+    if len(units) == 1:
+        return CommitStatusItem(
+            commit, context, state_of(state),
+            short(f"{units[0].unit}: {describe(units[0])}", DESCRIPTION_MAX),
+        )  # fmt: skip
+    counts = Counter(str(r.state).lower() for r in units)
+    first = [r.unit for r in units if r.state is state]
+    named = f": {', '.join(first)}" if state_of(state) in {"failure", "error"} else ""
+    told = ", ".join(f"{n} {word}" for word, n in sorted(counts.items(), key=_rank))
+    text = f"{told} of {len(units)} units{named}"
+    return CommitStatusItem(commit, context, state_of(state), short(text, DESCRIPTION_MAX))
+
+
+def _rank(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
+
+
+def due(before: LastStatus | None, letter: CommitStatusItem, now: datetime) -> datetime | None:
+    """Time at which a status is worth sending after `before`; None when it is no news.
+
+    Another state immediately; another description of the same state after a pause, within limits.
+    """
+    if before is None:
+        return now
+    if (before.state, before.description) == (letter.state, letter.description):
+        return None
+    busy = letter.state == "pending"
+    if before.count >= (ENDS_ONLY_FROM if busy else WRITES_MAX):
+        return None
+    if before.state != letter.state:
+        return now
+    if before.count >= NEWS_ONLY_FROM:
+        return None
+    return max(now, before.at + (BUSY_PAUSE if busy else PAUSE))

@@ -1,0 +1,64 @@
+"""Outcome of a merged pull request in each unit, shown under its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gitkruise.model.gitops.notifications import CommitStatusItem, Outcome, PullStory
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, describe, short, told_of
+from gitkruise.wire.primitives.times import format_duration
+
+
+def follow(story: PullStory, records: Iterable[UnitRecord]) -> tuple[Outcome, ...]:
+    """The outcomes of a merged story after these records; units come in the order of news.
+
+    What a newer commit overtook is final: the unit's later fate belongs to that commit.
+    """
+    found = {outcome.unit: outcome for outcome in story.outcomes}
+    for record in records:
+        told = told_of(record)
+        if told is None:
+            continue
+        before = found.get(record.unit)
+        if told.id in story.commits:
+            if before is None or not before.final:
+                found[record.unit] = _reached(record, told.id)
+        elif before is not None and not before.final:
+            found[record.unit] = _left(before, told.short)
+        elif before is None:
+            by = next((by for commit, by in record.superseded if commit.id in story.commits), "")
+            if by:
+                text = f"overtaken by {by[:7]} before it was applied"
+                found[record.unit] = Outcome(record.unit, "Done", text, final=True)
+    return tuple(found.values())
+
+
+def _reached(record: UnitRecord, commit: str) -> Outcome:
+    spans = [
+        step.done - step.started
+        for _, steps in record.steps
+        for step in steps[-1:]
+        if step.commit.id == commit and step.done is not None
+    ]
+    took = f", after {format_duration(max(spans))}" if spans else ""
+    return Outcome(record.unit, str(record.state), describe(record) + took)
+
+
+def _left(before: Outcome, newer: str) -> Outcome:
+    """The last word on a unit that has moved on: as it was, if that was an end."""
+    return Outcome(before.unit, before.state, f"{before.text}; superseded by {newer}", final=True)
+
+
+def check(story: PullStory, context: str, summary: str) -> CommitStatusItem:
+    """The status of an open pull request's head: never missing, so that it may be required."""
+    if story.crashed:
+        return CommitStatusItem(
+            story.head, context, "error", "it could not be planned: see the comment"
+        )
+    if story.failed:
+        return CommitStatusItem(
+            story.head, context, "failure", "it cannot be applied: see the plan"
+        )
+    text = summary if story.touches else "no units affected"
+    return CommitStatusItem(story.head, context, "success", short(text, DESCRIPTION_MAX))

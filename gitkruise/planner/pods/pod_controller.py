@@ -1,0 +1,84 @@
+"""Single-pod controllers: container launch priority and sidecar termination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from gitkruise.model.planning.plan import Plan
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.launch_priority import barrier_of
+from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.planner.pods.launch_priority import CONFIG_MAP, Launch, is_ordered, plan_launch
+from gitkruise.planner.pods.sidecar_terminator import (
+    NODE,
+    RECREATE,
+    Ending,
+    has_sidecars,
+    plan_ending,
+    request_names,
+)
+from gitkruise.wire.primitives.names import ObjectKey
+
+SPEAKER: Final = "sidecarterminator-controller"  # launching says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class PodWishes:
+    """One pod with what concerns its launch and its end; None where it asks for neither."""
+
+    launch: Launch | None
+    ending: Ending | None
+
+
+def concerns(view: ClusterView, key: ObjectKey) -> bool:
+    """Pods with a barrier or with sidecars to end, and those that are gone."""
+    pod = view.pod(key)
+    return pod is None or is_ordered(pod) or has_sidecars(pod)
+
+
+def observe_pod(view: ClusterView, key: ObjectKey, now: datetime) -> PodWishes | None:
+    """None when the pod is gone."""
+    pod = view.pod(key)
+    if pod is None:
+        return None
+    barrier = view.get(barrier_of(key.namespace, key.name)) if is_ordered(pod) else None
+    return PodWishes(
+        launch=Launch(pod, barrier) if is_ordered(pod) else None,
+        ending=_ending(view, key, pod, now) if has_sidecars(pod) else None,
+    )
+
+
+def _ending(view: ClusterView, key: ObjectKey, pod: PodFacts, now: datetime) -> Ending | None:
+    raw = view.get(key)
+    if raw is None:
+        return None
+    names = request_names(pod.uid)
+    found = (n for n in names if view.get(ObjectKey(*RECREATE, key.namespace, n)) is not None)
+    node = view.get(ObjectKey(*NODE, "", pod.node)) if pod.node else None
+    return Ending(raw=raw, node=node, requests=frozenset(found), now=now)
+
+
+def plan_pod(wishes: PodWishes, gates: Gates) -> Plan:
+    """Plan both features in one round: they never write the same field."""
+    plan = Plan()
+    if wishes.ending is not None and gates.sidecar_terminator and gates.kruise_daemon:
+        plan = plan_ending(wishes.ending)
+    if wishes.launch is None:
+        return plan
+    return replace(plan, actions=(*plan_launch(wishes.launch), *plan.actions))
+
+
+PODS: Final[Workload[PodWishes]] = Workload(
+    kind=POD,
+    version="v1",
+    owns=(CONFIG_MAP,),
+    observe=observe_pod,
+    decide=plan_pod,
+    concerns=concerns,
+    only={CONFIG_MAP: "-barrier"},
+    speaker=SPEAKER,
+)

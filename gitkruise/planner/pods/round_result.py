@@ -1,0 +1,74 @@
+"""Result of a planning phase: actions, held pods with reasons, and the time of the next look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gitkruise.model.planning.plan import Action, Event, Hold, Holds, Reason
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.pod_groups import PodGroup
+
+
+@dataclass(slots=True)
+class RoundResult:
+    """Result of a phase. `trouble` are sentences about pods or specs that stay unchanged; they
+    become a condition and never stop the other pods. For a workload whose pods live in several
+    namespaces, pods are named `namespace/name` (`spaces`)."""
+
+    actions: list[Action] = field(default_factory=list)
+    held: list[tuple[Reason, frozenset[str]]] = field(default_factory=list)  # as found
+    events: list[Event] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+    wake: list[datetime] = field(default_factory=list)
+    busy: set[str] = field(default_factory=set)  # pods acted upon or reserved this round
+    spaces: bool = False
+
+    def called(self, pod: PodFacts) -> str:
+        """The pod's name in this result."""
+        return f"{pod.namespace}/{pod.name}" if self.spaces else pod.name
+
+    def hold(self, pod: PodFacts, why: Hold, detail: str = "") -> None:
+        """A reason the pod is left alone for; the first one found counts."""
+        self.held.append(((why, detail), frozenset((self.called(pod),))))
+
+    def hold_all(self, pods: Iterable[PodFacts], why: Hold) -> None:
+        """Hold many pods for one reason."""
+        self.held.append(((why, ""), frozenset(map(self.called, pods))))
+
+    def hold_group(self, lot: PodGroup, why: Hold, detail: str = "") -> None:
+        """The same for a whole lot, of a workload whose pods live in one namespace."""
+        if self.spaces:
+            raise ValueError("lots name pods of one namespace")
+        self.held.append(((why, detail), lot.names))
+
+    def holds(self, acted: Set[str]) -> Holds:
+        """Held pods and their reasons, without pods acted upon."""
+        told = set(acted)
+        found: dict[Reason, list[frozenset[str]]] = {}
+        for reason, names in self.held:
+            if fresh := names if told.isdisjoint(names) else names - told:
+                told |= fresh
+                found.setdefault(reason, []).append(fresh)
+        return {
+            reason: parts[0] if len(parts) == 1 else frozenset().union(*parts)
+            for reason, parts in found.items()
+        }
+
+    def act(self, pod: PodFacts, action: Action) -> None:
+        self.actions.append(action)
+        self.busy.add(self.called(pod))
+
+    def add(self, other: RoundResult) -> None:
+        """Everything of a later phase; reasons found earlier count."""
+        self.actions += other.actions
+        self.held += other.held
+        self.events += other.events
+        self.trouble += other.trouble
+        self.wake += other.wake
+        self.busy |= other.busy
+
+
+def earliest(instants: Iterable[datetime]) -> datetime | None:
+    return min(instants, default=None)

@@ -1,0 +1,166 @@
+"""Progress of a CloneSet against its spec: counts by revision, and one state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from gitkruise.model.gitops.record import RevisionCount, Rollout
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.workloads.cloneset import CloneSetFacts, Policy, cloneset_facts
+from gitkruise.model.workloads.conditions import STALLED
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.progress.failing_pods import broken
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.intstr import partition_count, surge_count, unavailable_count
+
+SOURCE_COMMIT: Final = "gitkruise.io/commit"  # copied by the engine from the object to its revision
+
+
+def observe_rollout(
+    raw: Obj, pods: Sequence[PodFacts], revisions: Sequence[Obj], now: datetime
+) -> Rollout:
+    """The rollout of the CloneSet `raw` (either version); `pods` and `revisions` are its own.
+
+    Counts come from the pods themselves, revisions' names from the controller's status; until
+    the controller has seen the newest spec the state is Waiting.
+    """
+    owner = cloneset_facts(raw)
+    active = tuple(p for p in pods if p.active)
+    update = str(owner.status.get("updateRevision") or "")
+    new = tuple(p for p in active if p.on_revision(update))
+    kept = _kept(owner, len(new))
+    surge = surge_count(owner.update.max_surge, owner.replicas, paused=owner.update.paused)
+    counts = _PodCounts(owner, active, new, now)
+    state, message = _judge(owner, counts, kept, update)
+    return Rollout(
+        key=owner.key,
+        state=state,
+        message=message,
+        replicas=owner.replicas,
+        partition=_written(owner.update.partition),
+        kept=kept,
+        asked=owner.replicas - kept,
+        updated=len(new),
+        updated_ready=sum(p.update_ready(now) for p in new),
+        ready=sum(p.update_ready(now) for p in active),
+        total=len(active),
+        available=sum(counts.available(p) for p in active),
+        budget=unavailable_count(owner.update.max_unavailable, owner.replicas, surge=surge),
+        in_place=owner.update.policy is not Policy.RECREATE,
+        update_revision=update,
+        current_revision=str(owner.status.get("currentRevision") or ""),
+        revisions=_revisions(owner, counts, revisions),
+        failing=counts.failing,
+        generation_seen=counts.seen,
+    )
+
+
+def _kept(owner: CloneSetFacts, new: int) -> int:
+    """Pods that are to stay as they are: by partition, or with OnDelete until they are deleted."""
+    if owner.update.on_delete:
+        return max(owner.replicas - new, 0)
+    return partition_count(owner.update.partition, owner.replicas)
+
+
+def _written(amount: int | str | None) -> str:
+    return "0" if amount is None else str(amount)
+
+
+class _PodCounts:
+    """Pods of one CloneSet, counted once."""
+
+    def __init__(
+        self,
+        owner: CloneSetFacts,
+        active: tuple[PodFacts, ...],
+        new: tuple[PodFacts, ...],
+        now: datetime,
+    ) -> None:
+        self.now, self.min_ready_s = now, owner.min_ready_s
+        self.active, self.new = active, new
+        self.new_available = sum(self.available(p) for p in new)
+        self.failing = tuple((p.name, why) for p in new if (why := broken(p)))
+        self.seen = int(owner.status.get("observedGeneration") or 0) >= owner.generation
+
+    def available(self, pod: PodFacts) -> bool:
+        return pod.available(self.now, min_ready_s=self.min_ready_s)
+
+
+def _judge(owner: CloneSetFacts, c: _PodCounts, kept: int, update: str) -> tuple[State, str]:
+    asked, short = owner.replicas - kept, update.rpartition("-")[2]
+    old = len(c.active) - len(c.new)
+    share = f"{len(c.new)} of {owner.replicas} on {short}"
+    if not c.seen or not update:
+        return State.WAITING, "the controller has not seen the newest spec yet"
+    stuck = _stuck(owner, c)
+    if stuck:
+        return State.STUCK, stuck
+    complete = c.new_available >= asked and len(c.active) == owner.replicas
+    if owner.update.paused and old and not complete:
+        return State.PAUSED, f"{share}, paused"
+    if complete and old:
+        return _standing(owner, old, share)
+    if complete and all(c.available(p) for p in c.active):
+        return State.DONE, f"{len(c.new)} of {owner.replicas} on {short}"
+    return State.ROLLING, f"{c.new_available} of {asked} asked are updated and available"
+
+
+def _standing(owner: CloneSetFacts, old: int, share: str) -> tuple[State, str]:
+    """Nothing more to do while pods of another revision run: held, or left behind."""
+    status = owner.status
+    if status.get("currentRevision") == status.get("updateRevision"):
+        return State.STUCK, (
+            f"AbandonedRevisionRunning: {old} pods run a revision that is no longer asked for, "
+            f"and partition {_written(owner.update.partition)} keeps them there"
+        )
+    if owner.update.on_delete:
+        return State.HELD, f"{share}, the others are updated when they are deleted"
+    if owner.update.paused:
+        return State.PAUSED, f"{share}, paused"
+    return State.HELD, f"{share}, held by partition {_written(owner.update.partition)}"
+
+
+def _stuck(owner: CloneSetFacts, c: _PodCounts) -> str:
+    for condition in owner.status.get("conditions") or ():
+        if condition.get("reason") == "ProgressDeadlineExceeded":
+            return str(condition.get("message") or "no progress within the deadline")
+        if condition.get("type") == STALLED and condition.get("status") == "True":
+            return str(condition.get("message") or "its writes make no progress")
+    waiting = len(c.new) - c.new_available
+    if c.failing and len(c.failing) >= waiting:
+        pod, why = c.failing[0]
+        more = f" and {len(c.failing) - 1} more" if len(c.failing) > 1 else ""
+        serving = sum(c.available(p) for p in c.active)
+        return f"{pod}{more} cannot start: {why}; {serving} of {owner.replicas} keep serving"
+    return ""
+
+
+def _revisions(
+    owner: CloneSetFacts, c: _PodCounts, revisions: Sequence[Obj]
+) -> tuple[RevisionCount, ...]:
+    update = str(owner.status.get("updateRevision") or "").rpartition("-")[2]
+    current = str(owner.status.get("currentRevision") or "").rpartition("-")[2]
+    by_hash: Mapping[str, Obj] = {
+        str(r["metadata"]["name"]).rpartition("-")[2]: r for r in revisions
+    }
+    hashes = dict.fromkeys([h for h in (update, current) if h])
+    hashes.update(dict.fromkeys(sorted({p.short_revision for p in c.active if p.revision})))
+    out = []
+    for short in hashes:
+        pods = [p for p in c.active if p.short_revision == short]
+        role = "update" if short == update else "current" if short == current else "other"
+        raw = by_hash.get(short)
+        out.append(
+            RevisionCount(
+                hash=short,
+                role=role,
+                pods=len(pods),
+                available=sum(c.available(p) for p in pods),
+                commit=get(raw, "metadata", "annotations", SOURCE_COMMIT, default=""),
+                images=tuple((k.name, k.image) for k in pods[0].containers) if pods else (),
+            )
+        )
+    return tuple(out)

@@ -1,0 +1,140 @@
+"""Number of pods a change affects: forecast for CloneSets, by their own rules for other kinds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
+from gitkruise.model.gitops.report import PodEffects, Sentence, Span, Tone
+from gitkruise.model.planning.forecast import (
+    CREATE,
+    DELETE,
+    HOT,
+    RECREATE,
+    ForecastStep,
+    RolloutForecast,
+)
+from gitkruise.model.planning.trace import IN_PLACE
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.planner.health.tie_breaks import split
+from gitkruise.planner.sync.annotations import kept
+from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.paths import get
+
+# Kinds with replicas whose pods follow their template (apps/v1 and OpenKruise's versions of them).
+_SIZED: Final = frozenset(
+    {
+        CLONESET,
+        GroupKind("apps", "Deployment"),
+        GroupKind("apps", "StatefulSet"),
+        GroupKind("apps.kruise.io", "StatefulSet"),
+        GroupKind("apps", "ReplicaSet"),
+    }
+)
+_EVERYWHERE: Final = frozenset(
+    {GroupKind("apps", "DaemonSet"), GroupKind("apps.kruise.io", "DaemonSet")}
+)
+_ONLY_NEW: Final = frozenset(
+    {GroupKind("apps", "ReplicaSet")}
+)  # pods there are keep their template
+
+
+def moved(p: RolloutForecast, *, created: bool) -> PodEffects:
+    """Pods of one rollout that was played ahead."""
+    moves = Counter(move.how for step in p.steps for move in step.moves)
+    return PodEffects(
+        in_place=moves[IN_PLACE] + moves[HOT],
+        recreated=moves[RECREATE],
+        added=p.replicas if created else moves[CREATE],
+        removed=moves[DELETE],
+    )
+
+
+def pods_named(step: ForecastStep, short: Callable[[str], str], *, most: int) -> str:
+    """The pods of a step, the first by name; where its engine leaves open which, all it may be."""
+    certain, left_open = split(step)
+    parts = [some([short(move.pod) for move in certain], most=most)] if certain else []
+    for number, pods in left_open:
+        parts.append(f"any {number} of {{{some([short(pod) for pod in pods], most=most)}}}")
+    return " ".join(parts)
+
+
+def some(names: Sequence[str], *, most: int) -> str:
+    """The first of them, and how many more."""
+    more = len(names) - most
+    return " ".join(names[:most]) + (f" +{more}" if more > 0 else "")
+
+
+def footprint(change: ObjectChange) -> PodEffects:
+    """Pods that a change moves by the rules of its kind, when nothing was played ahead."""
+    if change.kind is ChangeKind.PRUNE:
+        assert change.before is not None
+        return PodEffects() if kept(change.before) else _gone(change)
+    if change.kind is ChangeKind.CREATE:
+        sized = change.key.group_kind in _SIZED
+        return PodEffects(added=(_replicas(change.after) or 0) if sized else 0)
+    if change.key.group_kind in _EVERYWHERE:
+        return PodEffects(uncounted=int(_rolls(change)))
+    if change.key.group_kind not in _SIZED - {CLONESET}:
+        return PodEffects()
+    before, after = _replicas(change.before), _replicas(change.after)
+    grown = 0 if before is None or after is None else after - before
+    size = after if after is not None else before or 0
+    return PodEffects(
+        rolled=max(min(size, size - grown) - _held(change), 0) if _rolls(change) else 0,
+        added=max(grown, 0),
+        removed=max(-grown, 0),
+    )
+
+
+def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:
+    """`footprint` in a sentence; () when no pod is affected."""
+    if change.kind is ChangeKind.PRUNE:
+        return (Span(f"its {many(pods.gone)} go with it", Tone.ALARM),) if pods.gone else ()
+    if pods.uncounted:
+        return (Span("its pods are REPLACED on every node", Tone.ALARM),)
+    if pods.rolled:
+        size = _replicas(change.after) or pods.rolled
+        return (
+            Span(f"{pods.rolled} of {many(size)} REPLACED", Tone.ALARM),
+            Span(" (their template changes)"),
+        )
+    if pods.added or pods.removed:
+        word = f"{many(pods.added)} created" if pods.added else f"{many(pods.removed)} deleted"
+        return (Span(word),)
+    return ()
+
+
+def many(number: int, what: str = "pod") -> str:
+    """`1 pod`, `4 pods`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _gone(change: ObjectChange) -> PodEffects:
+    if change.key.group_kind in _EVERYWHERE:
+        return PodEffects(uncounted=1)
+    sized = change.key.group_kind in _SIZED
+    return PodEffects(gone=(_replicas(change.before) or 0) if sized else 0)
+
+
+def _replicas(obj: Obj | None) -> int | None:
+    """As written; 1 where nothing is (apps/v1). None for what is no number."""
+    size: Any = get(obj or {}, "spec", "replicas", default=1)
+    return size if isinstance(size, int) and not isinstance(size, bool) else None
+
+
+def _rolls(change: ObjectChange) -> bool:
+    """Return whether the controller of this kind replaces pods for the change by itself."""
+    spec = get(change.after or {}, "spec", default={})
+    strategy = spec.get("updateStrategy") or {}
+    waits = spec.get("paused") is True or strategy.get("type") == "OnDelete"
+    if waits or change.key.group_kind in _ONLY_NEW:
+        return False
+    return any(field.path[:2] == ("spec", "template") for field in change.fields)
+
+
+def _held(change: ObjectChange) -> int:
+    partition = get(change.after or {}, "spec", "updateStrategy", "rollingUpdate", "partition")
+    return partition if isinstance(partition, int) else 0

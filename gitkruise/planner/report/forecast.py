@@ -1,0 +1,140 @@
+"""A rollout foretold in words: what becomes of the pods, in which steps, and where it stops."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange
+from gitkruise.model.gitops.report import FieldRow, RolloutView, Sentence, Span, StepView, Tone
+from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
+from gitkruise.planner.report.blast_radius import many, moved, pods_named
+from gitkruise.planner.report.forecast_sidecarset import sidecars_view
+from gitkruise.planner.report.summary import keeps
+from gitkruise.wire.primitives.names import named
+from gitkruise.wire.primitives.paths import get
+
+_NAMES_SHOWN: Final = 6
+_HOLDS: Final = {
+    "PartitionReached": "⏸ hold  next: gitkruise promote {}",
+    "Paused": "▮ paused  next: gitkruise resume {}",
+    "OnDelete": "⏸ hold  the others are updated when they are deleted",
+}
+
+
+def rollout_view(
+    change: ObjectChange,
+    p: RolloutForecast,
+    rows: tuple[FieldRow, ...],
+    *,
+    live: bool,
+    assumed: bool = False,
+) -> RolloutView:
+    """`p` in words. `live`: its pods have their real names. `assumed`: the base is taken for
+    complete, because its state is unknown."""
+    if p.sidecars is not None:
+        return sidecars_view(p, p.sidecars, live=live)
+    alone = p.previous == "" and not p.hold
+    return RolloutView(
+        prediction=p,
+        effect=tuple(_effect(change, p, rows)),
+        budget=_budget(p) if p.steps and p.previous else "",
+        steps=() if alone else tuple(_steps(p, live=live)),
+        hold=_hold(p) if p.steps and not alone else (),
+        notes=tuple(_notes(change, p, assumed=assumed)),
+    )
+
+
+def _effect(
+    change: ObjectChange, p: RolloutForecast, rows: tuple[FieldRow, ...]
+) -> Iterator[Sentence]:
+    created = change.kind is ChangeKind.CREATE
+    pods = moved(p, created=created)
+    if created:
+        yield (Span(f"{many(p.replicas)} created on {p.revision}"),)
+        return
+    scaled = ", ".join(
+        f"{many(number)} {how}"
+        for number, how in ((pods.added, "created"), (pods.removed, "deleted"))
+        if number
+    )
+    if pods.recreated:
+        words = f"{pods.recreated} of {p.replicas} pods RECREATED"
+        yield Span(words, Tone.ALARM), Span(" (new IP, maybe a new node)")
+        culprit = next((row for row in rows if row.loud), None)
+        if culprit:
+            at = f" at :{culprit.line}" if culprit.line else ""
+            yield (Span(f"because {_short(culprit.path)} changed{at}"),)
+    elif pods.in_place:
+        words = f"{pods.in_place} of {p.replicas} pods updated IN PLACE"
+        yield Span(words, Tone.STRONG), Span(" (IP, node and volumes stay)")
+    else:
+        yield (Span("no pod is updated" + (f"; {scaled}" if scaled else "")),)
+        return
+    if scaled:
+        yield (Span(scaled),)
+    old = p.replicas - p.updated_after
+    if p.partition and old > 0 and p.previous not in {"", p.revision}:
+        why = keeps(str(_partition(change)), p.replicas, p.partition)
+        yield (Span(f"{old} stay on {p.previous}   ({why})"),)
+
+
+def _short(path: str, width: int = 40) -> str:
+    """`path` cut in the middle: its end is the most specific."""
+    head = (width - 1) // 2
+    return path if len(path) <= width else f"{path[:head]}…{path[head + 1 - width :]}"
+
+
+def _partition(change: ObjectChange, *, before: bool = False) -> object:
+    """As written, in either API version; 0 where nothing is."""
+    obj = (change.before if before else change.after) or {}
+    strategy = get(obj, "spec", "updateStrategy", default={})
+    return strategy.get("partition", get(strategy, "rollingUpdate", "partition", default=0))
+
+
+def _budget(p: RolloutForecast) -> str:
+    never = max(p.replicas - p.max_unavailable, 0)
+    budget = f"maxUnavailable {p.max_unavailable}, maxSurge {p.max_surge}"
+    return f"{budget}; {never} of {p.replicas} pods stay up"
+
+
+def _steps(p: RolloutForecast, *, live: bool) -> Iterator[StepView]:
+    done, total = p.updated_before, max(p.replicas, 1)
+    for step in p.steps:
+        done += sum(move.how != DELETE for move in step.moves)
+        names = _names(step, p, live=live)
+        yield StepView(done=min(done, p.replicas), total=total, moves=names, lasts=step.lasts)
+
+
+def _names(step: ForecastStep, p: RolloutForecast, *, live: bool) -> str:
+    if not live:
+        counts = Counter(move.how for move in step.moves)
+        return ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
+    prefix = f"{p.key.name}-"
+    return pods_named(step, lambda pod: f"-{pod.removeprefix(prefix)}", most=_NAMES_SHOWN)
+
+
+def _hold(p: RolloutForecast) -> Sentence:
+    if p.hold in _HOLDS:
+        return (Span(_HOLDS[p.hold].format(named(p.key))),)
+    if not p.hold:
+        return ()
+    return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become available'}")
+
+
+def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterator[str]:
+    """Notes on surprising effects of partitions."""
+    if change.kind is ChangeKind.CREATE:
+        if p.partition:
+            yield f"partition is ignored on creation: all {p.replicas} pods start on this revision"
+        return
+    if any(move.of for step in p.steps for move in step.moves):
+        yield "OpenKruise drives these pods: of those that rank alike it may take any"
+    over = p.updated_before - (p.replicas - p.partition)
+    if p.partition and over > 0 and p.updated_before and p.previous == p.revision:
+        yield f"the partition stops further updates; {many(p.updated_before)} stay on"
+        yield f"{p.revision}; gitkruise rollback brings them back"
+    if assumed and _partition(change, before=True) not in {0, "0", "0%"}:
+        yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
+        yield "to see the pods that its partition holds"

@@ -1,0 +1,95 @@
+"""A SidecarSet's rollout in words: who follows live, who cannot and why, what new pods get."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from gitkruise.model.gitops.report import RolloutView, Sentence, Span, StepView, Tone
+from gitkruise.model.planning.forecast import HOT, RolloutForecast, Sidecars
+from gitkruise.model.planning.trace import IN_PLACE
+from gitkruise.planner.report.blast_radius import many, pods_named, some
+from gitkruise.wire.primitives.names import named
+
+_NAMES_SHOWN: Final = 3
+_WAYS: Final = {IN_PLACE: "in place", HOT: "hot (two containers take turns)"}
+_HOLDS: Final = {
+    "PartitionReached": "⏸ hold  next: gitkruise promote {}",
+    "Paused": "▮ paused  next: gitkruise resume {}",
+    "CannotUpdateInPlace": "⏸ hold  the others follow when they are replaced",
+    "NotSelected": "⏸ hold  updateStrategy.selector leaves the others out",
+    "NotUpdate": "⏸ hold  updateStrategy.type NotUpdate: new pods only",
+}
+
+
+def sidecars_view(p: RolloutForecast, told: Sidecars, *, live: bool) -> RolloutView:
+    """`p` in words. `live`: its pods have their real names."""
+    stays = max(p.replicas - p.max_unavailable, 0)
+    budget = f"maxUnavailable {p.max_unavailable}; {stays} of {p.replicas} pods stay up"
+    return RolloutView(
+        prediction=p,
+        effect=tuple(_effect(p, told, live=live)),
+        budget=budget if p.steps else "",
+        steps=tuple(_steps(p, live=live)),
+        hold=_hold(p) if p.steps else (),
+        notes=(_born(told),),
+    )
+
+
+def _effect(p: RolloutForecast, told: Sidecars, *, live: bool) -> Iterator[Sentence]:
+    if not p.previous:
+        yield (Span("no running pod gets it: sidecars are injected when a pod is made"),)
+        return
+    moves = Counter(move.how for step in p.steps for move in step.moves)
+    ways = [f"{moves[way]} {words}" for way, words in _WAYS.items() if moves[way]]
+    have = f", {p.updated_before} of them have it" if p.updated_before else ""
+    if ways:
+        share = f"{sum(moves.values())} of {many(p.replicas)} take it live"
+        yield Span(share, Tone.STRONG), Span(f": {' and '.join(ways)}{have}")
+    else:
+        yield (Span(f"no running pod changes; {many(p.replicas)} match{have}"),)
+    for why, names in _reasons(told).items():
+        yield Span(f"{len(names)} cannot while they run", Tone.ALARM), Span(f": {why}")
+        if live:
+            yield (Span(f"  {some(names, most=_NAMES_SHOWN)}"),)
+    if told.left_out:
+        yield (Span(f"{told.left_out} left out by updateStrategy.selector"),)
+    if p.partition:
+        yield (Span(f"{p.partition} kept on {p.previous} by the partition"),)
+    if not p.steps and (stop := _hold(p)):
+        yield stop
+
+
+def _reasons(told: Sidecars) -> dict[str, list[str]]:
+    """Pods by why they cannot follow."""
+    found: dict[str, list[str]] = {}
+    for pod, why in told.barred:
+        found.setdefault(why, []).append(pod)
+    return found
+
+
+def _steps(p: RolloutForecast, *, live: bool) -> Iterator[StepView]:
+    done, total = p.updated_before, max(p.replicas, 1)
+    for step in p.steps:
+        done += len(step.moves)
+        counts = Counter(move.how for move in step.moves)
+        words = ", ".join(f"{n} {how}" for how, n in sorted(counts.items()))
+        names = pods_named(step, str, most=_NAMES_SHOWN) if live else words
+        yield StepView(done=min(done, p.replicas), total=total, moves=names, lasts=step.lasts)
+
+
+def _hold(p: RolloutForecast) -> Sentence:
+    if p.hold in _HOLDS:
+        return (Span(_HOLDS[p.hold].format(named(p.key))),)
+    if not p.hold:
+        return ()
+    return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become ready'}")
+
+
+def _born(told: Sidecars) -> str:
+    """Sidecars of pods created from now on."""
+    if not told.born_with:
+        return "new pods get none: injection is paused"
+    images = ", ".join(f"{name} {image}" for name, image in told.born)
+    return f"new pods get {told.born_with}: {images}"

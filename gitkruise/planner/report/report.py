@@ -1,0 +1,213 @@
+"""From changes to what is shown of them: secrets covered, equal changes folded, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from gitkruise.errors import Finding
+from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Span, Tone, Totals
+from gitkruise.model.planning.forecast import STUCK, RolloutForecast
+from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
+from gitkruise.planner.report.blast_radius import footprint, footprint_words, many, moved
+from gitkruise.planner.report.changed_fields import field_rows
+from gitkruise.planner.report.forecast import rollout_view
+from gitkruise.planner.sync.annotations import kept, wants_consent
+from gitkruise.planner.sync.prune import HOLDS_DATA
+from gitkruise.wire.primitives.names import ObjectKey
+
+# So many objects with one and the same change are one entry.
+_FOLDED_FROM: Final = {ChangeKind.CONFIGURE: 3, ChangeKind.CREATE: 6, ChangeKind.PRUNE: 6}
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """The compared commits, and the cluster whose live objects were read; `asks` are deletions
+    that wait for a person's approval."""
+
+    target: GitCommit
+    base: GitCommit | None = None
+    cluster: str = ""
+    dirty: bool = False
+    live: bool = False
+    asks: tuple[str, ...] = ()
+    staged: bool = False  # offline, and what was before the base was played
+
+
+def plan_report(
+    changes: Sequence[ObjectChange],
+    rollouts: Iterable[RolloutForecast],
+    desired: Iterable[Desired],
+    heading: Heading,
+    *,
+    key: bytes,
+    findings: Sequence[Finding] = (),
+) -> PlanReport:
+    """Report on `changes`. `key` makes the fingerprints of secrets, at least 16 bytes.
+
+    Deletions come first, then what recreates pods, what restarts them and the rest; drift that a
+    sync corrects as well comes last.
+    """
+    documents = {d.key: d for d in desired}
+    by_key = {p.key: p for p in rollouts}
+    entries = [
+        _entry(change, documents.get(change.key), by_key.get(change.key), heading, key)
+        for change in changes
+        if change.kind is not ChangeKind.UNCHANGED
+    ]
+    folded = tuple(sorted(_folded(entries), key=_rank))
+    totals = _totals(folded, unchanged=len(changes) - len(entries))
+    return PlanReport(
+        target=heading.target,
+        base=heading.base,
+        cluster=heading.cluster,
+        dirty=heading.dirty,
+        live=heading.live,
+        blast=(*(Span(ask, Tone.ALARM) for ask in heading.asks), *_blast(folded, totals)),
+        entries=folded,
+        totals=totals,
+        findings=tuple(findings),
+    )
+
+
+def _entry(
+    change: ObjectChange, d: Desired | None, p: RolloutForecast | None, heading: Heading, key: bytes
+) -> ReportEntry:
+    rows = field_rows(change, d, key) if change.kind is ChangeKind.CONFIGURE else ()
+    made = ReportEntry(
+        kind=change.kind,
+        keys=(change.key,),
+        sources=(change.source,),
+        rows=rows,
+        notes=tuple(_prune_notes(change)),
+        drift=change.drift,
+        replaced=change.replaced,
+        stays=change.kind is ChangeKind.PRUNE and bool(kept(change.before or {})),
+    )
+    if p is not None:
+        assumed = not (heading.live or heading.staged)
+        view = rollout_view(change, p, rows, live=heading.live, assumed=assumed)
+        pods = moved(p, created=change.kind is ChangeKind.CREATE)
+        return replace(made, rollouts=(view,), pods=pods)
+    if heading.live and d is not None and change.key.group_kind in ROLLING_KINDS:
+        return replace(made, effect=(Span("none: the cluster has this already"),))
+    pods = footprint(change)
+    return replace(made, effect=footprint_words(pods, change), pods=pods)
+
+
+def _prune_notes(change: ObjectChange) -> Iterator[str]:
+    if change.kind is not ChangeKind.PRUNE or change.before is None:
+        return
+    if why := kept(change.before):
+        yield f"stays in the cluster: {why}"
+    elif change.key.group_kind in HOLDS_DATA:
+        yield "waits for approval: deleting it would delete what it holds"
+    elif why := wants_consent(change.before):
+        yield f"waits for approval: {why}"
+
+
+# Folding ----------------------------------------------------------------------------------------
+
+
+def _folded(entries: Sequence[ReportEntry]) -> Iterator[ReportEntry]:
+    """Entries with the same change as one, in the place of their first."""
+    groups: dict[Any, list[ReportEntry]] = {}
+    for entry in entries:
+        groups.setdefault(_sameness(entry), []).append(entry)
+    for group in groups.values():
+        if len(group) < _FOLDED_FROM[group[0].kind]:
+            yield from group
+            continue
+        yield replace(
+            group[0],
+            keys=tuple(e.keys[0] for e in group),
+            sources=tuple(e.sources[0] for e in group),
+            rollouts=tuple(view for e in group for view in e.rollouts),
+            pods=sum((e.pods for e in group), PodEffects()),
+        )
+
+
+def _sameness(entry: ReportEntry) -> tuple[Any, ...]:
+    key = entry.keys[0]
+    rows = tuple((r.field, repr(r.before), repr(r.after), r.remark) for r in entry.rows)
+    place = key.namespace if entry.kind is ChangeKind.CREATE else ""
+    return (
+        entry.kind, entry.drift, entry.stays, key.group_kind, place, rows, entry.effect,
+        entry.notes, bool(entry.rollouts), entry.replaced,
+    )  # fmt: skip
+
+
+# Worst first ------------------------------------------------------------------------------------
+
+
+def _rank(entry: ReportEntry) -> tuple[int, ObjectKey]:
+    pods = entry.pods
+    tests = (
+        entry.replaced or (entry.kind is ChangeKind.PRUNE and not entry.stays),
+        not entry.drift and bool(pods.recreated or pods.rolled or pods.uncounted),
+        not entry.drift and bool(pods.in_place or pods.removed),
+        entry.kind is ChangeKind.CONFIGURE and not entry.drift,
+        entry.kind is ChangeKind.CREATE,
+        not entry.drift,
+    )
+    return next((i for i, holds in enumerate(tests) if holds), len(tests)), entry.keys[0]
+
+
+def _totals(entries: Sequence[ReportEntry], *, unchanged: int) -> Totals:
+    def count(kind: ChangeKind, *, drift: bool = False) -> int:
+        return sum(len(e.keys) for e in entries if e.kind is kind and e.drift is drift)
+
+    views = [view.prediction for e in entries for view in e.rollouts]
+    return Totals(
+        created=count(ChangeKind.CREATE),
+        changed=count(ChangeKind.CONFIGURE),
+        deleted=sum(len(e.keys) for e in entries if e.kind is ChangeKind.PRUNE and not e.stays),
+        drifted=count(ChangeKind.CONFIGURE, drift=True),
+        unchanged=unchanged,
+        pods=sum((e.pods for e in entries), PodEffects()),
+        lasts=max((p.lasts for p in views), default=timedelta()),
+        held=sum(bool(p.hold) and p.hold != STUCK for p in views),
+        stuck=sum(p.hold == STUCK for p in views),
+    )
+
+
+def _blast(entries: Sequence[ReportEntry], totals: Totals) -> Iterator[Span]:
+    """Irreversible effects, worst first."""
+    gone = [k for e in entries if e.kind is ChangeKind.PRUNE and not e.stays for k in e.keys]
+    if gone:
+        yield Span(f"{many(len(gone), 'object')} DELETED ({_named(gone)})", Tone.ALARM)
+    again = [k for e in entries if e.replaced for k in e.keys]
+    if again:
+        yield Span(
+            f"{many(len(again), 'object')} DELETED AND MADE AGAIN ({_named(again)})", Tone.ALARM
+        )
+    pods = totals.pods
+    amounts: Mapping[str, tuple[int, Tone]] = {
+        "{} gone with their workload": (pods.gone, Tone.ALARM),
+        "{} RECREATED": (pods.recreated, Tone.ALARM),
+        "{} REPLACED": (pods.rolled, Tone.ALARM),
+        "{} scaled away": (pods.removed, Tone.ALARM),
+        "{} restarted in place": (pods.in_place, Tone.STRONG),
+    }
+    for words, (number, tone) in amounts.items():
+        if number:
+            yield Span(words.format(many(number)), tone)
+    if pods.uncounted:
+        yield Span(f"pods of {many(pods.uncounted, 'DaemonSet')} on every node", Tone.ALARM)
+    if totals.stuck:
+        yield Span(f"{many(totals.stuck, 'rollout')} STUCK", Tone.ALARM)
+    staying = [k for e in entries if e.stays for k in e.keys]
+    if staying:
+        yield Span(f"{many(len(staying), 'object')} kept though gone from git ({_named(staying)})")
+    if not gone and not again and pods == PodEffects(added=pods.added) and not totals.stuck:
+        yield Span("no pod restarts and nothing is deleted")
+
+
+def _named(keys: Sequence[ObjectKey]) -> str:
+    more = len(keys) - _NAMED
+    return ", ".join(map(str, keys[:_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,132 @@
+"""The sentences of a plan that all its forms share: heading, changes in short, pods, totals."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Sentence, StepView
+from gitkruise.planner.report.blast_radius import many
+from gitkruise.planner.report.summary import shown
+from gitkruise.wire.primitives.times import format_duration
+
+SIGNS: Final = {ChangeKind.CREATE: "+", ChangeKind.CONFIGURE: "~", ChangeKind.PRUNE: "-"}
+NOTHING: Final = (
+    "no effect on the cluster: nothing but comments and formatting, if anything, changed"
+)
+_FIELDS: Final = 3  # named in short
+
+
+def plain(sentence: Sentence) -> str:
+    return "".join(span.text for span in sentence)
+
+
+def compared(report: PlanReport) -> str:
+    """`8ab13d0 → 4f2c9e1`."""
+    new = "working tree" if report.dirty else report.target.short
+    return f"{report.base.short} → {new}" if report.base else f"(nothing) → {new}"
+
+
+def subject_of(report: PlanReport) -> str:
+    return "" if report.dirty else shown(report.target.subject)
+
+
+def looked_at(report: PlanReport) -> str:
+    """Source of the live objects, if any were read."""
+    if report.cluster:
+        return f"live objects of cluster {report.cluster}"
+    return "offline: pods are counted, not named"
+
+
+def entry_name(entry: ReportEntry, most: int = 3) -> str:
+    """`CloneSet shop/web`, or `ConfigMap × 400: shop/a, shop/b, shop/c and 397 more`."""
+    key = entry.keys[0]
+    if not entry.folded:
+        return str(key)
+    names = [k.name if not k.namespace else f"{k.namespace}/{k.name}" for k in entry.keys[:most]]
+    more = len(entry.keys) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    return f"{key.kind} × {len(entry.keys)}: {listed}"
+
+
+def source_of(entry: ReportEntry, report: PlanReport) -> str:
+    """Position in git, and the reason for the entry when that is not a change in git."""
+    if entry.kind is ChangeKind.PRUNE:
+        gone = f"deleted in {report.target.short}"
+        return gone if entry.stays else f"{gone}   prune"
+    where = entry.sources[0]
+    if entry.replaced:
+        return f"{where}   cannot change, so it is deleted and made again"
+    if entry.drift:
+        return f"{where}   live differs from git and is corrected"
+    return f"{where} …" if entry.folded else where
+
+
+def change_words(entry: ReportEntry) -> str:
+    """The change in short: `containers[app].image v1 → v2, partition 0 → 60%`."""
+    if entry.replaced:
+        return "deleted and made again"
+    if entry.kind is not ChangeKind.CONFIGURE:
+        return {ChangeKind.CREATE: "created", ChangeKind.PRUNE: "deleted"}[entry.kind]
+    said = [f"{_last(row.path)} {row.words}" for row in entry.rows[:_FIELDS]]
+    more = len(entry.rows) - len(said)
+    return ", ".join(said) + (f" and {many(more, 'more field')}" if more else "")
+
+
+def _last(path: str) -> str:
+    head, _, last = path.rpartition(".")
+    before = head.rpartition(".")[2]
+    return f"{before}.{last}" if before.endswith("]") else last
+
+
+def pods_words(pods: PodEffects) -> tuple[str, ...]:
+    """`4 in place`, `10 recreated`, …"""
+    amounts = (
+        (pods.gone, "gone"),
+        (pods.recreated, "recreated"),
+        (pods.rolled, "replaced"),
+        (pods.in_place, "in place"),
+        (pods.added, "added"),
+        (pods.removed, "removed"),
+    )
+    words = [f"{number} {what}" for number, what in amounts if number]
+    return (*words, *(["all of a DaemonSet"] if pods.uncounted else []))
+
+
+def afterwards(entry: ReportEntry) -> str:
+    """State after the rollout: held, stuck, done; "" without a rollout."""
+    if entry.kind is ChangeKind.PRUNE:
+        return "kept" if entry.stays else "waits for approval" if entry.notes else "pruned"
+    ends = sorted({view.prediction.hold or "done" for view in entry.rollouts})
+    words = {"PartitionReached": "held", "OnDelete": "held", "Paused": "paused", "Stuck": "stuck"}
+    return ", ".join(dict.fromkeys(words.get(end, end) for end in ends))
+
+
+def step_words(number: int, step: StepView) -> str:
+    return f"step {number}: {step.moves}, then {step.done} of {step.total}{about(step.lasts, ', ')}"
+
+
+def about(span: timedelta, lead: str = "") -> str:
+    return f"{lead}≈ {format_duration(span)}" if span else ""
+
+
+def summary(report: PlanReport) -> str:
+    """`2 changed · 4 pods in place   ≈ 6s, then 1 held`."""
+    totals, pods = report.totals, report.totals.pods
+    amounts = (
+        (totals.created, "created"),
+        (totals.changed, "changed"),
+        (totals.deleted, "deleted"),
+        (totals.drifted, "drifted"),
+        (pods.in_place, "pods in place"),
+        (pods.recreated, "pods recreated"),
+        (pods.rolled, "pods replaced"),
+        (pods.added, "pods added"),
+        (pods.removed, "pods removed"),
+        (pods.gone, "pods gone"),
+    )
+    parts = [f"{number} {what}" for number, what in amounts if number] or ["nothing"]
+    end = f", then {totals.held} held" if totals.held else ""
+    end += f", {totals.stuck} stuck" if totals.stuck else ""
+    return f"{' · '.join(parts)}{about(totals.lasts, '   ')}{end}"

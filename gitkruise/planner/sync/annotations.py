@@ -1,0 +1,205 @@
+"""The labels and annotations gitkruise writes on what it applies, and those it obeys."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.workloads.conditions import STALLED_NOTE
+from gitkruise.wire.primitives.gojson import compact
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import drop, get, put
+from gitkruise.wire.primitives.times import parse_time
+
+UNIT: Final = "gitkruise.io/unit"  # label: watch and prune selector
+UNIT_REF: Final = "gitkruise.io/unit-ref"
+COMMIT: Final = "gitkruise.io/commit"
+PATH: Final = "gitkruise.io/path"
+DIGEST: Final = "gitkruise.io/digest"
+ROLLOUT: Final = "gitkruise.io/rollout"
+PLAN: Final = "gitkruise.io/plan"  # on a hook: what it ran for
+APPROVE: Final = "gitkruise.io/approve"  # on a Unit's document: the hash of a deletion
+ACCEPT_REWRITE: Final = "gitkruise.io/accept-rewrite"  # on a GitSource: the commit it led to
+CONSENTS: Final = (APPROVE, ACCEPT_REWRITE)  # approvals of people, outside the spec
+# On a Unit or GitSource: reconcile now. Any new value is a new request.
+_RECONCILE_AT: Final = ("gitkruise.io/reconcile-at", "reconcile.fluxcd.io/requestedAt")
+OURS: Final = frozenset({UNIT_REF, COMMIT, PATH, DIGEST, ROLLOUT, PLAN, STALLED_NOTE})
+
+HOLD: Final = "gitkruise.io/hold"  # until when the object is left alone, and why
+HEALTH: Final = "gitkruise.io/health"  # Ignore, or when the object is well, in CEL
+
+MANAGER: Final = "gitkruise"
+STATUS_MANAGER: Final = "gitkruise-status"
+
+# What users of other tools may already have on their objects; a trial needs zero edits.
+_KEEP: Final[Mapping[str, tuple[str, ...]]] = {
+    "gitkruise.io/prune": ("Disabled",),
+    "kustomize.toolkit.fluxcd.io/prune": ("Disabled", "disabled"),
+    "client.lifecycle.config.k8s.io/deletion": ("detach",),
+}
+_CONFIRM: Final = ("gitkruise.io/prune", "Confirm")
+_ARGO_OPTIONS: Final = "argocd.argoproj.io/sync-options"
+_UNTOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "gitkruise.io/reconcile": ("Disabled",),
+    "kustomize.toolkit.fluxcd.io/reconcile": ("disabled", "Disabled"),
+    "argocd.argoproj.io/skip-reconcile": ("true",),
+    "configmanagement.gke.io/managed": ("disabled",),
+    "argocd.argoproj.io/hook": ("Skip",),
+}
+REPLACED: Final = {"gitkruise.io/replace": "Enabled"}
+_REPLACED: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: (word,) for name, word in REPLACED.items()},
+    "kustomize.toolkit.fluxcd.io/force": ("Enabled", "enabled"),
+}
+_HEALTH_IGNORED: Final[Mapping[str, tuple[str, ...]]] = {
+    HEALTH: ("Ignore",),
+    "argocd.argoproj.io/ignore-healthcheck": ("true",),
+}
+APPLY_WORDS: Final = ("gitkruise.io/apply", "kustomize.toolkit.fluxcd.io/ssa")
+_WORDS: Final = frozenset({"override", "merge", "ifnotpresent", "ignore"})
+_PROTECTION_LABEL: Final = "policy.kruise.io/delete-protection"
+
+
+def wish_to_look(obj: Obj) -> str:
+    """The annotation value that requests a reconcile now; "" for none."""
+    return next(filter(None, (annotation(obj, name) for name in _RECONCILE_AT)), "")
+
+
+def unit_label(cluster: str, unit: str) -> str:
+    """The value of the unit label: 12 hex digits, the same for the same unit of a cluster."""
+    return hashlib.sha256(f"{cluster}/{unit}".encode()).hexdigest()[:12]
+
+
+def digest_of(obj: Obj) -> str:
+    """Digest of an object as git wants it; key order and layout do not matter."""
+    return "sha256:" + hashlib.sha256(compact(obj)).hexdigest()[:32]
+
+
+def marked(desired: Desired, *, unit: str, label: str, commit: str, path: str) -> Obj:
+    """The body that is applied: what git wants plus our marks."""
+    annotations = {
+        **get(desired.obj, "metadata", "annotations", default={}),
+        UNIT_REF: unit,
+        COMMIT: commit,
+        PATH: path,
+        DIGEST: desired.digest,
+        **({PLAN: desired.plan} if desired.plan else {}),
+    }
+    labels = {**get(desired.obj, "metadata", "labels", default={}), UNIT: label}
+    with_labels: Obj = put(desired.obj, ("metadata", "labels"), labels)
+    applied: Obj = put(with_labels, ("metadata", "annotations"), annotations)
+    return applied
+
+
+def bare(obj: Obj) -> Obj:
+    """A live object without our marks; empty maps they leave go too."""
+    for where, ours in (("labels", {UNIT}), ("annotations", OURS)):
+        there = get(obj, "metadata", where, default={})
+        left = {name: value for name, value in there.items() if name not in ours}
+        path = ("metadata", where)
+        obj = put(obj, path, left) if left else drop(obj, path)
+    return obj
+
+
+def annotation(obj: Obj, name: str) -> str:
+    value: str = (obj["metadata"].get("annotations") or {}).get(name, "")
+    return value
+
+
+def untouched(obj: Obj) -> bool:
+    """Return whether the object opted out of changes."""
+    notes = obj["metadata"].get("annotations")
+    if not notes:
+        return False
+    for name, values in _UNTOUCHED.items():
+        if name in notes and notes[name] in values:
+            return True
+    return _word(notes) == "ignore"
+
+
+def hold_of(obj: Obj) -> tuple[datetime, str] | None:
+    """(end, reason) of the object's hold, from `2026-11-21T20:00:00Z the fire at Dana's`.
+
+    None without the annotation. Raises ValueError when it does not begin with a time.
+    """
+    text = annotation(obj, HOLD)
+    if not text:
+        return None
+    instant, _, why = text.strip().partition(" ")
+    try:
+        until = parse_time(instant)
+    except ValueError:
+        until = None
+    if until is None:
+        raise ValueError(f"annotation {HOLD} does not begin with a time")
+    return until, why.strip()
+
+
+def health_ignored(obj: Obj) -> bool:
+    """Return whether waves and waits skip the health of this object."""
+    notes = obj["metadata"].get("annotations")
+    return bool(notes) and any(notes.get(n) in values for n, values in _HEALTH_IGNORED.items())
+
+
+def health_words(obj: Obj) -> str:
+    """The author's CEL expression for the object's health; "" without one."""
+    text = annotation(obj, HEALTH)
+    return "" if text in _HEALTH_IGNORED[HEALTH] else text
+
+
+def replace_asked(obj: Obj) -> bool:
+    """Return whether the object may be deleted and created again when a field is immutable."""
+    notes = obj["metadata"].get("annotations") or {}
+    if any(notes.get(name) in values for name, values in _REPLACED.items()):
+        return True
+    return "Replace=true" in notes.get(_ARGO_OPTIONS, "").replace(" ", "").split(",")
+
+
+def apply_word(obj: Obj) -> str:
+    """The object's apply mode, in lower case; "" without the annotation.
+
+    Override and Merge are one: fields that git does not name are kept (server-side apply), and
+    whose fields git takes is for `apply.conflicts` to say. Raises ValueError for other words.
+    """
+    word = _word(obj["metadata"].get("annotations") or {})
+    if word and word not in _WORDS:
+        raise ValueError(word)
+    return word
+
+
+def create_only(obj: Obj) -> bool:
+    """Return whether the object is created if missing, and never changed."""
+    notes = obj["metadata"].get("annotations")
+    return bool(notes) and _word(notes) == "ifnotpresent"
+
+
+def _word(notes: Mapping[str, str]) -> str:
+    return next((notes[name].lower() for name in APPLY_WORDS if name in notes), "")
+
+
+def kept(obj: Obj) -> str:
+    """Reason why a live object must not be pruned; "" when nothing forbids it."""
+    for name, values in _KEEP.items():
+        if annotation(obj, name) in values:
+            return f"annotation {name}: {annotation(obj, name)}"
+    if {"Prune=false", "Delete=false"} & _argo_options(obj):
+        return f"annotation {_ARGO_OPTIONS}"
+    protection = get(obj, "metadata", "labels", _PROTECTION_LABEL, default="")
+    return f"label {_PROTECTION_LABEL}: {protection}" if protection else ""
+
+
+def wants_consent(obj: Obj) -> str:
+    """Reason why pruning a live object needs approval; "" when it needs none."""
+    name, value = _CONFIRM
+    if annotation(obj, name) == value:
+        return f"annotation {name}: {value}"
+    if {"Prune=confirm", "Delete=confirm"} & _argo_options(obj):
+        return f"annotation {_ARGO_OPTIONS}"
+    return ""
+
+
+def _argo_options(obj: Obj) -> set[str]:
+    return set(annotation(obj, _ARGO_OPTIONS).replace(" ", "").split(","))

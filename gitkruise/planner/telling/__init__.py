@@ -1,1 +1,0 @@
-"""The words told to forges and chats; decided from records alone."""

@@ -1,0 +1,158 @@
+"""Authentication: the administrator's token, and tokens of service accounts on request.
+
+A service account's token is a JSON Web Token as Kubernetes makes them, signed with a key of this
+sandbox. It holds as long as it says and its account (the same uid) is there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.errors import Problem, Unauthorized, invalid_object
+from gitkruise.sandbox.backend.cluster import ADMIN, Cluster
+from gitkruise.wire.catalog.kinds import Kind
+from gitkruise.wire.primitives.names import Obj, ObjectKey, account_user
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
+from gitkruise.wire.primitives.times import format_time
+from gitkruise.world.write.decoding import check_body
+from gitkruise.world.write.review_apis import MASTERS, asked_of, user_info
+
+TOKEN_MAX: Final = 4096
+ISSUER: Final = "https://kubernetes.default.svc"
+EXPIRATION_S: Final = 3600
+SHORTEST_S: Final = 600
+TOKEN_REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+_HEADER: Final = {"alg": "HS256", "typ": "JWT"}
+
+
+@dataclass(slots=True)
+class Tokens:
+    """Makes and reads tokens of one cluster; `admin` is the administrator's."""
+
+    cluster: Cluster
+    admin: str
+    _key: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._key = hmac.digest(self.admin.encode(), b"service accounts", "sha256")
+
+    def user(self, given: str) -> str:
+        """Return the owner of token `given`, in constant time. Raises Unauthorized."""
+        if len(given) > TOKEN_MAX:
+            raise Unauthorized("Unauthorized")
+        if hmac.compare_digest(given.encode(errors="replace"), self.admin.encode()):
+            return ADMIN
+        claims = self._claims(given)
+        inside = claims.get("kubernetes.io") or {}
+        space, name = inside.get("namespace", ""), get(inside, "serviceaccount", "name")
+        account = self.cluster.world.get(ObjectKey("", "ServiceAccount", space, name or ""))
+        now = self.cluster.now().timestamp()
+        same = account and account["metadata"]["uid"] == get(inside, "serviceaccount", "uid")
+        if not same or not now < claims.get("exp", 0):
+            raise Unauthorized("Unauthorized")
+        return account_user(space, name)
+
+    async def issue(self, request: ApiRequest) -> ApiReply:
+        """POST of a TokenRequest to a service account. Raises NotFound, InvalidObject."""
+        found = await self.cluster.handle(_plain(request))
+        asked = check_body(self.cluster.world.catalog.core, "TokenRequest", request.body)
+        spec = asked.get("spec") or {}
+        seconds = spec.get("expirationSeconds") or EXPIRATION_S
+        _check(seconds)
+        now = self.cluster.now()
+        audiences = spec.get("audiences") or [ISSUER]
+        meta, until = found.body["metadata"], now + timedelta(seconds=seconds)
+        token = self._signed(_claims_of(meta, audiences, now, until))
+        body: Obj = {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {
+                "name": meta["name"],
+                "namespace": meta["namespace"],
+                "uid": meta["uid"],
+                "creationTimestamp": format_time(now),
+            },
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": spec.get("boundObjectRef"),
+            },
+            "status": {"token": token, "expirationTimestamp": format_time(until)},
+        }
+        return ApiReply(status=201, body=body)
+
+    def review(self, request: ApiRequest, kind: Kind) -> ApiReply:
+        """Answer a POST of a TokenReview with the owner of the token."""
+        asked = asked_of(kind, request.body)
+        try:
+            user = self.user(get(asked, "spec", "token", default=""))
+        except Unauthorized:
+            status: Obj = {"user": {}, "error": "invalid bearer token"}
+        else:
+            who = user_info(user, MASTERS if user == ADMIN else ())
+            status = {"authenticated": True, "user": who, "audiences": [ISSUER]}
+        return ApiReply(status=201, body={**TOKEN_REVIEW, **asked, "status": status})
+
+    def _signed(self, claims: Mapping[str, Any]) -> str:
+        text = f"{_packed(_HEADER)}.{_packed(claims)}"
+        return f"{text}.{self._signature(text)}"
+
+    def _signature(self, text: str) -> str:
+        return _text64(hmac.digest(self._key, text.encode(), "sha256"))
+
+    def _claims(self, given: str) -> Mapping[str, Any]:
+        text, _, signature = given.rpartition(".")
+        right = hmac.compare_digest(signature.encode(errors="replace"), self._mark(text))
+        if not right:
+            raise Unauthorized("Unauthorized")
+        claims = text.partition(".")[2]
+        found: Mapping[str, Any] = json.loads(base64.urlsafe_b64decode(claims + "=="))
+        return found
+
+    def _mark(self, text: str) -> bytes:
+        return self._signature(text.encode(errors="replace").decode()).encode()
+
+
+def _plain(request: ApiRequest) -> ApiRequest:
+    """A read of the object that a subresource belongs to."""
+    return ApiRequest(
+        verb="get", resource=request.resource, namespace=request.namespace, name=request.name
+    )
+
+
+def _check(seconds: Any) -> None:
+    if isinstance(seconds, int) and seconds >= SHORTEST_S:
+        return
+    why = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
+    problem = Problem(("spec", "expirationSeconds"), "FieldValueInvalid", why)
+    raise invalid_object("TokenRequest", "authentication.k8s.io", "", [problem])
+
+
+def _claims_of(meta: Obj, audiences: Any, now: datetime, until: datetime) -> Mapping[str, Any]:
+    space, name = meta["namespace"], meta["name"]
+    issued = int(now.timestamp())
+    account = {"name": name, "uid": meta["uid"]}
+    return {
+        "aud": audiences,
+        "exp": int(until.timestamp()),
+        "iat": issued,
+        "iss": ISSUER,
+        "kubernetes.io": {"namespace": space, "serviceaccount": account},
+        "nbf": issued,
+        "sub": account_user(space, name),
+    }
+
+
+def _packed(value: Mapping[str, Any]) -> str:
+    return _text64(json.dumps(value, separators=(",", ":")).encode())
+
+
+def _text64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")

@@ -1,0 +1,182 @@
+"""Objects that reviews read next to the reviewed one: from informers where reads are frequent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from gitkruise.admission.kruise.deletion_protection import looked_at
+from gitkruise.admission.rules.request import DELETE
+from gitkruise.errors import NotFound
+from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.list_watch import Feed
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
+from gitkruise.model.workloads.pod_groups import PodGroups
+from gitkruise.webhook.review import Review
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import NAMESPACES, PODS, ApiRequest, ResourceRef
+
+_LIVE: Final = {"Pod": PODS, "Namespace": NAMESPACES}
+_LISTED: Final = {
+    POD: _LIVE["Pod"],
+    GroupKind("", "PersistentVolumeClaim"): ResourceRef("", "v1", "persistentvolumeclaims"),
+}
+BELOW_MAX: Final = 500  # objects below a protected one; more are as good a reason
+NAMED_MAX: Final = 100  # pods of podsToDelete that are looked up for one review
+AT_ONCE: Final = 10
+
+
+class ClusterContext:
+    """SidecarSets, their revisions, namespaces and the manager's settings, as last observed.
+
+    `home` is the namespace in which revisions of SidecarSets and settings live.
+    """
+
+    def __init__(self, transport: Transport, clock: Clock, *, home: str) -> None:
+        self.store = InformerCache()
+        self._transport = transport
+        feeds = (
+            Feed(ref=NAMESPACES, kind="Namespace"),
+            Feed(ref=ResourceRef("apps.kruise.io", "v1beta1", "sidecarsets"), kind="SidecarSet"),
+            Feed(
+                ref=ResourceRef("apps", "v1", "controllerrevisions"),
+                kind="ControllerRevision",
+                namespace=home,
+            ),
+            Feed(
+                ref=ResourceRef("", "v1", "configmaps"),
+                kind="ConfigMap",
+                namespace=home,
+                name_ends="kruise-configuration",
+            ),
+        )
+        self._informers = [Informer(feed, transport, self.store, clock) for feed in feeds]
+        self._kinds = frozenset(feed.group_kind for feed in feeds)
+
+    @property
+    def ready(self) -> bool:
+        """Everything has been listed once."""
+        return self.store.synced(self._kinds)
+
+    async def observed(self) -> None:
+        """Wait until it is ready."""
+        for informer in self._informers:
+            await informer.synced.wait()
+
+    @property
+    def trouble(self) -> str:
+        """Return why a kind cannot be watched, or ""."""
+        found = (f"{i.feed}: {i.error}" for i in self._informers if i.error is not None)
+        return "; ".join(found)
+
+    async def run(self) -> None:
+        """Follow, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run())
+
+    async def view_for(self, review: Review) -> ClusterView:
+        """Return the objects that admission may read for `review`. Raises ApiError, in a group."""
+        space = ObjectKey("", "Namespace", "", review.key.namespace)
+        if review.operation == DELETE:
+            return await self._below(review)
+        wanted = [ObjectKey(*POD, review.key.namespace, name) for name in _pods_named(review)]
+        if review.key.namespace and self.store.get(space) is None:
+            wanted.append(space)  # so new that the watch has not delivered it
+        if not wanted:
+            return self.store
+        slots = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._read(key, slots)) for key in wanted]
+        found = zip(wanted, (task.result() for task in tasks), strict=True)
+        return WithRead(self.store, {key: obj for key, obj in found if obj is not None})
+
+    async def _below(self, review: Review) -> ClusterView:
+        """Return the objects that keep a protected object from deletion."""
+        old = review.old or {}
+        wanted = looked_at(review.key.group_kind, old)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._list(_LISTED.get(kind) or _defined(old), namespace))
+                for kind, namespace in wanted
+            ]
+        listed = {key: task.result() for key, task in zip(wanted, tasks, strict=True)}
+        return WithRead(self.store, {}, listed)
+
+    async def _list(self, ref: ResourceRef, namespace: str) -> Sequence[Obj]:
+        request = ApiRequest(
+            verb="list", resource=ref, namespace=namespace, params={"limit": str(BELOW_MAX)}
+        )
+        items: Sequence[Obj] = (await self._transport.send(request)).body["items"]
+        return items
+
+    async def _read(self, key: ObjectKey, slots: asyncio.Semaphore) -> Obj | None:
+        request = ApiRequest(
+            verb="get", resource=_LIVE[key.kind], namespace=key.namespace, name=key.name
+        )
+        async with slots:
+            try:
+                return (await self._transport.send(request)).body
+            except NotFound:
+                return None
+
+
+def _pods_named(review: Review) -> Sequence[str]:
+    """Pods that a CloneSet newly wants to be deleted."""
+    if review.key.group_kind != CLONESET or review.obj is None:
+        return ()
+    path = ("spec", "scaleStrategy", "podsToDelete")
+    wanted, known = (get(obj, *path, default=()) or () for obj in (review.obj, review.old))
+    new = dict.fromkeys(n for n in _texts(wanted) if n not in set(_texts(known)))
+    return list(new)[:NAMED_MAX]
+
+
+def _texts(value: object) -> Iterable[str]:
+    found = value if isinstance(value, list) else ()
+    return [item for item in found if isinstance(item, str) and item]
+
+
+def _defined(crd: Obj) -> ResourceRef:
+    """Return the resource of the objects of a definition."""
+    spec = crd["spec"]
+    served = next(version["name"] for version in spec["versions"] if version["served"])
+    return ResourceRef(spec["group"], served, spec["names"]["plural"])
+
+
+class WithRead:
+    """A view with some objects, and whole kinds of a namespace, that were read live."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        found: Mapping[ObjectKey, Obj],
+        listed: Mapping[tuple[GroupKind, str], Sequence[Obj]] | None = None,
+    ) -> None:
+        self._view, self._found, self._listed = view, found, listed or {}
+
+    def get(self, key: ObjectKey) -> Obj | None:
+        return self._found.get(key) or self._view.get(key)
+
+    def pod(self, key: ObjectKey) -> PodFacts | None:
+        found = self._found.get(key)
+        return pod_facts(found) if found else self._view.pod(key)
+
+    def objects(self, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
+        known = self._listed.get((group_kind, namespace))
+        return self._view.objects(group_kind, namespace) if known is None else known
+
+    def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
+        return self._view.owned(uid, group_kind, namespace)
+
+    def pods_of(self, uid: str, namespace: str) -> PodGroups:
+        return self._view.pods_of(uid, namespace)
+
+    def pods(self, namespace: str) -> Sequence[PodFacts]:
+        return self._view.pods(namespace)

@@ -1,0 +1,41 @@
+"""Text from outside as people may see it: nothing in it moves a cursor or turns a line around."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+UNPRINTABLE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def shown(text: str, limit: int = 200) -> str:
+    """Untrusted text for a message: control and bidi characters escaped, cut at `limit`."""
+    safe = visible(text)
+    return safe if len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """One line of an outlet: control and bidi characters, line ends and tabs among them, escaped.
+
+    What is escaped already stays as it is.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return UNPRINTABLE.sub(_escape, text)
+
+
+def visible_lines(text: str) -> str:
+    """A text of several lines of our own: as `visible`, but line ends stay."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def row(cells: Iterable[str]) -> str:
+    """A line of tab-separated values: no cell can begin another cell or line."""
+    return "\t".join(map(visible, cells))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"

@@ -1,0 +1,87 @@
+"""API requests and replies as values: what is asked, without saying how it travels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from gitkruise.wire.primitives.names import Obj
+
+JSON: Final = "application/json"
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+
+VERBS: Final = frozenset(
+    {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+)
+
+
+class ResourceRef(NamedTuple):
+    """Group, version and plural name of a served kind. The core group is ""."""
+
+    group: str
+    version: str
+    plural: str
+
+    @property
+    def root(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+
+NAMESPACES: Final = ResourceRef("", "v1", "namespaces")
+PODS: Final = ResourceRef("", "v1", "pods")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRequest:
+    """One request to an API server.
+
+    `params` are the query parameters by their wire names (labelSelector, fieldSelector, limit,
+    continue, resourceVersion, resourceVersionMatch, dryRun, fieldManager, force,
+    fieldValidation, propagationPolicy, gracePeriodSeconds, timeoutSeconds, allowWatchBookmarks,
+    sendInitialEvents). `body` is decoded JSON: an object, or a list of JSON-patch operations.
+    `user` and `groups` impersonate; "" is the caller itself.
+    """
+
+    verb: str
+    resource: ResourceRef
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    body: Any = None
+    content_type: str = JSON
+    params: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.verb not in VERBS:
+            raise ValueError(f"{self.verb!r} is no verb")
+
+    @property
+    def path(self) -> str:
+        """The URL path: `/apis/apps.kruise.io/v1beta1/namespaces/shop/clonesets/web/status`."""
+        parts = [self.resource.root]
+        if self.namespace:
+            parts += ["namespaces", self.namespace]
+        parts += [self.resource.plural, self.name, self.subresource]
+        return "/".join(part for part in parts if part)
+
+
+class ApiReply(NamedTuple):
+    """A successful reply (2xx; failures are raised): HTTP status and decoded body."""
+
+    status: int
+    body: Obj
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchEvent:
+    """One line of a watch: type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+
+    type: str
+    object: Obj

@@ -1,0 +1,130 @@
+"""Watches over the journal: start versions, the event of each change, and bookmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gitkruise.admission.conversion.registry import convert
+from gitkruise.errors import BadRequest
+from gitkruise.wire.catalog.kinds import Kind
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import ApiRequest, WatchEvent
+from gitkruise.world.api.reads import MATCHES, Query, asked_version, read_query, select
+from gitkruise.world.store.api_errors import bad_options, no_such_method, no_such_resource
+from gitkruise.world.store.request_context import flag
+from gitkruise.world.store.store import CommittedChange, ObjectStore
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+def watch(
+    state: ObjectStore, request: ApiRequest, since: int, *, until: int | None = None
+) -> tuple[list[WatchEvent], int]:
+    """See World.watch."""
+    kind = state.catalog.by_ref(request.resource)
+    if kind is None:
+        raise no_such_resource()
+    if "watch" not in kind.verbs:
+        raise no_such_method()
+    query = read_query(kind, request)
+    if since == 0:
+        initial, since = _start(state, kind, query, request.params)
+        if initial:
+            return initial, since
+    end = state.version if until is None else min(until, state.version)
+    if since >= end:
+        return [], since
+    shown = _shower(kind)
+    events = [
+        event
+        for record in state.journal.since(since)[: end - since]
+        if record.key.group_kind == query.group_kind
+        and (event := _seen(record, query, shown)) is not None
+    ]
+    return events, end
+
+
+def _start(
+    state: ObjectStore, kind: Kind, query: Query, params: Mapping[str, str]
+) -> tuple[list[WatchEvent], int]:
+    """The initial events, and the version the watch goes on from."""
+    text = params.get("resourceVersion") or ""
+    initial = _initial_wanted(params)
+    if initial is None and text not in ("", "0"):
+        return [], _past_or_future(state, text)
+    if text:
+        asked_version(state, params)
+    if initial is False:
+        return [], state.version if text in ("", "0") else int(text)
+    shown = _shower(kind)
+    events = [WatchEvent(type="ADDED", object=shown(obj)) for obj in select(state, query)]
+    if initial and flag(params, "allowWatchBookmarks"):
+        events.append(bookmark(kind, state.version, initial_end=True))
+    return events, state.version
+
+
+def _past_or_future(state: ObjectStore, text: str) -> int:
+    """A watch from a version to come waits for it; from one long gone it expires on reading."""
+    if not (text.isascii() and text.isdecimal()) or int(text) >= 1 << 63:
+        raise BadRequest(
+            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}":'
+            " invalid syntax"
+        )
+    del state
+    return int(text)
+
+
+def _initial_wanted(params: Mapping[str, str]) -> bool | None:
+    """sendInitialEvents, None when not given. Raises InvalidObject for a wrong combination."""
+    given = params.get("sendInitialEvents")
+    match = params.get("resourceVersionMatch", "")
+    why = ""
+    if match not in MATCHES:
+        words = ", ".join(f'"{word}"' for word in MATCHES)
+        text = f'Unsupported value: "{match}": supported values: {words}'
+        raise bad_options("ListOptions", "resourceVersionMatch", "FieldValueNotSupported", text)
+    if given is None and match:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+    elif given is not None and match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+    if why:
+        text = f"Forbidden: {why}"
+        raise bad_options("ListOptions", "resourceVersionMatch", "FieldValueForbidden", text)
+    return None if given is None else flag(params, "sendInitialEvents")
+
+
+def _seen(record: CommittedChange, query: Query, shown: Callable[[Obj], Obj]) -> WatchEvent | None:
+    """The event a change is to a watcher: entering its selection is ADDED, leaving it DELETED."""
+    before, after = record.before, record.after
+    was = before is not None and query.matches(before)
+    is_now = after is not None and query.matches(after)
+    if is_now:
+        assert after is not None
+        return WatchEvent(type="MODIFIED" if was else "ADDED", object=shown(after))
+    if not was:
+        return None
+    assert before is not None
+    meta = {**before["metadata"], "resourceVersion": str(record.version)}
+    return WatchEvent(type="DELETED", object=shown({**before, "metadata": meta}))
+
+
+def bookmark(kind: Kind, version: int, *, initial_end: bool = False) -> WatchEvent:
+    """A BOOKMARK: every event up to `version` has been sent."""
+    meta: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+    if initial_end:
+        meta["annotations"] = {INITIAL_EVENTS_END: "true"}
+    return WatchEvent(
+        type="BOOKMARK",
+        object={"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta},
+    )
+
+
+def _shower(kind: Kind) -> Callable[[Obj], Obj]:
+    def converted(obj: Obj) -> Obj:
+        return convert(obj, kind.version)
+
+    def same(obj: Obj) -> Obj:
+        return obj
+
+    return converted if kind.moves else same

@@ -1,0 +1,239 @@
+"""Capacity of nodes and requests of their pods: the arithmetic of the scheduler."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from operator import gt, lt
+from typing import Final
+
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.values.quantity import parse_quantity
+from gitkruise.wire.values.selectors import label_selector
+
+PODS_MAX: Final = 110  # of a node that does not say
+_COMPARE: Final = {"Gt": gt, "Lt": lt}
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequests:
+    """Requests of a pod: exact amounts, and host ports."""
+
+    amounts: Mapping[str, Fraction]
+    ports: set[tuple[str, int]]
+
+
+def pod_requests(containers: Sequence[Obj], inits: Sequence[Obj]) -> PodRequests:
+    """Return the requests of a pod with these containers and init containers."""
+    return PodRequests(_requests(containers, inits), _host_ports(containers))
+
+
+@dataclass(slots=True)
+class NodeLoad:
+    """One node and what is taken of it. Amounts are exact; ports are (protocol, number)."""
+
+    node: Obj
+    room: Mapping[str, Fraction]
+    most: int = PODS_MAX  # pods
+    taken: dict[str, Fraction] = field(default_factory=dict)
+    pods: int = 0
+    ports: set[tuple[str, int]] = field(default_factory=set)
+    _share: float = 0.0
+    _judged: tuple[Obj | None, str] = (None, "")  # the spec last looked at, and what was said
+
+    def take(self, wants: PodRequests, *, sign: int = 1) -> None:
+        """Add (sign 1) or give back (sign -1) what a pod wants."""
+        for name, amount in wants.amounts.items():
+            self.taken[name] = self.taken.get(name, Fraction(0)) + sign * amount
+        self.pods += sign
+        if wants.ports:
+            self.ports = self.ports | wants.ports if sign > 0 else self.ports - wants.ports
+        if wants.amounts:
+            self._share = self._greatest_share()
+
+    @property
+    def share(self) -> tuple[float, int]:
+        """Return the load: the greatest share of any resource, then the number of pods."""
+        return self._share, self.pods
+
+    def _greatest_share(self) -> float:
+        shares = [
+            self.taken.get(name, Fraction(0)) / room
+            for name, room in self.room.items()
+            if room and name in {"cpu", "memory"}
+        ]
+        return float(max(shares, default=0))
+
+    def refusal(self, spec: Obj, wants: PodRequests) -> str:
+        """Return why a pod with these requests does not fit, in the scheduler's words, or ""."""
+        if self._judged[0] is not spec:  # pods of one owner often share theirs
+            self._judged = spec, self._unwanted(spec)
+        return self._judged[1] or self._full(wants)
+
+    def _unwanted(self, spec: Obj) -> str:
+        if (self.node.get("spec") or {}).get("unschedulable") and not _tolerates_cordon(spec):
+            return "node(s) were unschedulable"
+        if taint := untolerated(self.node, spec):
+            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
+        if not selected(self.node, spec):
+            return "node(s) didn't match Pod's node affinity/selector"
+        return ""
+
+    def _full(self, wants: PodRequests) -> str:
+        if not self.ports.isdisjoint(wants.ports):
+            return "node(s) didn't have free ports for the requested pod ports"
+        if self.pods >= self.most:
+            return "Too many pods"
+        for name, amount in wants.amounts.items():
+            if amount and self.taken.get(name, Fraction(0)) + amount > self.room.get(name, 0):
+                return f"Insufficient {name}"
+        return ""
+
+
+class Nodes:
+    """The loads of nodes by name, and which one comes first: the least loaded, then by name."""
+
+    def __init__(self) -> None:
+        self.loads: dict[str, NodeLoad] = {}
+        self._order: list[tuple[tuple[float, int], str]] = []
+
+    def put(self, name: str, load: NodeLoad) -> None:
+        self.drop(name)
+        self.loads[name] = load
+        insort(self._order, (load.share, name))
+
+    def drop(self, name: str) -> None:
+        if (known := self.loads.pop(name, None)) is not None:
+            self._unrank(known, name)
+
+    def take(self, name: str, wants: PodRequests, *, sign: int = 1) -> None:
+        """Let a pod come to a node (sign 1) or leave it (sign -1); of an unknown node nothing."""
+        if (load := self.loads.get(name)) is not None:
+            self._unrank(load, name)
+            load.take(wants, sign=sign)
+            insort(self._order, (load.share, name))
+
+    def fitting(self, spec: Obj, wants: PodRequests) -> tuple[str, Counter[str]]:
+        """The first node that takes such a pod, or ""; and what those before it said."""
+        refusals: Counter[str] = Counter()
+        for _, name in self._order:
+            why = self.loads[name].refusal(spec, wants)
+            if not why:
+                return name, refusals
+            refusals[why] += 1
+        return "", refusals
+
+    def _unrank(self, load: NodeLoad, name: str) -> None:
+        del self._order[bisect_left(self._order, (load.share, name))]
+
+
+def node_load(node: Obj) -> NodeLoad:
+    status = node.get("status") or {}
+    room = status.get("allocatable") or status.get("capacity") or {}
+    amounts = {name: _amount(text) for name, text in room.items()}
+    return NodeLoad(node=node, room=amounts, most=ceil(amounts.get("pods", PODS_MAX)))
+
+
+def _requests(containers: Sequence[Obj], inits: Sequence[Obj]) -> Mapping[str, Fraction]:
+    """Return the larger of containers plus sidecars and the largest init container."""
+    total: dict[str, Fraction] = {}
+    for container in containers:
+        _add(total, container)
+    peak: dict[str, Fraction] = {}
+    for init in inits:
+        if init.get("restartPolicy") == "Always":
+            _add(total, init)
+        else:
+            for name, amount in _wants(init).items():
+                peak[name] = max(peak.get(name, Fraction(0)), amount)
+    return {
+        name: max(total.get(name, Fraction(0)), peak.get(name, Fraction(0)))
+        for name in {**total, **peak}
+    }
+
+
+def _add(total: dict[str, Fraction], container: Obj) -> None:
+    for name, amount in _wants(container).items():
+        total[name] = total.get(name, Fraction(0)) + amount
+
+
+def _wants(container: Obj) -> Mapping[str, Fraction]:
+    resources = container.get("resources") or {}
+    wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: _amount(text) for name, text in wanted.items()}
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str | int | float) -> Fraction:
+    return parse_quantity(text).value
+
+
+def _host_ports(containers: Sequence[Obj]) -> set[tuple[str, int]]:
+    return {
+        (port.get("protocol") or "TCP", port["hostPort"])
+        for container in containers
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }
+
+
+def untolerated(node: Obj, spec: Obj) -> Obj | None:
+    """The first NoSchedule or NoExecute taint of the node that such a pod does not tolerate."""
+    for taint in (node.get("spec") or {}).get("taints") or ():
+        if taint.get("effect") in {"NoSchedule", "NoExecute"} and not _tolerated(taint, spec):
+            found: Obj = taint
+            return found
+    return None
+
+
+def _tolerates_cordon(spec: Obj) -> bool:
+    return _tolerated({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, spec)
+
+
+def _tolerated(taint: Obj, spec: Obj) -> bool:
+    for wanted in spec.get("tolerations") or ():
+        effect, key = wanted.get("effect"), wanted.get("key")
+        if effect and effect != taint.get("effect"):
+            continue
+        exists = wanted.get("operator") == "Exists"
+        if (key == taint["key"] or (not key and exists)) and (
+            exists or (wanted.get("value") or "") == (taint.get("value") or "")
+        ):
+            return True
+    return False
+
+
+def selected(node: Obj, spec: Obj) -> bool:
+    """nodeSelector and required node affinity, as the scheduler reads them."""
+    labels = node["metadata"].get("labels") or {}
+    wanted = spec.get("nodeSelector") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not required:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(
+        _meets(term.get("matchExpressions") or (), labels)
+        and _meets(term.get("matchFields") or (), fields)
+        for term in required.get("nodeSelectorTerms") or ()
+        if term.get("matchExpressions") or term.get("matchFields")
+    )
+
+
+def _meets(expressions: Iterable[Obj], labels: Mapping[str, str]) -> bool:
+    for one in expressions:
+        operator = one["operator"]
+        if operator in _COMPARE:
+            have, want = labels.get(one["key"], ""), one["values"][0]
+            if not have.isdigit() or not _COMPARE[operator](int(have), int(want)):
+                return False
+        elif not label_selector({"matchExpressions": [one]}).matches(labels):
+            return False
+    return True

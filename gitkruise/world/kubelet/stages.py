@@ -1,0 +1,360 @@
+"""Container lifecycle on a simulated node: a table of stages, each triggered by a timer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from gitkruise.model.planning.plan import Event
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.world.kubelet.config_refs import missing_environment
+from gitkruise.world.kubelet.container_status import terminated
+from gitkruise.world.kubelet.profiles import ImageFate, Profile, draw
+from gitkruise.world.kubelet.runtime import (
+    PodRuntime,
+    RuntimeContainer,
+    RuntimeState,
+    every,
+    image_id,
+    initial,
+    is_sidecar,
+    policy_of,
+)
+
+CRASH_FIRST_S, CRASH_MAX_S, CRASH_FORGET_S = 10.0, 300.0, 600.0
+PULL_BACKOFF_AFTER_S: Final = 1.0
+NORMAL, WARNING = "Normal", "Warning"
+
+
+@dataclass(slots=True)
+class WorkerState:
+    """State of one pod on its node, without the pod's identity: identical pods share one.
+
+    Changed only while it is played, before a pod holds it. `timers` is (container, stage) → due
+    instant. `starting` is container → image being started. `blocked` is container → image that
+    cannot start before something changes; `lacks` is set while a ConfigMap or Secret is missing.
+    """
+
+    runtime: PodRuntime
+    timers: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    starting: dict[str, str] = field(default_factory=dict)
+    blocked: dict[str, str] = field(default_factory=dict)
+    crashes: dict[str, tuple[str, float, datetime]] = field(default_factory=dict)
+    lacks: bool = False
+    ending: bool = False
+
+    def copy(self) -> WorkerState:
+        """A copy to play on."""
+        return WorkerState(
+            runtime=self.runtime,
+            timers=dict(self.timers),
+            starting=dict(self.starting),
+            blocked=dict(self.blocked),
+            crashes=dict(self.crashes),
+            lacks=self.lacks,
+            ending=self.ending,
+        )
+
+    def due(self, now: datetime) -> bool:
+        """Return whether a timer is due."""
+        return bool(self.timers) and min(self.timers.values()) <= now
+
+    def cancel(self, name: str, *stages: str) -> None:
+        for stage in stages:
+            self.timers.pop((name, stage), None)
+
+
+class StageContext(NamedTuple):
+    """Inputs of a stage, and the list that collects its events."""
+
+    view: ClusterView
+    pod: Obj
+    now: datetime
+    profile: Profile
+    events: list[Event] | None  # None: events are off
+
+    @property
+    def uid(self) -> str:
+        return str(self.pod["metadata"]["uid"])
+
+    def say(self, reason: str, message: str, *, type_: str = NORMAL) -> None:
+        if self.events is not None:
+            self.events.append(Event(type_, reason, message))
+
+    def after(self, seconds: float, state: WorkerState, name: str, stage: str) -> datetime:
+        count = state.runtime.containers[name].restarts if name in state.runtime.containers else -1
+        delay = self.profile.delay_s(seconds, seed=f"{self.uid}/{name}/{stage}/{count}")
+        return self.now + timedelta(seconds=delay)
+
+    def exactly(self, seconds: float) -> datetime:
+        """`seconds` from now at the profile's speed, without jitter."""
+        return self.now + timedelta(seconds=seconds / self.profile.speed)
+
+    def spec(self, name: str) -> Obj | None:
+        for spec in every(self.pod):  # asked all the time: no generator
+            if spec["name"] == name:
+                return spec
+        return None
+
+
+def begin(state: WorkerState, ctx: StageContext, spec: Obj) -> None:
+    """Start a container, unless it is starting already, waits for back-off, or cannot start."""
+    name, image = spec["name"], spec["image"]
+    if state.starting.get(name) == image or state.blocked.get(name) == image:
+        return
+    state.blocked.pop(name, None)
+    state.cancel(name, "start", "backoff")
+    if _backing_off(state, ctx, spec):
+        return
+    state.starting[name] = image
+    state.timers[name, "pull"] = ctx.after(ctx.profile.pull_s, state, name, "pull")
+    ctx.say("Pulling", f'Pulling image "{image}"')
+
+
+def _backing_off(state: WorkerState, ctx: StageContext, spec: Obj) -> bool:
+    """Return whether crash back-off keeps the container from starting; counts the crash."""
+    name = spec["name"]
+    seen = state.runtime.containers.get(name)
+    if seen is None or seen.run is not RuntimeState.EXITED or seen.killed or seen.finished is None:
+        return False
+    kind = f"{spec['image']} {spec.get('resources')}"
+    known, pause, last = state.crashes.get(name, ("", 0.0, ctx.now))
+    forgotten = (seen.finished - last).total_seconds() > CRASH_FORGET_S / ctx.profile.speed
+    if known != kind or forgotten:
+        state.crashes[name] = (kind, CRASH_FIRST_S, ctx.now)
+        return False
+    due = seen.finished + timedelta(seconds=pause / ctx.profile.speed)
+    if ctx.now >= due:
+        state.crashes[name] = (kind, min(2 * pause, CRASH_MAX_S), ctx.now)
+        return False
+    if (name, "retry") not in state.timers:
+        state.timers[name, "retry"] = due
+        meta = ctx.pod["metadata"]
+        who = f"{meta['name']}_{meta['namespace']}({ctx.uid})"
+        message = f"back-off {pause:g}s restarting failed container={name} pod={who}"
+        state.runtime = state.runtime.stuck(name, "CrashLoopBackOff", message)
+        ctx.say(
+            "BackOff", f"Back-off restarting failed container {name} in pod {who}", type_=WARNING
+        )
+    return True
+
+
+def kill(state: WorkerState, ctx: StageContext, name: str, message: str = "") -> None:
+    """Send SIGTERM to a running container; it exits within its grace period."""
+    seen = state.runtime.containers.get(name)
+    if seen is None or not seen.up or {(name, "stop"), (name, "sigkill")} & state.timers.keys():
+        return
+    state.cancel(name, "exit", "crash")
+    spec = ctx.spec(name) or {}
+    meta = ctx.pod["metadata"]
+    grace = meta.get("deletionGracePeriodSeconds")
+    if grace is None:
+        grace = ctx.pod["spec"].get("terminationGracePeriodSeconds", 30)
+    wanted = ctx.after(ctx.profile.stop_s, state, name, "stop") + (
+        ctx.exactly(_pre_stop_s(spec)) - ctx.now
+    )
+    latest = ctx.exactly(max(float(grace), 1.0))
+    state.timers[name, "sigkill" if wanted > latest else "stop"] = min(wanted, latest)
+    ctx.say("Killing", message or f"Stopping container {name}")
+
+
+def _pre_stop_s(spec: Obj) -> float:
+    hook = get(spec, "lifecycle", "preStop", default={})
+    if "sleep" in hook:
+        return float(hook["sleep"].get("seconds") or 0)
+    return _sleep_s(get(hook, "exec", "command", default=())) or 0.0
+
+
+def _sleep_s(command: Sequence[str]) -> float | None:
+    if len(command) != 2 or command[0].rpartition("/")[2] != "sleep":
+        return None
+    return float(command[1]) if command[1].isdigit() else None
+
+
+def _pulled(state: WorkerState, ctx: StageContext, name: str) -> None:
+    spec = ctx.spec(name)
+    assert spec is not None
+    image = state.starting[name]
+    if ctx.profile.fate_of(image) is ImageFate.PULL_FAILS:
+        error = (
+            f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": '
+            f"{image}: not found"
+        )
+        _give_up(state, ctx, name, "ErrImagePull", error)
+        ctx.say("Failed", f'Failed to pull image "{image}": {error}', type_=WARNING)
+        ctx.say("Failed", "Error: ErrImagePull", type_=WARNING)
+        state.timers[name, "backoff"] = ctx.exactly(PULL_BACKOFF_AFTER_S)
+        return
+    ctx.say("Pulled", f'Successfully pulled image "{image}"')
+    if problem := missing_environment(ctx.view, ctx.pod, spec):
+        _give_up(state, ctx, name, "CreateContainerConfigError", problem)
+        ctx.say("Failed", f"Error: {problem}", type_=WARNING)
+        state.lacks = True
+        return
+    state.timers[name, "start"] = ctx.after(ctx.profile.start_s, state, name, "start")
+
+
+def _give_up(state: WorkerState, ctx: StageContext, name: str, reason: str, message: str) -> None:
+    del ctx
+    state.blocked[name] = state.starting.pop(name)
+    state.runtime = state.runtime.stuck(name, reason, message)
+
+
+def _backoff(state: WorkerState, ctx: StageContext, name: str) -> None:
+    """A pull that failed fails for ever here: the node waits for another image, without retries."""
+    image = state.blocked.get(name, "")
+    message = f'Back-off pulling image "{image}"'
+    _, error = state.runtime.waiting.get(name, ("", ""))
+    state.runtime = state.runtime.stuck(
+        name, "ImagePullBackOff", f"{message}: ErrImagePull: {error}"
+    )
+    ctx.say("BackOff", message)
+    ctx.say("Failed", "Error: ImagePullBackOff", type_=WARNING)
+
+
+def _started(state: WorkerState, ctx: StageContext, name: str) -> None:
+    spec = ctx.spec(name)
+    assert spec is not None
+    image, old = state.starting.pop(name), state.runtime.containers.get(name)
+    restarts = old.restarts + 1 if old else 0
+    plain_init = any(spec is init for init in initial(ctx.pod)) and not is_sidecar(spec)
+    fate = ctx.profile.fate_of(image)
+    probed = bool(spec.get("readinessProbe"))
+    fresh = RuntimeContainer(
+        name=name,
+        image=image,
+        image_id=image_id(image),
+        restarts=restarts,
+        started=ctx.now,
+        ready=not probed and not plain_init and fate is not ImageFate.NEVER_READY,
+        startup=None if spec.get("startupProbe") else True,
+        resources=spec.get("resources") or {},
+        last=terminated(old) if old else None,
+    )
+    state.runtime = state.runtime.having(fresh).unstuck(name)
+    ctx.say("Created", f"Created container: {name}")
+    ctx.say("Started", f"Started container {name}")
+    _schedule(state, ctx, spec, fate)
+
+
+def _schedule(state: WorkerState, ctx: StageContext, spec: Obj, fate: ImageFate | None) -> None:
+    """Set the timers of probes and of an exit by itself."""
+    name, profile = spec["name"], ctx.profile
+    if fate is ImageFate.CRASHES:
+        state.timers[name, "crash"] = ctx.now
+        return
+    fresh = not state.runtime.containers[name].restarts
+    if fresh and profile.chaos_rate and draw(f"{ctx.uid}/{name}") < profile.chaos_rate:
+        state.timers[name, "crash"] = ctx.after(2 * profile.ready_s, state, name, "crash")
+    plain_init = any(spec is init for init in initial(ctx.pod)) and not is_sidecar(spec)
+    if plain_init or (policy_of(ctx.pod) != "Always" and not is_sidecar(spec)):
+        command = [*(spec.get("command") or ()), *(spec.get("args") or ())]
+        state.timers[name, "exit"] = ctx.after(
+            _sleep_s(command) or profile.complete_s, state, name, "exit"
+        )
+    if spec.get("startupProbe"):
+        state.timers[name, "startup"] = _probe_at(state, ctx, spec, "startupProbe", "startup")
+    elif spec.get("readinessProbe") and fate is not ImageFate.NEVER_READY:
+        state.timers[name, "ready"] = _probe_at(state, ctx, spec, "readinessProbe", "ready")
+
+
+def _probe_at(state: WorkerState, ctx: StageContext, spec: Obj, probe: str, stage: str) -> datetime:
+    initial_delay = float(spec[probe].get("initialDelaySeconds") or 0)
+    settled = ctx.after(ctx.profile.ready_s, state, spec["name"], stage)
+    return settled + (ctx.exactly(initial_delay) - ctx.now)
+
+
+def _startup(state: WorkerState, ctx: StageContext, name: str) -> None:
+    _become(state, name, startup=True)
+    spec = ctx.spec(name)
+    if spec is not None and spec.get("readinessProbe"):
+        fate = ctx.profile.fate_of(state.runtime.containers[name].image)
+        if fate is not ImageFate.NEVER_READY:
+            state.timers[name, "ready"] = ctx.now
+
+
+def _ready(state: WorkerState, ctx: StageContext, name: str) -> None:
+    del ctx
+    _become(state, name, ready=True)
+
+
+def _become(
+    state: WorkerState, name: str, *, ready: bool | None = None, startup: bool | None = None
+) -> None:
+    seen = state.runtime.containers[name]
+    state.runtime = state.runtime.having(
+        seen._replace(
+            ready=seen.ready if ready is None else ready,
+            startup=seen.startup if startup is None else startup,
+        )
+    )
+
+
+def _ended(state: WorkerState, ctx: StageContext, name: str, *, code: int, killed: bool) -> None:
+    seen = state.runtime.containers[name]
+    state.cancel(name, "ready", "startup", "exit", "crash", "stop", "sigkill")
+    state.runtime = state.runtime.having(
+        seen._replace(
+            run=RuntimeState.EXITED,
+            finished=ctx.now,
+            exit_code=code,
+            ready=False,
+            startup=None,
+            killed=killed,
+        )
+    )
+
+
+def _exit(state: WorkerState, ctx: StageContext, name: str) -> None:
+    _ended(state, ctx, name, code=0, killed=False)
+
+
+def _crash(state: WorkerState, ctx: StageContext, name: str) -> None:
+    _ended(state, ctx, name, code=1, killed=False)
+
+
+def _stop(state: WorkerState, ctx: StageContext, name: str) -> None:
+    _ended(state, ctx, name, code=0, killed=True)
+
+
+def _sigkill(state: WorkerState, ctx: StageContext, name: str) -> None:
+    _ended(state, ctx, name, code=137, killed=True)
+
+
+def _again(state: WorkerState, ctx: StageContext, name: str) -> None:
+    """A pause is over: the next decision may start the container."""
+    del ctx
+    state.blocked.pop(name, None)
+
+
+STAGES: Final[Mapping[str, Callable[[WorkerState, StageContext, str], None]]] = MappingProxyType(
+    {
+        "pull": _pulled,
+        "backoff": _backoff,
+        "start": _started,
+        "startup": _startup,
+        "ready": _ready,
+        "exit": _exit,
+        "crash": _crash,
+        "stop": _stop,
+        "sigkill": _sigkill,
+        "retry": _again,
+        "config": _again,
+    }
+)
+
+
+def ring(state: WorkerState, ctx: StageContext) -> None:
+    """Play every stage whose timer is due, earliest first."""
+    for _ in range(1000):
+        if not state.due(ctx.now):
+            return
+        _, (name, stage) = min((at, who) for who, at in state.timers.items())
+        del state.timers[name, stage]
+        STAGES[stage](state, ctx, name)
+    raise AssertionError(f"a pod's stages never settle: {ctx.uid}")

@@ -1,0 +1,113 @@
+"""Forecast of the rollouts that a set of writes causes, played on a copy of the cluster.
+
+The controllers' own planners run; this module contains no rollout logic. Delays are the profile's
+without jitter, so that pods of one wave move at the same instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from gitkruise.model.planning.forecast import ForecastStep, PodMove, RolloutForecast
+from gitkruise.model.planning.trace import Trace
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.planner.workloads import EMBEDDED
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey, key_of
+from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.world.controllers.garbage_collector import GarbageCollector
+from gitkruise.world.controllers.pv_binder import ClaimBinder
+from gitkruise.world.controllers.scheduler import Scheduler
+from gitkruise.world.kubelet.kubelet import Kubelet
+from gitkruise.world.kubelet.profiles import GENERAL, Profile
+from gitkruise.world.simulation.forecast_cloneset import predict_cloneset
+from gitkruise.world.simulation.forecast_sidecarset import predict_sidecarset
+from gitkruise.world.simulation.run import SimulatedRollout
+from gitkruise.world.simulation.simulation import SimulatedComponent, Simulation
+
+__all__ = ["Forecast", "ForecastStep", "PodMove", "RolloutForecast", "predict", "settle"]
+
+if TYPE_CHECKING:
+    from gitkruise.world.api.cluster import World
+
+HORIZON: Final = timedelta(minutes=30)
+_PREDICTORS: Final[Mapping[GroupKind, Callable[[SimulatedRollout], RolloutForecast]]] = {
+    SIDECARSET: predict_sidecarset,
+    CLONESET: predict_cloneset,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Predictions of one set of writes in key order, the trace behind them, and the cluster after.
+
+    A forecast of the next set of writes starts from `world` at `trace.end`.
+    """
+
+    rollouts: tuple[RolloutForecast, ...]
+    trace: Trace
+    world: World
+
+
+def predict(
+    world: World,
+    writes: Sequence[ApiRequest],
+    now: datetime,
+    *,
+    gates: Gates = Gates(),
+    profile: Profile = GENERAL,
+    horizon: timedelta = HORIZON,
+) -> Forecast:
+    """Play `writes` on a fork of `world`. Raises the ApiError of a rejected write."""
+    twin = world.fork()
+    for write in writes:
+        twin.handle(write, now)
+    written = [
+        key
+        for kind in _PREDICTORS
+        for key in map(key_of, twin.objects(kind))
+        if _generation(world, key) != _generation(twin, key)
+    ]
+    twin = twin.fork(fast_path=True)
+    simulation = _simulation(twin, now, gates, profile)
+    trace = simulation.run_until(now + horizon)
+    return Forecast(
+        rollouts=tuple(
+            _PREDICTORS[key.group_kind](SimulatedRollout(world, simulation, trace, key))
+            for key in written
+        ),
+        trace=trace,
+        world=twin,
+    )
+
+
+def settle(
+    world: World,
+    now: datetime,
+    *,
+    gates: Gates = Gates(),
+    profile: Profile = GENERAL,
+) -> Trace:
+    """Run `world` itself until it is quiet, so that a forecast starts from a finished rollout."""
+    return _simulation(world, now, gates, profile).run_until(now + HORIZON)
+
+
+def _simulation(world: World, now: datetime, gates: Gates, profile: Profile) -> Simulation:
+    steady = replace(profile, jitter=0.0, chaos_rate=0.0)
+    parts: list[SimulatedComponent] = [
+        GarbageCollector(),
+        ClaimBinder(),
+        Scheduler(events=False),
+        Kubelet(steady, events=False),
+    ]
+    made = Simulation(world, parts, EMBEDDED, gates, now)
+    made.events = False
+    return made
+
+
+def _generation(world: World, key: ObjectKey) -> int | None:
+    obj = world.get(key)
+    return obj["metadata"].get("generation", 0) if obj else None

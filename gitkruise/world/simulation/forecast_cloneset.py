@@ -1,0 +1,98 @@
+"""Forecast of a CloneSet: pods updated in place, recreated, created and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.model.planning.forecast import (
+    CREATE,
+    DELETE,
+    RECREATE,
+    STUCK,
+    PodMove,
+    RolloutForecast,
+)
+from gitkruise.model.planning.trace import IN_PLACE, Line
+from gitkruise.model.workloads.cloneset import cloneset_facts
+from gitkruise.planner.health.health import health
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.values.intstr import partition_count, surge_count, unavailable_count
+from gitkruise.world.simulation.run import SimulatedRollout, in_steps
+
+if TYPE_CHECKING:
+    from gitkruise.world.api.cluster import World
+
+_MOVES: Final = {IN_PLACE: IN_PLACE, "CreatePod": CREATE, "DeletePod": DELETE}
+
+
+def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
+    """Return the steps of the rollout and its state at the end."""
+    world, simulation, trace, key = played
+    after = played.after
+    facts = cloneset_facts(after)
+    rolling = facts.update
+    surge = surge_count(rolling.max_surge, facts.replicas, paused=rolling.paused)
+    who = str(key)
+    lines = [line for line in trace.lines if line.workload == who]
+    settled = [line.at for line in lines if line.what in {"ready", "gone"}]
+    steps = in_steps(_moves(lines), settled, trace.start)
+    revision = str(facts.status.get("updateRevision") or "")
+    verdict = health(after)
+    return RolloutForecast(
+        key=key,
+        steps=steps,
+        revision=revision,
+        previous=_previous(world.get(key)),
+        replicas=facts.replicas,
+        updated_before=_on_revision(world, key, revision),
+        updated_after=int(facts.status.get("updatedReplicas") or 0),
+        max_unavailable=unavailable_count(rolling.max_unavailable, facts.replicas, surge=surge),
+        max_surge=surge,
+        partition=partition_count(rolling.partition, facts.replicas) if rolling.rolling else 0,
+        hold=_hold(verdict),
+        message=verdict.message,
+        held=tuple(sorted(simulation.held(key).items())),
+        lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
+    )
+
+
+def _hold(verdict: Health) -> str:
+    if verdict.phase in {Phase.HELD, Phase.PAUSED}:
+        return verdict.reason
+    return "" if verdict.phase is Phase.CURRENT else STUCK
+
+
+def _previous(before: Obj | None) -> str:
+    status = (before or {}).get("status") or {}
+    return str(status.get("updateRevision") or "")
+
+
+def _on_revision(world: World, key: ObjectKey, revision: str) -> int:
+    before = world.get(key)
+    if before is None:
+        return 0
+    pods = world.pods_of(before["metadata"]["uid"], key.namespace)
+    return sum(pod.active and pod.on_revision(revision) for pod in pods)
+
+
+def _moves(lines: Sequence[Line]) -> list[tuple[datetime, PodMove]]:
+    """Count a deletion with a matching creation as one recreation."""
+    found = [(line.at, line.object, _MOVES[line.what]) for line in lines if line.what in _MOVES]
+    created = sum(how == CREATE for _, _, how in found)
+    deleted = sum(how == DELETE for _, _, how in found)
+    replaced = min(created, deleted)
+    extra, left, moves = created - replaced, replaced, []
+    for at, pod, how in found:
+        if how == CREATE:
+            if extra > 0:
+                moves.append((at, PodMove(pod=pod, how=CREATE)))
+            extra -= 1
+        elif how == DELETE and left > 0:
+            moves.append((at, PodMove(pod=pod, how=RECREATE)))
+            left -= 1
+        else:
+            moves.append((at, PodMove(pod=pod, how=how)))
+    return moves

@@ -1,0 +1,50 @@
+"""Result of a simulated rollout, and its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from gitkruise.model.planning.forecast import ForecastStep, PodMove
+from gitkruise.model.planning.trace import Trace
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+
+if TYPE_CHECKING:
+    from gitkruise.world.api.cluster import World
+    from gitkruise.world.simulation.simulation import Simulation
+
+Moves = Sequence[tuple[datetime, PodMove]]
+
+
+class SimulatedRollout(NamedTuple):
+    """One object before and after a rollout: `before` is unchanged, `simulation` has finished."""
+
+    before: World
+    simulation: Simulation
+    trace: Trace
+    key: ObjectKey
+
+    @property
+    def after(self) -> Obj:
+        found = self.simulation.world.get(self.key)
+        assert found is not None
+        return found
+
+
+def in_steps(
+    moves: Moves, settled: Iterable[datetime], start: datetime
+) -> tuple[ForecastStep, ...]:
+    """Group moves by instant into steps; the last step lasts until every pod is ready.
+
+    `settled` holds the instants at which a pod became ready or was removed.
+    """
+    groups = [(at, [move for _, move in group]) for at, group in groupby(moves, lambda m: m[0])]
+    ends = [at for at, _ in groups[1:]]
+    if groups:
+        ends.append(max([groups[-1][0], *settled]))
+    return tuple(
+        ForecastStep(moves=tuple(step), starts=at - start, lasts=end - at)
+        for (at, step), end in zip(groups, ends, strict=True)
+    )

@@ -1,1 +1,0 @@
-"""Benchmarks: `python -m tests.bench [NAME ...]` from the repository's root."""

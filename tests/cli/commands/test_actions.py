@@ -1,0 +1,369 @@
+"""promote, hold, pause, resume, rollback: what each shows, commits, and refuses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.cli.calls import Caller, Ended, Terminal, environment
+from tests.cli.live import applied, apply
+from tests.cli.shop import Checkout, cloneset, unit_record
+from tests.git.keys import ssh_key
+from tests.git.repos import ENV, Origin, make_origin, run_git
+
+FILE = "apps/checkout.yaml"
+CANARY = cloneset("v2", partition="60%  # a canary")
+WHO = {name: value for name, value in ENV.items() if name.startswith("GIT_")}
+Act = Callable[..., Ended]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Origin:
+    """A first release, and a canary of it held at 60 %."""
+    origin = make_origin(tmp_path_factory.mktemp("origin"))
+    origin.commit({FILE: cloneset("v1")}, "first release")
+    origin.commit({FILE: CANARY}, "checkout v2, partition 60%")
+    run_git(origin.work, "fetch", "-q")
+    return origin
+
+
+@pytest.fixture
+def origin(made: Origin, tmp_path: Path) -> Origin:
+    """One of its own for each test."""
+    folder = tmp_path / "git"
+    shutil.copytree(made.bare.parent, folder)
+    config = folder / "work" / ".git" / "config"
+    config.write_text(config.read_text().replace(str(made.bare), str(folder / "origin.git")))
+    return Origin(folder / "origin.git", folder / "work")
+
+
+@pytest.fixture
+def act(gk: Caller, origin: Origin) -> Act:
+    """A command line in the checkout, with a git identity."""
+
+    def run(*words: str, cwd: Path = origin.work, **env: str) -> Ended:
+        return gk(*words, cwd=cwd, COLUMNS="100", **WHO, **env)
+
+    return run
+
+
+def tip(where: Path, ref: str = "main") -> str:
+    return run_git(where, "rev-parse", ref)
+
+
+SHOWN = {
+    "promote-to-30": ["promote", "checkout", "--to", "30%"],
+    "promote-to-a-number": ["promote", "cs/checkout", "-n", "shop", "--to", "3"],
+    "promote-all": ["promote", "cloneset/checkout"],
+    "hold-at-80": ["hold", "checkout", "--at", "80%"],
+    "pause": ["pause", "checkout"],
+    "rollback": ["rollback", "checkout"],
+    "rollback-to": ["rollback", "checkout", "--to", "HEAD~1"],
+}
+QUICK = {"promote-to-30", "rollback"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in SHOWN]
+)
+def test_diff_and_plan_are_shown_and_nothing_is_done(
+    act: Act, origin: Origin, name: str, golden: Callable[[str, str], None]
+) -> None:
+    before = run_git(origin.bare, "show-ref")
+    ended = act(*SHOWN[name], "--print")
+    assert (ended.code, ended.err) == (0, "")
+    golden(f"cli-acts/{name}.txt", re.sub(r"\b[0-9a-f]{7}\b", "COMMIT", ended.out))
+    assert run_git(origin.bare, "show-ref") == before
+    assert run_git(origin.work, "status", "--porcelain") == ""
+
+
+def test_a_commit_moves_branch_remote_and_checkout_by_one_line(act: Act, origin: Origin) -> None:
+    ended = act("promote", "checkout", "--to", "30%", "--yes")
+    assert ended.code == 0
+    assert tip(origin.work) == tip(origin.bare) == tip(origin.work, "origin/main")
+    assert run_git(origin.work, "status", "--porcelain") == ""
+    assert (origin.work / FILE).read_text() == CANARY.replace("60%", "30%")
+    message = run_git(origin.bare, "log", "-1", "--format=%an|%s|%(trailers)", "main")
+    assert message.splitlines() == [
+        "Dana K|checkout: promote to 30%|Gitkruise-Action: promote",
+        "Gitkruise-Unit: default/repository",
+        "Gitkruise-Object: CloneSet shop/checkout",
+    ]
+    assert re.search(r"✓ \w{7} on main, pushed to origin: checkout: promote to 30%\n", ended.err)
+    assert "next: gitkruise wait default/repository --commit" in ended.err
+
+
+@pytest.mark.slow
+def test_a_pull_request_gets_a_branch_of_its_own(act: Act, origin: Origin) -> None:
+    old = tip(origin.bare)
+    ended = act("rollback", "checkout", "--pr", "-m", "checkout: back to v1")
+    assert ended.code == 0
+    branch = f"gitkruise/rollback-checkout-{old[:7]}"
+    assert f"open a pull request from {branch} into main" in ended.err
+    assert (tip(origin.bare), tip(origin.bare, f"{branch}~1")) == (old, old)
+    assert run_git(origin.bare, "log", "-1", "--format=%s", branch) == "checkout: back to v1"
+    assert tip(origin.work) == old
+    assert act("rollback", "checkout", "--branch", "undo").code == 0
+    assert tip(origin.bare, "undo~1") == old
+
+
+@pytest.mark.slow
+def test_the_same_act_again_goes_on_with_its_branch(act: Act, origin: Origin) -> None:
+    old = tip(origin.bare)
+    branch = f"gitkruise/promote-checkout-{old[:7]}"
+    assert act("promote", "checkout", "--to", "30%", "--pr").code == 0
+    first = tip(origin.bare, branch)
+    assert act("promote", "checkout", "--to", "30%", "--pr").code == 0
+    assert tip(origin.bare, branch) == first
+    assert act("promote", "checkout", "--to", "20%", "--pr").code == 0
+    assert tip(origin.bare, f"{branch}~1") == first
+    text = run_git(origin.bare, "show", f"{branch}:{FILE}") + "\n"
+    assert text == CANARY.replace("60% ", "20% ")
+    run_git(origin.work, "fetch", "-q")
+    run_git(origin.work, "checkout", "-q", "--detach", f"origin/{branch}")
+    run_git(origin.work, "commit", "-q", "--allow-empty", "-m", "somebody else's")
+    run_git(origin.work, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
+    run_git(origin.work, "checkout", "-q", "main")
+    again = act("promote", "checkout", "--to", "10%", "--pr")
+    assert (again.code, "GK3209" in again.err, "--branch" in again.err) == (4, True, True)
+    assert run_git(origin.bare, "log", "-1", "--format=%s", branch) == "somebody else's"
+
+
+@pytest.mark.slow
+def test_a_rollback_names_what_it_undoes(act: Act, origin: Origin) -> None:
+    bad = tip(origin.bare)
+    assert act("rollback", "checkout", "--yes").code == 0
+    body = run_git(origin.bare, "log", "-1", "--format=%b", "main")
+    assert f"Gitkruise-Rollback-Of: {bad}" in body
+    assert 'Back to "first release"' in body
+    text = CANARY.replace("v2", "v1").replace("60% ", "0   ")
+    assert run_git(origin.bare, "show", f"main:{FILE}") + "\n" == text
+
+
+@pytest.mark.slow
+def test_a_bare_repository_and_one_without_a_remote(
+    act: Act, origin: Origin, checkout: Checkout
+) -> None:
+    checkout.commit("one", {FILE: cloneset("v1")})
+    checkout.commit("two", {FILE: CANARY})
+    for where in (origin.bare, checkout.folder):
+        ended = act("promote", "checkout", "--yes", "--repo", str(where), "-o", "json")
+        assert ended.obj["remote"] == ""
+        assert tip(where) == ended.obj["commit"]
+    assert run_git(checkout.folder, "status", "--porcelain") == ""
+
+
+@pytest.mark.slow
+def test_from_another_branch_the_checkout_stays_as_it_is(act: Act, origin: Origin) -> None:
+    run_git(origin.work, "checkout", "-q", "-b", "feature")
+    (origin.work / FILE).write_text("# in the middle of something\n")
+    config = "apiVersion: gitkruise.io/v1alpha1\nkind: GitSource\nmetadata: {name: s}\n"
+    config += "spec: {url: ., ref: {branch: main}}\n---\napiVersion: gitkruise.io/v1alpha1\n"
+    config += "kind: Unit\nmetadata: {name: u}\nspec: {sourceRef: {name: s}, path: apps}\n"
+    file = origin.work.parent / "gitkruise.yaml"
+    file.write_text(config)
+    ended = act("promote", "checkout", "--yes", "--config", str(file))
+    assert (ended.code, tip(origin.work)) == (0, tip(origin.bare, "main~1"))
+    assert (origin.work / FILE).read_text() == "# in the middle of something\n"
+
+
+@pytest.mark.slow
+def test_json_is_one_versioned_object(act: Act, origin: Origin) -> None:
+    shown = act("promote", "checkout", "--to", "2", "--print", "-o", "json").obj
+    assert (shown["apiVersion"], shown["kind"]) == ("gitkruise.io/v1alpha1", "Action")
+    assert (shown["pushed"], shown["commit"], shown["branch"]) == (False, "", "main")
+    assert "+    partition: 2" in shown["diff"]
+    (rollout,) = shown["plan"]["rollouts"]
+    assert (rollout["updatedBefore"], rollout["updatedAfter"], rollout["hold"]) == (
+        4, 8, "PartitionReached",
+    )  # fmt: skip
+    done = act("promote", "checkout", "--to", "2", "--yes", "-o", "json").obj
+    assert done["commit"] == tip(origin.bare)
+
+
+NOTHING = [
+    ("resume", "GK7041", "it is not paused"),
+    ("promote --to 60%", "GK7042", "lets no more pods through"),
+    ("promote --to 80%", "GK7042", "gitkruise rollback cloneset/checkout -n shop"),
+    ("promote --to many", "GK7042", "no partition"),
+    ("promote --to 101%", "GK7042", "more than all"),
+    ("hold --at 6", "GK7041", "holds it there already"),
+    ("hold --at 10%", "GK7042", "gitkruise promote"),
+    ("hold", "GK7047", "--sandbox"),
+    ("promote", "GK7045", "add --yes"),
+    ("promote -n other", "GK7040", "git has no CloneSet checkout in namespace other"),
+    ("promote --unit other", "GK7040", "in unit other"),
+    ("promote --pr --commit", "GK7010", "--commit excludes"),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        pytest.param(*row, marks=[pytest.mark.slow] if n % 3 else [])
+        for n, row in enumerate(NOTHING)
+    ],
+    ids=[row[0] for row in NOTHING],
+)
+def test_refused_as_wrong_usage(act: Act, origin: Origin, line: str, code: str, words: str) -> None:
+    before = run_git(origin.bare, "show-ref")
+    verb, *flags = line.split()
+    ended = act(verb, "checkout", *flags)
+    assert (ended.code, code in ended.err) == (2, True), ended.err
+    assert words in ended.err
+    assert run_git(origin.bare, "show-ref") == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["deployment/mesh", "rollouts/", "pods/x"])
+def test_only_what_rolls_out_is_moved(act: Act, name: str) -> None:
+    assert act("promote", name).code == 2
+
+
+@pytest.mark.slow
+def test_a_rollback_needs_something_to_go_back_to(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("one", {FILE: cloneset("v1")})
+    ended = gk("rollback", "checkout", cwd=checkout.folder, **WHO)
+    assert (ended.code, "no earlier template" in ended.err) == (2, True)
+
+
+def behind(origin: Origin) -> None:
+    origin.commit({"x.yaml": "# more\n"})
+    run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")
+
+
+def ahead(origin: Origin) -> None:
+    run_git(origin.work, "commit", "-q", "--allow-empty", "-m", "mine")
+
+
+def apart(origin: Origin) -> None:
+    behind(origin)
+    ahead(origin)
+
+
+def dirty(origin: Origin) -> None:
+    (origin.work / FILE).write_text("# changed\n")
+
+
+def moved_away(origin: Origin) -> None:
+    origin.bare.rename(origin.bare.with_name("away"))
+
+
+GIT = [
+    (dirty, "GK3203", FILE), (behind, "GK3208", "git pull --ff-only"),
+    (ahead, "GK3208", "git push"), (apart, "GK3208", "1 ahead and 1 behind"),
+    (moved_away, "GK3103", "origin"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("happen", "code", "words"), GIT, ids=[row[0].__name__ for row in GIT])
+def test_refused_by_the_state_of_git(
+    act: Act, origin: Origin, happen: Callable[[Origin], None], code: str, words: str
+) -> None:
+    happen(origin)
+    ended = act("promote", "checkout", "--yes")
+    assert (ended.code, code in ended.err, words in ended.err) == (4, True, True), ended.err
+
+
+@pytest.mark.slow
+def test_nobody_git_knows_makes_no_commit(gk: Caller, origin: Origin) -> None:
+    run_git(origin.work, "config", "user.useConfigOnly", "true")
+    ended = gk("promote", "checkout", "--yes", cwd=origin.work)
+    assert (ended.code, "GK3210" in ended.err, "user.name" in ended.err) == (4, True, True)
+
+
+@pytest.mark.slow
+def test_what_would_get_stuck_is_not_promoted_unless_forced(act: Act, origin: Origin) -> None:
+    origin.commit({FILE: CANARY.replace("v2", "v3-broken")})
+    ended = act("promote", "checkout", "--yes")
+    assert (ended.code, "GK7043" in ended.err, "updated, 10 asked" in ended.err) == (2, True, True)
+    assert act("promote", "checkout", "--yes", "--force").code == 0
+
+
+UNITS = dedent("""\
+    apiVersion: gitkruise.io/v1alpha1
+    kind: GitSource
+    metadata: {name: here}
+    spec: {url: ., ref: {branch: main}}
+    """) + "".join(
+    dedent(f"""\
+        ---
+        apiVersion: gitkruise.io/v1alpha1
+        kind: Unit
+        metadata: {{name: {name}}}
+        spec: {{sourceRef: {{name: here}}, path: apps, target: {{namespace: {name}}}}}
+        """)
+    for name in ("blue", "green")
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_an_edit_that_would_reach_other_objects_is_refused(act: Act, origin: Origin) -> None:
+    text = CANARY.replace("  namespace: shop\n", "")
+    origin.commit({"gitkruise.yaml": UNITS, FILE: text})
+    both = act("promote", "checkout")
+    assert (both.code, "several objects" in both.err, "--unit UNIT" in both.err) == (2, True, True)
+    for words in (["-n", "blue"], ["--unit", "default/blue"]):
+        ended = act("promote", "checkout", *words, "--yes")
+        assert (ended.code, "GK7044" in ended.err, "green/checkout" in ended.err) == (2, True, True)
+
+
+@pytest.mark.slow
+def test_hold_stops_where_the_record_says_it_stands(act: Act, origin: Origin) -> None:
+    Checkout(origin.work).record("sandbox", unit_record())  # 4 of 10 updated
+    origin.commit({FILE: CANARY.replace("60%", "20%")}, "too far")
+    ended = act("hold", "checkout", "--yes")
+    assert ended.code == 0
+    assert "partition: 6    # a canary" in (origin.work / FILE).read_text()
+
+
+@pytest.mark.slow
+def test_hold_asks_the_cluster_how_far_it_is(act: Act, origin: Origin, cluster: Path) -> None:
+    broken = cloneset("v3-broken", partition="20%", name="halted")
+    origin.commit({FILE: cloneset(name="halted")})
+    origin.commit({FILE: broken}, "too far")
+    env = {"KUBECONFIG": str(cluster)}
+    with applied(cluster, cloneset(name="halted")):
+        act("get", "cs", "halted", "-n", "shop", "-w", "--exit-when-done", **env)
+        apply(cluster, broken)
+        assert act("get", "cs", "halted", "-n", "shop", "-w", "--exit-when-done", **env).code == 1
+        ended = act("hold", "halted", "--print", "--kubeconfig", str(cluster))
+    assert "+    partition: 8\n" in ended.out
+    assert "no pod is updated" in ended.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "code", "moved"), [("n", 130, False), ("y", 0, True)])
+def test_a_person_is_asked_after_they_have_seen_it(
+    origin: Origin, answer: str, code: int, *, moved: bool
+) -> None:
+    old = tip(origin.bare)
+    words = ["promote", "checkout", "--repo", str(origin.work)]
+    with Terminal(words, environment(**WHO), columns=100) as terminal:
+        shown = terminal.read_until(r"Push this to origin/main\? \[y/N\]: ")
+        assert "Summary  1 changed" in shown
+        terminal.type(f"{answer}\n")
+        assert terminal.end() == code
+    assert (tip(origin.bare) != old) is moved
+
+
+@pytest.mark.slow
+def test_who_signs_their_commits_signs_this_one(act: Act, origin: Origin) -> None:
+    ssh_key(origin.work.parent, "dana")
+    for name, value in (
+        ("gpg.format", "ssh"),
+        ("user.signingkey", str(origin.work.parent / "dana")),
+        ("commit.gpgSign", "true"),
+    ):
+        run_git(origin.work, "config", name, value)
+    assert act("promote", "checkout", "--yes").code == 0
+    assert "-----BEGIN SSH SIGNATURE-----" in run_git(origin.bare, "cat-file", "commit", "main")
+    run_git(origin.work, "config", "user.signingkey", "/nowhere")
+    ended = act("hold", "checkout", "--at", "2", "--yes")
+    assert (ended.code, "GK3210" in ended.err) == (4, True)

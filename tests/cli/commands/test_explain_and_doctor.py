@@ -1,0 +1,187 @@
+"""explain shows codes and fields; doctor checks git, configuration, cluster and rights."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gitkruise.app import LEASE_NAME, LEASE_NAMESPACE, SYNC_LEASE
+from gitkruise.gitops.inspect.doctor_cluster import Right, granting, needed_rights
+from gitkruise.kube.cache.leader_election import LEASES
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
+from tests.cli.calls import ROOT, Caller
+from tests.cli.commands.test_wait import CONFIG
+from tests.cli.console.test_exit_codes import kubeconfig
+from tests.cli.live import send
+from tests.cli.shop import Checkout, cloneset, unit_record
+from tests.git.repos import ENV, make_origin, run_git
+
+CODES = re.findall(r"(?m)^### (GK\d{4})$", (ROOT / "docs" / "codes.md").read_text())
+WHO = {name: value for name, value in ENV.items() if name.startswith("GIT_")}
+
+
+def test_every_code_is_explained(gk: Caller) -> None:
+    for code in CODES[::9]:
+        ended = gk("explain", code, "-o", "json")
+        assert (ended.code, ended.obj["kind"]) == (0, "CodeExplanation")
+        assert ended.obj["text"]
+        assert "###" not in ended.obj["text"] + ended.obj["next"]
+    assert gk("explain", "3204").out.startswith("GK3204\nThe branch was rewritten")
+
+
+FIELDS = [
+    ("unit", "Unit", "prune"), ("unit.spec.drift.mode", "Unit.spec.drift.mode", "correct | detect"),
+    ("gitsources.spec.ref", "GitSource.spec.ref", "semver"), ("Unit.spec.dependsOn", "", "ready"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "head", "told"), FIELDS, ids=[row[0] for row in FIELDS])
+def test_a_field_and_those_below_it(gk: Caller, words: str, head: str, told: str) -> None:
+    if words == "unit":
+        told = "spec"
+    ended = gk("explain", words)
+    assert (ended.code, head in ended.out, told in ended.out) == (0, True, True), ended.out
+
+
+UNKNOWN = [("GK9999", "GK9"), ("pod.spec", "GitSource"), ("unit.spec.dirft", "drift")]
+
+
+@pytest.mark.parametrize(("words", "told"), UNKNOWN, ids=[row[0] for row in UNKNOWN])
+def test_what_nobody_knows_is_answered_with_what_is_near(gk: Caller, words: str, told: str) -> None:
+    ended = gk("explain", words)
+    assert (ended.code, "GK7060" in ended.err, told in ended.err) == (2, True, True)
+
+
+@pytest.fixture
+def sound(checkout: Checkout) -> Checkout:
+    checkout.commit("one", {"gitkruise.yaml": CONFIG, "apps/c.yaml": cloneset()})
+    checkout.record("sandbox", unit_record())
+    return checkout
+
+
+@pytest.mark.slow
+def test_all_is_well(gk: Caller, sound: Checkout, cluster: Path) -> None:
+    words = ["doctor", "--kubeconfig", str(cluster), "-o", "json"]
+    ended = gk(*words, cwd=sound.folder, **WHO)
+    items = {(i["area"], i["name"]): i for i in ended.obj["items"]}
+    assert ended.code == 0, ended.out
+    assert {i["verdict"] for i in ended.obj["items"]} == {"good"}
+    assert items["git", "identity"]["message"] == "Dana K <dana@example.com>"
+    assert items["git", "record"]["message"].startswith("cluster sandbox: 1 unit, last written")
+    assert items["config", "documents"]["message"] == "1 source, 1 unit, 0 sinks, 0 receivers"
+    assert "v1alpha1, v1beta1" in items["cluster", "kinds"]["message"]
+    assert "gitkruise-sync is free" in items["cluster", "sync"]["message"]
+
+
+@pytest.mark.slow
+def test_who_applies_and_since_when(gk: Caller, cluster: Path) -> None:
+    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")  # noqa: TID251  the cluster's
+    applying = {
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": SYNC_LEASE, "namespace": LEASE_NAMESPACE},
+        "spec": {"holderIdentity": "box_1", "leaseDurationSeconds": 15, "renewTime": renewed,
+                 "acquireTime": "2026-01-02T03:04:05.000000Z"},
+    }  # fmt: skip
+    request = ApiRequest(
+        verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=SYNC_LEASE, body=applying,
+        content_type=APPLY_PATCH, params={"fieldManager": "test", "force": "true"},
+    )  # fmt: skip
+    send(cluster, request)
+    ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
+    send(cluster, replace(request, verb="delete", body=None, params={}, content_type=""))
+    (said,) = [i["message"] for i in ended.obj["items"] if i["name"] == "sync"]
+    assert said.startswith("box_1 since 2026-01-02T03:04:05Z, its lease renewed ")
+
+
+def test_the_rights_on_both_leases_are_asked_for_by_name() -> None:
+    leases = [right for right in needed_rights() if right.namespace == LEASE_NAMESPACE]
+    named = {(right.verb, right.name) for right in leases}
+    names = (LEASE_NAME, SYNC_LEASE, f"{SYNC_LEASE}-units")
+    assert named == {("create", ""), *((v, n) for v in ("get", "update") for n in names)}
+    assert str(leases[-1]) == "update leases.coordination.k8s.io kube-system/gitkruise-sync-units"
+    role, binding = granting(leases, "dana")
+    assert (role["kind"], binding["kind"]) == ("Role", "RoleBinding")
+    assert role["metadata"]["namespace"] == LEASE_NAMESPACE
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, *([n] for n in names)]
+
+
+def broken_config(checkout: Checkout) -> None:
+    checkout.commit("x", {"gitkruise.yaml": CONFIG.replace("path: apps", "path: nowhere")})
+
+
+def no_config(checkout: Checkout) -> None:
+    checkout.commit("x", {"gitkruise.yaml": CONFIG.replace("url: .", "brunch: main")})
+
+
+WRONG = [
+    (broken_config, "config", "there is no folder nowhere"), (no_config, "config", "GK7003"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", WRONG, ids=[row[0].__name__ for row in WRONG])
+def test_what_is_wrong_is_1_and_named(gk: Caller, sound: Checkout, row: tuple[object, ...]) -> None:
+    happen, area, told = row
+    assert callable(happen)
+    happen(sound)
+    ended = gk("doctor", str(area), cwd=sound.folder)
+    assert (ended.code, str(told) in ended.out) == (1, True), ended.out
+
+
+@pytest.mark.slow
+def test_no_repository_and_no_cluster(gk: Caller, tmp_path: Path) -> None:
+    ended = gk("doctor", "--kubeconfig", str(kubeconfig(tmp_path)))
+    assert (ended.code, ended.err) == (1, "")
+    for told in ("GK3103", "GK4101", "connection refused", "3 checks: 3 failed"):
+        assert told in ended.out
+
+
+@pytest.mark.slow
+def test_a_remote_that_does_not_answer_and_one_that_is_ahead(gk: Caller, tmp_path: Path) -> None:
+    origin = make_origin(tmp_path)
+    origin.commit({"a.yaml": "# one\n"})
+    origin.commit({"a.yaml": "# two\n"})
+    run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")
+    behind = gk("doctor", "git", cwd=origin.work)
+    assert (behind.code, "1 behind" in behind.out, "git pull --ff-only" in behind.out) == (
+        0, True, True,
+    )  # fmt: skip
+    origin.bare.rename(tmp_path / "away")
+    gone = gk("doctor", "git", cwd=origin.work)
+    assert (gone.code, "GK3103" in gone.out) == (1, True)
+
+
+def test_wrong_usage(gk: Caller) -> None:
+    assert gk("doctor", "nonsense").code == 2
+
+
+def test_missing_rights_become_a_role_for_who_asks() -> None:
+    rights = [
+        Right("", "pods", "patch"),
+        Right("", "pods", "delete"),
+        Right("", "events", "create"),
+    ]
+    role, binding = granting(rights, "system:serviceaccount:ops:deployer")
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch", "delete"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+    ]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "namespace": "ops", "name": "deployer"}
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (_, person) = granting(rights, "dana")
+    assert person["subjects"][0]["kind"] == "User"
+    assert Right("", "pods", "patch") in needed_rights()
+
+
+@pytest.mark.slow
+def test_the_fix_is_yaml_for_kubectl(gk: Caller, cluster: Path) -> None:
+    ended = gk("doctor", "rbac", "--print-fix", "--kubeconfig", str(cluster))
+    assert ended.code == 0
+    assert list(yaml.safe_load_all(ended.out)) == []  # nothing is missing here

@@ -1,0 +1,164 @@
+"""With a cluster a plan shows what is there, what drifted, and what the cluster makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from gitkruise.planner.sync.annotations import unit_label
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
+from tests.cli.calls import Caller
+from tests.cli.live import send
+from tests.cli.shop import Checkout
+
+LABEL = unit_label("sandbox", "default/repository")
+SPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: live}\n"
+
+
+def config(name: str, flag: str, kind: str = "ConfigMap", field: str = "data") -> str:
+    return dedent(f"""\
+        apiVersion: v1
+        kind: {kind}
+        metadata: {{name: {name}, namespace: live}}
+        {field}: {{flag: "{flag}"}}
+        """)
+
+
+def service(port: int, **spec: str) -> str:
+    more = "".join(f"\n  {name}: {value}" for name, value in spec.items())
+    return dedent(f"""\
+        apiVersion: v1
+        kind: Service
+        metadata: {{name: web, namespace: live}}
+        spec:
+          selector: {{app: web}}
+          ports: [{{port: {port}}}]
+        """) + more.lstrip("\n")
+
+
+def put(kubeconfig: Path, plural: str, obj: Obj, manager: str = "gitkruise") -> None:
+    """Apply `obj` as `manager` does."""
+    meta = obj["metadata"]
+    request = ApiRequest(
+        verb="patch", resource=ResourceRef("", "v1", plural), name=meta["name"],
+        namespace=meta.get("namespace", ""), body=obj, content_type=APPLY_PATCH,
+        params={"fieldManager": manager, "force": "true"},
+    )  # fmt: skip
+    send(kubeconfig, request)
+
+
+def space(kubeconfig: Path) -> None:
+    put(
+        kubeconfig,
+        "namespaces",
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "live"}},
+    )
+
+
+def flags(name: str, flag: str, kind: str = "ConfigMap") -> Obj:
+    meta = {"name": name, "namespace": "live"}
+    return {"apiVersion": "v1", "kind": kind, "metadata": meta, "data": {"flag": flag}}
+
+
+def changes(gk: Caller, checkout: Checkout, cluster: Path, *words: str) -> list[dict[str, Any]]:
+    """Changes of a plan with the cluster, as JSON."""
+    ended = gk("plan", "-o", "json", "--kubeconfig", str(cluster), *words, cwd=checkout.folder)
+    found: list[dict[str, Any]] = ended.obj["changes"]
+    return found
+
+
+def test_drift_of_any_kind_is_told_apart_from_the_change(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    space(cluster)
+    put(cluster, "configmaps", flags("calm", "on"))
+    put(cluster, "configmaps", flags("moved", "by hand"), "kubectl-edit")
+    files = {"a.yaml": config("calm", "on"), "b.yaml": config("moved", "on")}
+    checkout.commit("before", {**files, "c.yaml": config("gone", "on")})
+    checkout.commit("after", {"d.yaml": config("new", "on"), "c.yaml": None})
+    found = [(c["name"], c["change"], c["drift"]) for c in changes(gk, checkout, cluster)]
+    assert found == [("new", "create", False), ("moved", "configure", True)]
+    same = [(c["name"], c["drift"]) for c in changes(gk, checkout, cluster, "HEAD..HEAD")]
+    assert same == [("new", False), ("moved", True)]
+
+
+def test_the_cluster_is_asked_what_a_change_comes_to(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    space(cluster)
+    checkout.commit("before", {"s.yaml": service(80)})
+    checkout.commit("after", {"s.yaml": service(80, type="ClusterIP", sessionAffinity="None")})
+    (alone,) = changes(gk, checkout, cluster)
+    assert alone["change"] == "create"
+    put(cluster, "services", {
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "live"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    })  # fmt: skip
+    assert [c["change"] for c in changes(gk, checkout, cluster)] == ["configure"]
+    assert changes(gk, checkout, cluster, "--server") == []
+    checkout.commit("more", {"s.yaml": service(81)})
+    (tried,) = changes(gk, checkout, cluster, "--server")
+    assert [f["path"] for f in tried["fields"]] == ["spec.ports.0"]
+
+
+def test_what_the_cluster_refuses_is_told_with_its_line_and_no_secret(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    space(cluster)
+    put(cluster, "secrets", {**flags("fixed", "aHVudGVyMQ==", "Secret"), "immutable": True})
+    text = config("fixed", "hunter2", kind="Secret", field="stringData") + "immutable: true\n"
+    checkout.commit("before", {"x.yaml": text.replace("hunter2", "hunter1")})
+    checkout.commit("after", {"x.yaml": text})
+    ended = gk("plan", "--server", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    assert ended.code == 3
+    assert "error[GK2203]" in ended.err
+    assert "--> x.yaml:" in ended.err
+    assert "hunter2" not in ended.out + ended.err
+
+
+def test_what_is_made_again_is_told_first(gk: Caller, checkout: Checkout, cluster: Path) -> None:
+    space(cluster)
+    put(cluster, "configmaps", {**flags("again", "on"), "immutable": True})
+    text = config("again", "on").replace(
+        "live}", "live, annotations: {gitkruise.io/replace: Enabled}}"
+    )
+    checkout.commit("before", {"x.yaml": text + "immutable: true\n"})
+    checkout.commit("after", {"x.yaml": text.replace('"on"', '"off"') + "immutable: true\n"})
+    ended = gk("plan", "--server", "--kubeconfig", str(cluster), cwd=checkout.folder)
+    assert (ended.code, ended.err) == (0, "")
+    assert "Blast    1 object DELETED AND MADE AGAIN (ConfigMap live/again)" in ended.out
+
+
+def test_secrets_stay_hidden_when_the_cluster_answers(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    space(cluster)
+    put(cluster, "secrets", {**flags("s", "aHVudGVyMQ=="), "kind": "Secret"})
+    checkout.commit("one", {"s.yaml": config("s", "hunter1", kind="Secret", field="stringData")})
+    checkout.commit("two", {"s.yaml": config("s", "hunter2", kind="Secret", field="stringData")})
+    for words in ((), ("--server",)):
+        ended = gk("plan", *words, "--kubeconfig", str(cluster), cwd=checkout.folder)
+        assert "hunter" not in ended.out
+        assert "aHVudGVy" not in ended.out
+        assert "data.flag  ••• changed" in ended.out
+
+
+def test_a_dry_run_writes_nothing(gk: Caller, checkout: Checkout, cluster: Path) -> None:
+    space(cluster)
+    checkout.commit("one", {"a.yaml": config("never-made", "on")})
+    assert [c["change"] for c in changes(gk, checkout, cluster, "--server")] == ["create"] * 1
+    listing = ApiRequest(
+        verb="list", resource=ResourceRef("", "v1", "configmaps"), namespace="live"
+    )
+    (there,) = send(cluster, listing)
+    assert "never-made" not in {item["metadata"]["name"] for item in there["items"]}
+
+
+def test_a_dry_run_wants_a_cluster(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("one", {"a.yaml": config("a", "on")})
+    for words in (["--server"], ["--server", "--offline", "--sandbox"]):
+        ended = gk("plan", *words, cwd=checkout.folder)
+        assert (ended.code, ended.out) == (2, "")
+        assert "error[GK7010]" in ended.err

@@ -1,0 +1,134 @@
+"""Waiting for a commit: what the record must say before it is out, and when it never will be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from tests.cli.calls import Caller, Ended
+from tests.cli.shop import REJECTED, Checkout, cloneset, unit_record
+from tests.git.repos import run_git
+
+CONFIG = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: here, namespace: shop}
+spec: {url: .}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: shop, namespace: shop}
+spec: {sourceRef: {name: here}, path: apps}
+"""
+
+
+class Story:
+    """Three commits: a release, a canary, and one that touches no manifest of the unit."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self.checkout = checkout
+        self.first = checkout.commit("one", {"gitkruise.yaml": CONFIG, "apps/c.yaml": cloneset()})
+        self.canary = checkout.commit("two", {"apps/c.yaml": cloneset("v2", partition="60%")})
+        self.other = checkout.commit("three", {"README.md": "hello\n"})
+
+    def record(self, applied: str, state: State, attempted: str = "") -> None:
+        at = GitCommit(id=applied, subject="x")
+        record: UnitRecord = replace(
+            unit_record(state=state, findings=(REJECTED,) if state is State.REJECTED else ()),
+            applied=at if applied else None,
+            attempted=GitCommit(id=attempted, subject="y") if attempted else at,
+            message="4 of 10",
+        )
+        self.checkout.record("sandbox", record)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """One for all: each test writes its own record."""
+    return Story(Checkout(tmp_path_factory.mktemp("shop")))
+
+
+def wait(gk: Caller, story: Story, commit: str, *words: str) -> Ended:
+    line = ["wait", "--commit", commit, "--timeout", "1ms", *words]
+    return gk(*line, cwd=story.checkout.folder)
+
+
+# goal, progress of the unit, its state, result
+ENDS = [
+    ("canary", "applied", "canary", State.ROLLING, 0), ("canary", "held", "canary", State.HELD, 0),
+    ("canary", "held", "canary", State.DONE, 0), ("canary", "held", "canary", State.PAUSED, 0),
+    ("canary", "done", "canary", State.DONE, 0), ("canary", "done", "canary", State.HELD, 6),
+    ("canary", "held", "canary", State.ROLLING, 6), ("canary", "held", "first", State.DONE, 6),
+    ("canary", "held", "canary", State.STUCK, 1), ("canary", "applied", "canary", State.STUCK, 0),
+    ("first", "held", "canary", State.HELD, 0), ("other", "held", "canary", State.HELD, 0),
+    ("other", "held", "first", State.DONE, 6),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=[pytest.mark.slow] if n % 3 else []) for n, row in enumerate(ENDS)],
+    ids=[f"{c}-{g}-at-{a}-{s}" for c, g, a, s, _ in ENDS],
+)
+def test_how_a_wait_ends(gk: Caller, story: Story, row: tuple[str, str, str, State, int]) -> None:
+    commit, goal, applied, state, code = row
+    story.record(getattr(story, applied), state)
+    ended = wait(gk, story, getattr(story, commit), "--for", goal)
+    assert ended.code == code, ended.err
+    assert ("GK7019" in ended.err) == (code == 6)
+
+
+def test_a_rejected_commit_never_comes(gk: Caller, story: Story) -> None:
+    story.record(story.first, State.REJECTED, attempted=story.canary)
+    ended = wait(gk, story, story.canary)
+    assert (ended.code, "rejected: GK1203" in ended.out) == (1, True)
+    assert wait(gk, story, story.first, "--for", "applied").code == 0
+
+
+def test_json_tells_every_unit(gk: Caller, story: Story) -> None:
+    story.record(story.canary, State.HELD)
+    ended = wait(gk, story, story.first[:8], "shop", "-o", "json")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.obj["kind"] == "WaitResult"
+    assert (ended.obj["commit"], ended.obj["for"], ended.obj["met"]) == (story.first, "held", True)
+    (unit,) = ended.obj["units"]
+    assert (unit["unit"], unit["state"], unit["applied"]) == ("shop/shop", "Held", story.canary)
+    assert "overtaken by" in unit["message"]
+
+
+WRONG = [
+    (["--commit", "nope"], 4, "GK3201"), (["nope"], 2, "GK7017"),
+    (["--timeout", "5"], 2, "GK7005"), (["--for", "ever"], 2, "ever"),
+    (["--cluster", "prod"], 4, "GK3205"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "code", "told"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_wrong_questions(gk: Caller, story: Story, words: list[str], code: int, told: str) -> None:
+    story.record(story.canary, State.HELD)
+    ended = gk("wait", *words, cwd=story.checkout.folder)
+    assert (ended.code, told in ended.err) == (code, True), ended.err
+
+
+@pytest.mark.slow
+def test_without_any_record_it_waits_and_says_so(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("one", {"c.yaml": cloneset()})
+    ended = gk("wait", "--timeout", "1ms", cwd=checkout.folder)
+    assert (ended.code, "is gitkruise running?" in ended.err) == (6, True)
+
+
+@pytest.mark.slow
+def test_a_clone_fetches_the_record(gk: Caller, story: Story) -> None:
+    story.record(story.canary, State.HELD)
+    copy = gk.folder / "copy"
+    run_git(gk.folder, "clone", "-q", str(story.checkout.folder), str(copy))
+    run_git(copy, "update-ref", "-d", "refs/remotes/origin/gitkruise/status/sandbox")
+    ended = gk("wait", "--timeout", "30s", cwd=copy)
+    assert ended.code == 0
+    assert re.search(r"^\S+ unit shop/shop Held: 4 of 10$", ended.err, re.MULTILINE)

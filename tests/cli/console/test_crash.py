@@ -1,0 +1,64 @@
+"""A command that crashes: exit 70, a private report in the state directory, no value of a file."""
+
+from __future__ import annotations
+
+import re
+import stat
+import tempfile
+from pathlib import Path
+
+import click
+import pytest
+
+from gitkruise.cli import root
+from gitkruise.kube.system.crash_reports import REPORTS_MAX
+
+CANARY = "canary-77aa"
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GITKRUISE_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@click.command()
+def crashing() -> None:
+    """Fail at a value."""
+    raise KeyError(CANARY)
+
+
+def run_crashing(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setitem(root.COMMANDS, "crashing", (__name__, "crashing", "Fail."))
+    return root.run(["crashing"])
+
+
+def test_the_report_is_private_and_where_the_message_says(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path.name for path in Path(tempfile.gettempdir()).glob("gitkruise-report-*")}
+    assert run_crashing(monkeypatch) == root.UNEXPECTED
+    said = capsys.readouterr().err
+    assert "GK9000" in said
+    assert "unexpected KeyError" in said
+    (report,) = (state / "crashes").iterdir()
+    assert str(report) in re.sub(r"\s+", "", said)
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    assert "gitkruise crashing" in report.read_text()
+    assert CANARY not in said + report.read_text()
+    after = {path.name for path in Path(tempfile.gettempdir()).glob("gitkruise-report-*")}
+    assert after == before
+
+
+def test_many_crashes_fill_no_disk(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(REPORTS_MAX + 3):
+        run_crashing(monkeypatch)
+    assert len([*(state / "crashes").iterdir()]) == 1
+
+
+def test_without_a_place_for_a_report_the_message_says_so(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.write_text("a file in its place")
+    assert run_crashing(monkeypatch) == root.UNEXPECTED
+    assert "not written (" in capsys.readouterr().err

@@ -1,0 +1,108 @@
+"""Status puts the live cluster and the status branch together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from gitkruise.cli.console.style import Style, cell_width
+from gitkruise.cli.views.status import StatusView, build_view, status_lines
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.gitops.status.reader import read_units
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import ObjectKey
+from tests.cli.calls import Caller
+from tests.cli.live import applied
+from tests.cli.shop import CHECKOUT, REJECTED, START, WEB, Checkout, cloneset, rollout, unit_record
+
+LATER = START + timedelta(hours=2)
+STUCK = (
+    "search-x7k2p and 1 more cannot start: image registry.example.com/search:v9 cannot be pulled"
+)
+
+
+def style(width: int) -> Style:
+    return Style(colour=False, unicode=True, width=width)
+
+
+def managed(key: ObjectKey, state: State, message: str = "", r: Rollout | None = None) -> Managed:
+    return Managed(
+        key=key, obj={}, state=state, message=message, unit="shop/shop", commit="2" * 40,
+        path="c.yaml:1", rollout=r,
+    )  # fmt: skip
+
+
+LIVE = [
+    managed(CHECKOUT, State.HELD, "held", rollout()),
+    managed(WEB, State.DONE),
+    managed(
+        ObjectKey("apps.kruise.io", "CloneSet", "shop", "search-with-quite-a-long-name"),
+        State.STUCK,
+        STUCK, rollout(State.STUCK, partition="0", kept=0, updated=2, updated_ready=0, ready=8),
+    ),
+]  # fmt: skip
+
+
+def standing(checkout: Checkout, *, rejected: bool) -> StatusView:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    record = unit_record(findings=(REJECTED,), state=State.REJECTED) if rejected else unit_record()
+    checkout.record("sandbox", record)
+    with Repository.open(str(checkout.folder)) as repository:
+        units = read_units(repository, "refs/heads/gitkruise/status/sandbox")
+    return build_view(LIVE, units, LATER, cluster="sandbox", source="shop-deploy", namespace="")
+
+
+@pytest.mark.parametrize("rejected", [False, True], ids=["held", "rejected"])
+def test_text(checkout: Checkout, golden: Callable[[str, str], None], rejected: bool) -> None:
+    shown = standing(checkout, rejected=rejected)
+    texts = []
+    for width in (70, 80, 120):
+        lines = list(status_lines(shown, style(width), wide=False))
+        assert all(cell_width(line) <= width for line in lines)
+        texts.append(f"## {width} columns\n" + "\n".join(lines) + "\n")
+    golden(f"cli-status-{'rejected' if rejected else 'held'}.txt", "\n".join(texts))
+
+
+def test_what_only_git_can_know_wins(checkout: Checkout) -> None:
+    shown = standing(checkout, rejected=False)
+    states = {m.key: (m.state, m.message) for m in shown.objects}
+    assert states[WEB] == (State.DRIFTED, "replicas 2 → 5")
+    assert states[CHECKOUT][0] is State.HELD
+
+
+def test_a_rejected_commit_counts_for_fail_on(checkout: Checkout) -> None:
+    assert standing(checkout, rejected=True).in_state({State.REJECTED})
+    assert not standing(checkout, rejected=True).only({State.STUCK}).in_state({State.HELD})
+
+
+def test_the_neediest_object_is_the_next_command(checkout: Checkout) -> None:
+    lines = list(status_lines(standing(checkout, rejected=False), style(200), wide=True))
+    assert lines[-1] == "Next: gitkruise why cloneset/search-with-quite-a-long-name -n shop"
+    assert STUCK in "\n".join(lines)
+
+
+def test_end_to_end(gk: Caller, checkout: Checkout, cluster: Path) -> None:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", unit_record())
+    env = {"KUBECONFIG": str(cluster)}
+    marks = {"commit": "2" * 40, "path": "c.yaml:1", "unit-ref": "shop/shop"}
+    with applied(cluster, cloneset(replicas=1), **marks):
+        done = ["get", "cs", "checkout", "-n", "shop", "-w", "--exit-when-done"]
+        assert gk(*done, **env).code == 0
+        text = gk("status", "--repo", str(checkout.folder), **env)
+        alone = gk("status", "-n", "shop", **env)
+        obj = gk("status", "-o", "json", cwd=checkout.folder, **env).obj
+        failing = gk("status", "--fail-on", "drifted", cwd=checkout.folder, **env)
+        only = gk("status", "--state", "done", "-o", "json", cwd=checkout.folder, **env).obj
+    assert text.out.startswith('shop@main  2222222 "canary"  Dana K · ')
+    assert "≠ Drifted" in text.out  # known to git, gone from the cluster
+    assert alone.out.startswith("cluster sandbox\n")
+    assert [i["state"] for i in obj["items"]] == ["Done", "Drifted"]
+    assert (obj["cluster"], obj["units"][0]["unit"]) == ("sandbox", "shop/shop")
+    assert failing.code == 1
+    assert [i["object"]["name"] for i in only["items"]] == ["checkout"]

@@ -1,0 +1,1 @@
+"""Hostile input with fixed seeds; PROFILE=night draws new seeds."""

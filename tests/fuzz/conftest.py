@@ -1,0 +1,23 @@
+"""The seed of a fuzz run, and how many cases it tries."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import pytest
+
+from tests.cli.conftest import cluster, gk
+from tests.gitops.conftest import staged
+
+__all__ = ["cluster", "gk", "staged"]
+
+NIGHT = os.environ.get("HYPOTHESIS_PROFILE") == "night"  # noqa: TID251  the test run's own switch
+
+
+@pytest.fixture(scope="session")
+def fuzz_seed() -> int:
+    """Seed of this run: 1, or a new one under PROFILE=night. A failing test prints it."""
+    seed = secrets.randbelow(1 << 32) if NIGHT else 1
+    print(f"fuzz seed: {seed}")  # noqa: T201  pytest shows it with a failure
+    return seed

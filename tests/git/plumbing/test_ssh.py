@@ -1,0 +1,163 @@
+"""A repository behind sshd: a known host, our key, and nothing else will do."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gitkruise.errors import SourceFailed
+from gitkruise.git.plumbing.process import GitCredentials
+from gitkruise.git.repository.repository import Repository
+from tests.conftest import need
+from tests.git.keys import ssh_key
+from tests.git.repos import Origin
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """\
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host
+PidFile none
+AuthorizedKeysFile {folder}/authorized_keys
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+SetEnv GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=*
+"""
+
+
+@dataclass(frozen=True)
+class Host:
+    """An sshd on loopback and the keys around it."""
+
+    url: str
+    port: int
+    folder: Path
+    host_key: str
+    identity: str
+
+    def known(self, key: str = "") -> str:
+        kind, blob = (key or self.host_key).split()[:2]
+        return f"[127.0.0.1]:{self.port} {kind} {blob}\n"
+
+
+@contextmanager
+def sshd(folder: Path, origin: Origin) -> Iterator[Host]:
+    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")  # noqa: TID251  where tests find programs
+    need("sshd", present=bool(program), how="apt-get install openssh-server")
+    assert program
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # where sshd gives its rights away
+    folder.mkdir()
+    host = ssh_key(folder, "host")
+    (folder / "authorized_keys").write_text(ssh_key(folder, "identity") + "\n")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "config").write_text(CONFIG.format(port=port, folder=folder))
+    words = [program, "-D", "-e", "-f", str(folder / "config")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr
+            told = []
+            for line in server.stderr:
+                told.append(line)
+                if "Server listening" in line:
+                    break
+            assert server.poll() is None, "".join(told)
+            url = f"ssh://{getpass.getuser()}@127.0.0.1:{port}{origin.bare}"
+            yield Host(url, port, folder, host, (folder / "identity").read_text())
+        finally:
+            server.terminate()
+
+
+@pytest.fixture
+def host(tmp_path: Path, origin: Origin) -> Iterator[Host]:
+    with sshd(tmp_path / "sshd", origin) as running:
+        yield running
+
+
+def opened(host: Host, folder: Path, known: str, identity: str = "") -> Repository:
+    secret = {"known_hosts": known, "identity": identity or host.identity}
+    return Repository.open(
+        host.url, mirrors=folder / "mirrors", credentials=GitCredentials.from_secret(secret),
+        timeout_s=20,
+    )  # fmt: skip
+
+
+def test_a_known_host_takes_our_key(host: Host, origin: Origin, tmp_path: Path) -> None:
+    commit = origin.commit({"a": "1"})
+    with opened(host, tmp_path, host.known()) as repository:
+        assert repository.fetch("main") == commit
+        assert repository.read_blob(repository.tree_id(commit, "a")) == b"1"
+        repository.push_ref("refs/heads/status", commit, old=None)
+    assert not list(tmp_path.glob("mirrors/**/identity"))
+
+
+def test_a_hashed_entry_is_an_entry(host: Host, origin: Origin, tmp_path: Path) -> None:
+    commit = origin.commit({"a": "1"})
+    file = tmp_path / "hashed"
+    file.write_text(host.known())
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True)
+    assert "127.0.0.1" not in file.read_text()
+    with opened(host, tmp_path, file.read_text()) as repository:
+        assert repository.tip("main") == commit
+
+
+@pytest.mark.parametrize("which", ["unknown", "changed", "revoked"])
+def test_a_host_that_is_not_known_is_not_spoken_to(
+    host: Host, origin: Origin, tmp_path: Path, which: str
+) -> None:
+    origin.commit({"a": "1"})
+    known = {
+        "unknown": "example.com " + host.host_key,
+        "changed": host.known(ssh_key(tmp_path, "another")),
+        "revoked": "@revoked " + host.known(),
+    }
+    with opened(host, tmp_path, known[which]) as repository, pytest.raises(SourceFailed) as caught:
+        repository.tip("main")
+    (finding,) = caught.value.findings
+    assert finding.code == "GK3020"
+    assert "known_hosts" in dict(finding.notes)["next"]
+
+
+def test_a_strange_key_is_refused(host: Host, origin: Origin, tmp_path: Path) -> None:
+    origin.commit({"a": "1"})
+    ssh_key(tmp_path, "strange")
+    strange = (tmp_path / "strange").read_text()
+    with (
+        opened(host, tmp_path, host.known(), strange) as repository,
+        pytest.raises(SourceFailed) as caught,
+    ):
+        repository.tip("main")
+    assert caught.value.findings[0].code == "GK3102"
+    assert "PRIVATE KEY" not in str(caught.value)
+
+
+def test_the_users_own_keys_and_hosts_do_not_count(
+    host: Host, origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin.commit({"a": "1"})
+    home = tmp_path / "home" / ".ssh"
+    home.mkdir(parents=True)
+    (home / "known_hosts").write_text(host.known())
+    (home / "config").write_text("Host *\n  StrictHostKeyChecking no\n")
+    monkeypatch.setenv("HOME", str(home.parent))
+    monkeypatch.setenv("GIT_SSH_COMMAND", "ssh -o StrictHostKeyChecking=no")
+    with (
+        opened(host, tmp_path, "example.com " + host.host_key) as repository,
+        pytest.raises(SourceFailed) as caught,
+    ):
+        repository.tip("main")
+    assert caught.value.findings[0].code == "GK3020"

@@ -1,0 +1,116 @@
+"""What happens by itself when a rollout fails: the rollback, pushed or proposed, and only once."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.gitops.actions.on_failure import Remedy
+from tests.git.repos import run_git
+from tests.gitops.actions.test_promotion_pulls import forge_of, shown
+from tests.gitops.forges.forges import client
+from tests.gitops.promoted import promoting, written
+from tests.gitops.stage import MakeStage, web
+
+
+@pytest.mark.slow
+def test_a_failed_rollout_is_rolled_back_by_a_push(staged: MakeStage) -> None:
+    stage = staged(onFailure="revert-push")
+
+    async def script() -> None:
+        async with promoting(stage, kind=Remedy):
+            good = await stage.push(web(), message="first")
+            await stage.rest()
+            await stage.push(web("app:bad", partition=2), message="bad")
+            await stage.rest(3 * 60)
+            assert written(stage) == ["first", "bad", f"web: roll back to {good[:7]}"]
+            assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)
+            assert stage.record.findings == ()
+            await stage.rest(5 * 60)
+            assert len(written(stage)) == 3
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage) -> None:
+    stage = staged(onFailure="revert-pr")
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock), Remedy):
+            await stage.push(web(), message="first")
+            await stage.rest()
+            bad = await stage.push(web("app:bad"), message="bad")
+            await stage.rest(2 * 60)
+            assert shown(model) == [(f"gitkruise/revert-web-{bad[:7]}", "open")]
+        stage.start_over()
+        async with promoting(stage, client(model, stage.clock), Remedy):
+            await stage.rest(2 * 60)
+            (finding,) = stage.record.findings
+            assert (finding.code, finding.severity) == ("GK3505", "warning")
+            assert "the rollback is proposed: https://" in finding.message
+            assert [state for _, state in shown(model)] == ["open"]
+            assert (stage.state, len(written(stage))) == ("Stuck", 2)
+            model.end_pull(1, "merged", model.on_merge(1))
+            await stage.rest(2 * 60)
+            assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)
+            assert stage.record.findings == ()
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_only_older_rollbacks_of_the_same_object_give_way(staged: MakeStage) -> None:
+    stage = staged(onFailure="revert-pr")
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock), Remedy):
+            good = await stage.push(web(), message="first")
+            await stage.rest()
+            run_git(stage.origin.bare, "branch", "gitkruise/revert-db-0000000", good)
+            model.open_pull(1, good, branch="gitkruise/revert-db-0000000")
+            await stage.push(web("app:bad", partition=2), message="bad")
+            await stage.rest(2 * 60)
+            await stage.push(web("app:broken", partition=2), message="worse")
+            await stage.rest(2 * 60)
+            assert [state for _, state in shown(model)] == ["open", "closed", "open"]
+            assert "Overtaken by #3" in model.comments[2][0]["body"]
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_without_anything_to_go_back_to_people_are_told(staged: MakeStage) -> None:
+    stage = staged(onFailure="revert-push")
+
+    async def script() -> None:
+        async with promoting(stage, kind=Remedy):
+            await stage.push(web("app:bad"), message="the first is bad")
+            await stage.rest(5 * 60)
+            assert len(written(stage)) == 1
+            found = [f.message for f in stage.record.findings if f.code == "GK3505"]
+            assert "git contains no earlier template of it" in found[0]
+            await stage.push(web(), message="mended")
+            await stage.rest(5 * 60)
+            assert (stage.state, len(written(stage)), stage.record.findings) == ("Done", 2, ())
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_what_people_push_meanwhile_comes_first(staged: MakeStage) -> None:
+    stage = staged(onFailure="revert-push")
+
+    async def script() -> None:
+        async with promoting(stage, kind=Remedy):
+            await stage.push(web(), message="first")
+            await stage.rest()
+            await stage.push(web("app:bad"), message="bad")
+            await stage.rest(8)
+            await stage.push(web("app:v3"), message="mended")
+            await stage.rest(3 * 60)
+            assert written(stage) == ["first", "bad", "mended"]
+            assert (stage.state, stage.images()) == ("Done", ["app:v3"] * 4)
+
+    stage.play(script)

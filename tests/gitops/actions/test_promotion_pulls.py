@@ -1,0 +1,174 @@
+"""The steps of a promotion as pull requests: opened once, merged, declined, overtaken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.git.repos import run_git
+from tests.gitops.forges.forges import ModelForge, away, client
+from tests.gitops.promoted import promoting, promotion, standing, written
+from tests.gitops.stage import MakeStage, Stage, web
+
+KINDS = ["github", "gitlab", "gitea"]
+
+
+def forge_of(stage: Stage, kind: str = "gitea") -> ModelForge:
+    """A forge that has the stage's repository."""
+    bare, work = stage.origin.bare, stage.origin.work
+
+    def merged(number: int) -> str:
+        run_git(work, "fetch", "--quiet", "origin")
+        run_git(work, "checkout", "--quiet", "-B", "main", "origin/main")
+        head = model.pulls[number]["head"]
+        run_git(work, "merge", "--quiet", "--no-ff", "-m", f"Merge #{number}", head)
+        run_git(work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+        return run_git(work, "rev-parse", "HEAD")
+
+    def head_of(branch: str) -> str:
+        found = run_git(bare, "for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}")
+        return found.partition("\n")[0]
+
+    model = ModelForge(kind, head_of=head_of, on_merge=merged)
+    return model
+
+
+async def canary(stage: Stage) -> str:
+    await stage.push(web(), message="first")
+    await stage.rest()
+    commit = await stage.push(web("app:v2", partition="75%"), message="canary")
+    await stage.rest(150)
+    return commit[:7]
+
+
+def shown(model: ModelForge) -> list[tuple[Any, Any]]:
+    return [(p["branch"], p["state"]) for _, p in sorted(model.pulls.items())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_is_proposed_once_and_the_next_after_people_merged_it(
+    kind: str, staged: MakeStage
+) -> None:
+    stage = staged(promotion=promotion("pull-request"))
+    model = forge_of(stage, kind)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            first = await canary(stage)
+            branch = f"gitkruise/step-web-50pct-{first}"
+            assert shown(model) == [(branch, "open")]
+            assert model.pulls[1]["title"] == "web: promote to 50%"
+            assert standing(stage).offered.endswith("/1")
+        stage.start_over()
+        async with promoting(stage, client(model, stage.clock)):
+            await stage.rest(120)
+            assert shown(model) == [(branch, "open")]
+            assert written(stage) == ["first", "canary"]
+            model.end_pull(1, "merged", model.on_merge(1))
+            await stage.rest(60)
+            assert (stage.state, stage.images().count("app:v2")) == ("Held", 2)
+            await stage.rest(240)
+            assert [state for _, state in shown(model)] == ["merged", "open"]
+            assert shown(model)[1][0].startswith("gitkruise/step-web-0-")
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_it_is_merged_as_soon_as_the_forge_lets_it(staged: MakeStage) -> None:
+    stage = staged(promotion=promotion("pull-request", merge="whenReady"))
+    model = forge_of(stage)
+    model.mergeable = False
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            assert [state for _, state in shown(model)] == ["open"]
+            assert "the forge does not merge #1" in standing(stage).why
+            model.mergeable = True
+            await stage.rest(10 * 60)
+            assert [state for _, state in shown(model)] == ["merged", "merged"]
+            assert (stage.state, stage.images()) == ("Done", ["app:v2"] * 4)
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_what_somebody_else_pushed_to_its_branch_is_left_to_people(staged: MakeStage) -> None:
+    stage = staged(promotion=promotion("pull-request", merge="whenReady"))
+    model = forge_of(stage)
+    model.mergeable = False
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            branch = model.pulls[1]["branch"]
+            run_git(stage.origin.work, "fetch", "--quiet", "origin")
+            run_git(stage.origin.work, "checkout", "--quiet", "--detach", f"origin/{branch}")
+            head = stage.origin.commit({"more.yaml": "# more\n"}, "and this", branch=branch)
+            model.pulls[1]["head"] = head
+            model.mergeable = True
+            await stage.rest(10 * 60)
+            assert [state for _, state in shown(model)] == ["open"]
+            assert "a user pushed" in standing(stage).why
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_closed_pull_request_stops_it_where_it_is(staged: MakeStage) -> None:
+    stage = staged(promotion=promotion("pull-request"))
+    model = forge_of(stage)
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            model.end_pull(1, "closed")
+            await stage.rest(60)
+            assert standing(stage).why == "pull request #1 that proposed it was closed"
+        stage.start_over()
+        async with promoting(stage, client(model, stage.clock)):
+            await stage.rest(5 * 60)
+            assert shown(model)[1:] == []
+            await stage.push(web("app:v3", partition="75%"), message="better")
+            await stage.rest(4 * 60)
+            assert [state for _, state in shown(model)] == ["closed", "open"]
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_newer_step_ends_the_older_ones_pull_request(staged: MakeStage) -> None:
+    stage = staged(promotion=promotion("pull-request"))
+    model = forge_of(stage)
+    model.open_pull(40, "a" * 40, branch="gitkruise/promote-web-abc1234")
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            await stage.push(web("app:v3", partition="75%"), message="better")
+            await stage.rest(4 * 60)
+            assert [state for _, state in shown(model)] == ["open", "closed", "open"]
+            assert model.comments[41][-1]["body"] == "Overtaken by #42."
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_forge_that_is_away_is_told_and_asked_again(staged: MakeStage) -> None:
+    stage = staged(promotion=promotion("pull-request"))
+    model = forge_of(stage)
+    model.fails = away
+
+    async def script() -> None:
+        async with promoting(stage, client(model, stage.clock)):
+            await canary(stage)
+            assert standing(stage).why.startswith("the next step cannot be made: connection")
+            model.fails = lambda _method, _path: None
+            await stage.rest(5 * 60)
+            assert [state for _, state in shown(model)] == ["open"]
+            assert standing(stage).why == ""
+
+    stage.play(script)

@@ -1,0 +1,134 @@
+"""Rollback as a commit: the old template, and a partition that lets every pod return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gitkruise.errors import UsageProblem
+from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.rollback import Rollback, compute_rollback, rollback_target
+from tests.git.repos import Origin, make_origin
+from tests.gitops.stage import WEB, MakeStage, documents, web
+from tests.worlds import cloneset
+
+NOTE = "# 12 of 40 first\n"
+
+
+def fleet(image: str, partition: Any = None, version: str = "v1beta1") -> dict[str, Any]:
+    """Forty pods; `partition` where the version keeps it."""
+    obj = cloneset("web", 40, image)
+    if version == "v1alpha1":
+        obj["apiVersion"] = "apps.kruise.io/v1alpha1"
+        obj["spec"]["updateStrategy"] = {"type": "InPlaceIfPossible"}
+    where = obj["spec"]["updateStrategy"]
+    where = where if version == "v1alpha1" else where["rollingUpdate"]
+    if partition is not None:
+        where["partition"] = partition
+    return obj
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Origin:
+    return make_origin(tmp_path)
+
+
+def back(origin: Origin, now: str, to: str) -> Rollback:
+    with Repository.open(str(origin.bare)) as repository:
+        return compute_rollback(repository, WEB, now=now, to=to)
+
+
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+def test_12_of_40_at_partition_28_all_return(origin: Origin, version: str) -> None:
+    good = origin.commit({"web.yaml": documents(fleet("app:v1", version=version))})
+    text = NOTE + documents(fleet("app:v2", 28, version))
+    bad = origin.commit({"web.yaml": text})
+    found = back(origin, bad, good)
+    changed = {".".join(map(str, c.path)): (c.before, c.after) for c in found.fields}
+    inner = "" if version == "v1alpha1" else "rollingUpdate."
+    assert changed == {
+        "spec.template.spec.containers.0.image": ("app:v2", "app:v1"),
+        f"spec.updateStrategy.{inner}partition": (28, 0),
+    }
+    assert found.file == "web.yaml"
+    expected = text.replace("app:v2", "app:v1").replace("partition: 28", "partition: 0")
+    assert found.data.decode() == expected
+
+
+@pytest.mark.parametrize("partition", [None, 0, "0", "0%"])
+def test_a_partition_that_holds_nobody_is_left_as_written(origin: Origin, partition: Any) -> None:
+    good = origin.commit({"web.yaml": documents(fleet("app:v1"))})
+    bad = origin.commit({"web.yaml": documents(fleet("app:v2", partition))})
+    found = back(origin, bad, good)
+    assert [c.after for c in found.fields] == ["app:v1"]
+
+
+def test_replicas_and_other_files_stay_as_they_are_now(origin: Origin) -> None:
+    good = origin.commit({"web.yaml": documents({**fleet("app:v1")})})
+    grown = fleet("app:v2")
+    grown["spec"]["replicas"] = 60
+    bad = origin.commit({"web.yaml": None, "moved/web.yaml": documents(grown)})
+    found = back(origin, bad, good)
+    assert found.file == "moved/web.yaml"
+    assert yaml.safe_load(found.data)["spec"]["replicas"] == 60
+
+
+def test_fields_that_were_not_there_are_taken_out_again(origin: Origin) -> None:
+    good = origin.commit({"web.yaml": documents(fleet("app:v1"))})
+    more = fleet("app:v2")
+    more["spec"]["template"]["spec"]["hostNetwork"] = True
+    bad = origin.commit({"web.yaml": NOTE + documents(more)})
+    assert back(origin, bad, good).data.decode() == NOTE + documents(fleet("app:v1"))
+
+
+def test_an_object_that_is_not_there_is_named(origin: Origin) -> None:
+    empty = origin.commit({"README": "x"})
+    with pytest.raises(UsageProblem, match="GK7020: CloneSet shop/web is not in git at"):
+        back(origin, empty, empty)
+
+
+def test_a_plain_revert_strands_pods_and_the_computed_one_does_not(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            good = await stage.push(web())
+            await stage.rest()
+            await stage.push(web("app:v2", partition=2))
+            await stage.rest()
+            reverted = await stage.push(web("app:v1", partition=2))
+            await stage.rest()
+            assert stage.images() == ["app:v1"] * 2 + ["app:v2"] * 2
+            assert stage.state == "Stuck"
+            assert "AbandonedRevisionRunning" in stage.rollout.message
+            found = compute_rollback(stage.repository, WEB, now=reverted, to=good)
+            await stage.push(app=found.data.decode())
+            await stage.rest()
+            assert (stage.state, stage.images()) == ("Done", ["app:v1"] * 4)
+
+    stage.play(script)
+
+
+# versions and partitions in git, oldest first; the commit to go back to, by its place
+CHOICES = {
+    "the-one-before": ([("v1", 0), ("v2", 28)], 0),
+    "its-last-commit": ([("v1", 10), ("v1", 0), ("v2", 28), ("v2", 20)], 1),
+    "the-newest-of-several": ([("v1", 0), ("v2", 0), ("v3", 28)], 1),
+    "not-another-canary": ([("v1", 0), ("v2", 28), ("v3", 30)], 0),
+    "the-first-was-created-whole": ([("v1", 20), ("v2", 28), ("v3", 30)], 0),
+    "begun-by-hand-and-not-done": ([("v1", 0), ("v2", 28), ("v1", 28)], 2),
+    "back-and-done": ([("v1", 0), ("v2", 0), ("v1", 0)], 1),
+    "only-one": ([("v1", 0), ("v1", 5)], None),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_where_to_when_nobody_says(origin: Origin, name: str) -> None:
+    versions, place = CHOICES[name]
+    ids = [origin.commit({"web.yaml": documents(fleet(v, p))}) for v, p in versions]
+    with Repository.open(str(origin.bare)) as repository:
+        found = rollback_target(repository, ids[-1], WEB, "web.yaml")
+    assert (found.until.id if found else None) == (None if place is None else ids[place])

@@ -1,0 +1,182 @@
+"""Errors as a person reads them: what, where, why, what stayed unchanged, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gitkruise.errors import Forbidden, InternalError
+from gitkruise.git.plumbing.errors import remote_failure
+from gitkruise.git.plumbing.process import Result
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.cli.forms import all_forms
+from tests.git.repos import run_git
+from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+
+pytestmark = pytest.mark.slow
+
+Break = Callable[[Stage, str], str]
+
+
+def in_place_only(level: str) -> str:
+    obj = web(podUpdatePolicy="InPlaceOnly")
+    obj["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "LEVEL", "value": level}]
+    return documents(obj)
+
+
+def moved() -> str:
+    return documents(web()).replace("app: web", "app: web-v2")
+
+
+GOOD = documents(web())
+ROWS: list[tuple[str, str, str]] = [
+    ("GK1101-yaml", GOOD, GOOD.replace("image: app:v1", "image:app:v1")),
+    ("GK1203-unknown-field", GOOD, GOOD.replace("podUpdatePolicy", "podUpdatPolicy")),
+    ("GK1301-twice", GOOD, GOOD + "---\n" + GOOD),
+    ("GK2104-in-place-only", in_place_only("info"), in_place_only("debug")),
+    ("GK2201-selector", GOOD, moved()),
+    ("GK2202-mismatch", GOOD, GOOD.replace("app: web", "app: other", 1)),
+    ("GK4201-kind", GOOD, GOOD.replace("kind: CloneSet", "kind: Rollout")),
+    ("GK2301-emptied", GOOD, "# nothing\n"),
+]
+
+
+def said(stage: Stage, code: str) -> str:
+    """The finding in every form, without what differs from run to run."""
+    found = next(f for f in stage.record.findings if f.code.startswith(code[:4]))
+    assert any(label == "unchanged" for label, _ in found.notes)
+    text = all_forms([found])
+    for commit in run_git(stage.origin.bare, "log", "--all", "--format=%H %s").splitlines():
+        name, _, subject = commit.partition(" ")
+        text = text.replace(name, f"<{subject}>").replace(name[:7], f"<{subject[:7]}>")
+    return text
+
+
+@pytest.mark.parametrize(("name", "good", "bad"), ROWS, ids=[row[0] for row in ROWS])
+def test_rejections(
+    staged: MakeStage, golden: Callable[[str, str], None], name: str, good: str, bad: str
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(app=good, message="good")
+            await stage.rest()
+            await stage.push(app=bad, message="bad")
+            await stage.rest(5)
+
+    stage.play(script)
+    text = said(stage, name)
+    golden(f"gitops/{name}.txt", text)
+    assert f"\nerror[{name[:6]}]" in text
+    assert "= next:" in text
+
+
+def test_a_rewritten_branch(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            first = await stage.push(web(), message="first")
+            await stage.push(web("app:v2"), message="second")
+            await stage.rest()
+            run_git(stage.origin.work, "reset", "--hard", "-q", first)
+            run_git(stage.origin.bare, "update-ref", "refs/heads/main", first)
+            await stage.push(web("app:v3"), message="rewritten")
+            await stage.rest(5)
+
+    stage.play(script)
+    lost = stage.record.applied
+    assert lost
+    golden(
+        "gitops/GK3204-rewritten.txt",
+        said(stage, "GK3204").replace(lost.id, "<second>").replace(lost.short, "<second>"),
+    )
+
+
+def test_a_remote_that_is_away(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
+    stage = staged()
+    url = "ssh://git@git.example.com/shop/deploy.git"
+    said_by_git = "fatal: ssh: connect to host git.example.com port 22: Connection timed out"
+    result = Result(status=128, output=b"", errors=said_by_git)
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            failed = remote_failure(url, result, tries=3, timeout_s=60)
+            await stage.follower.take(failed)
+            await stage.rest(5)
+
+    stage.play(script)
+    golden("gitops/GK3101-away.txt", said(stage, "GK3101"))
+
+
+def test_a_missing_right(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
+    stage = staged()
+
+    def denied(request: ApiRequest) -> Forbidden | None:
+        text = 'clonesets.apps.kruise.io "web" is forbidden: User "bot" cannot patch resource'
+        return Forbidden(text) if request.verb == "patch" else None
+
+    async def script() -> None:
+        stage.wire.refuse = denied
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest(5)
+
+    stage.play(script)
+    golden("gitops/GK4301-forbidden.txt", said(stage, "GK4301"))
+
+
+def test_a_webhook_whose_certificate_is_refused(
+    staged: MakeStage, golden: Callable[[str, str], None]
+) -> None:
+    stage = staged()
+    why = (
+        'Internal error occurred: failed calling webhook "vcloneset.kb.io": failed to call '
+        'webhook: Post "https://webhook.gitkruise.svc:443/validate": tls: failed to verify '
+        "certificate: x509: certificate is valid for webhook.gitkruise"
+    )
+
+    async def script() -> None:
+        stage.wire.refuse = lambda r: InternalError(why) if r.verb == "patch" else None
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest(5)
+            text = said(stage, "GK5101")
+            stage.wire.refuse = lambda _: None
+            await stage.rest(120)
+            assert stage.state == "Done"
+        golden("gitops/GK5101-webhook.txt", text)
+
+    stage.play(script)
+
+
+def test_a_conflict(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        stage.meddle(config_map("settings", mode="slow"), manager="some-operator")
+        async with stage.running():
+            await stage.push(config_map("settings", mode="fast"), message="first")
+            await stage.rest(5)
+
+    stage.play(script)
+    golden("gitops/GK2401-conflict.txt", said(stage, "GK2401"))
+
+
+def test_too_many_deletes(staged: MakeStage, golden: Callable[[str, str], None]) -> None:
+    stage = staged()
+    keep, *rest = [config_map(name, a="b") for name in ("keep", "k1", "k2", "k3", "k4")]
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(keep, *rest, message="first")
+            await stage.rest()
+            await stage.push(keep, message="drop")
+            await stage.rest(5)
+
+    stage.play(script)
+    golden("gitops/GK2303-too-many.txt", said(stage, "GK2303"))

@@ -1,0 +1,177 @@
+"""A unit's values and keys come from the cluster, are followed there, and leak into nothing."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gitkruise.gitops.build.builder import Builder
+from gitkruise.gitops.build.post_build import offline, wants
+from gitkruise.model.gitops.config import Unit, UnitSpec
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.workloads.feature_gates import Gates
+from tests.git.sops import CANARY, ENCRYPTED, KEY, PLAIN, stand_in
+from tests.gitops.stage import MakeStage, Stage, config_map
+from tests.worlds import SPACE
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = config_map("settings", region="${REGION}", size="x${N:=2}")
+FROM_CLUSTER = {"substitute": {"vars": {"N": "3"}, "from": [{"configMap": "region"}]}}
+
+
+def secret(name: str, **data: str) -> dict[str, Any]:
+    encoded = {k.replace("_", "."): base64.b64encode(v.encode()).decode() for k, v in data.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": encoded}
+
+
+def everything_told(stage: Stage) -> str:
+    """All that leaves the process but the objects themselves: records, branch, diary."""
+    files = "".join(body.decode() for body in stage.branch.files().values())
+    return files + repr(stage.offered) + "\n".join(stage.diary())
+
+
+def test_values_come_from_the_unit_and_the_cluster(staged: MakeStage) -> None:
+    stage = staged(render=FROM_CLUSTER)
+    stage.meddle(config_map("region", REGION="eu", N="9"))
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            assert stage.state == "Done"
+            assert stage.get("ConfigMap", "settings")["data"] == {"region": "eu", "size": "x3"}
+
+    stage.play(script)
+
+
+def test_a_changed_value_is_taken_within_an_interval_and_no_write_before(
+    staged: MakeStage,
+) -> None:
+    stage = staged(render=FROM_CLUSTER, interval="1m")
+    stage.meddle(config_map("region", REGION="eu"))
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            writes, records = len(stage.wire.writes()), len(stage.offered)
+            await stage.rest(600)
+            assert len(stage.wire.writes()) == writes
+            assert len(stage.offered) == records
+            stage.meddle(config_map("region", REGION="us"))
+            await stage.rest(90)
+            assert stage.get("ConfigMap", "settings")["data"]["region"] == "us"
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+def test_an_undefined_name_changes_nothing_until_it_is_defined(staged: MakeStage) -> None:
+    stage = staged(render=FROM_CLUSTER, interval="1m")
+    stage.meddle(config_map("region", REGION="eu"))
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            await stage.push(config_map("settings", region="${REGION}-${ZONE}"))
+            await stage.rest()
+            finding = stage.record.findings[0]
+            assert (stage.record.state, finding.code) == (State.REJECTED, "GK1401")
+            assert str(finding.places[0]).startswith("app.yaml:6:2")
+            assert stage.get("ConfigMap", "settings")["data"]["region"] == "eu"
+            records = len(stage.offered)
+            await stage.rest(600)
+            assert len(stage.offered) == records  # looked at again, told once
+            stage.meddle(config_map("region", REGION="eu", ZONE="b"))
+            await stage.rest(180)
+            assert stage.get("ConfigMap", "settings")["data"]["region"] == "eu-b"
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+def test_a_source_of_values_that_is_not_there_is_waited_for(staged: MakeStage) -> None:
+    stage = staged(render=FROM_CLUSTER)
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            assert [f.code for f in stage.record.findings] == ["GK4203"]
+            assert stage.wire.writes() == []
+            stage.meddle(config_map("region", REGION="eu"))
+            await stage.rest()
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+def test_a_secret_value_goes_into_secrets_alone_and_is_told_nowhere(staged: MakeStage) -> None:
+    stage = staged(render={"substitute": {"from": [{"secret": "tokens"}]}})
+    stage.meddle(secret("tokens", TOKEN=CANARY))
+    wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "made"}}
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push({**wanted, "stringData": {"token": "x-${TOKEN}"}})
+            await stage.rest()
+            data = stage.get("Secret", "made")["data"]
+            assert base64.b64decode(data["token"]).decode() == f"x-{CANARY}"
+            await stage.push(config_map("settings", token="${TOKEN}"))
+            await stage.rest()
+            assert stage.record.findings[0].code == "GK1403"
+
+    stage.play(script)
+    assert CANARY not in everything_told(stage)
+
+
+def test_encrypted_secrets_reach_the_cluster_and_nothing_else(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    values = {"substitute": {"vars": {"SPACE": SPACE}}}
+    stage = staged(
+        render={**values, "decryption": {"provider": "sops", "secretRef": {"name": "age"}}}
+    )
+    reader = Builder(
+        repository=stage.repository, unit=stage.unit.unit, gates=Gates(),
+        cache=stage.unit._judge._reader.cache, search=stand_in(tmp_path / "bin"),
+    )  # fmt: skip
+    stage.unit._judge._reader = reader
+    stage.meddle(secret("age", main_agekey=KEY))
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(app=ENCRYPTED)
+            await stage.rest()
+            assert stage.state == "Done", stage.record.findings
+            data = stage.get("Secret", "database")["data"]
+            assert base64.b64decode(data["password"]).decode() == PLAIN[0]  # not substituted
+            assert stage.get("Secret", "token")["data"]["token"] == PLAIN[2]
+            await stage.push(app=ENCRYPTED.replace("name: token", "name: tokn"))
+            await stage.rest()
+            assert [f.code for f in stage.record.findings] == ["GK1503"]
+
+    stage.play(script)
+    told = everything_told(stage)
+    assert CANARY not in told
+    assert "SECRET-KEY" not in told
+
+
+def test_without_a_cluster_only_the_units_own_values_are_known() -> None:
+    stage_spec = {"sourceRef": {"name": "src"}, "render": FROM_CLUSTER}
+    unit = _unit(stage_spec)
+    given = offline(unit)
+    assert given.values is not None
+    assert given.values.elsewhere == "ConfigMap shop/region"
+    assert wants(unit)
+    assert not wants(_unit({"sourceRef": {"name": "src"}, "render": {"substitute": {}}}))
+
+
+def _unit(spec: dict[str, Any]) -> Unit:
+    return Unit("shop", "web", msgspec.convert(spec, UnitSpec))

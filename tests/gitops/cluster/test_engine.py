@@ -1,0 +1,100 @@
+"""Who drives the pods: the wishes of units against the Lease of OpenKruise's manager."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.errors import ApiError, ClusterFailed, Forbidden
+from gitkruise.gitops.cluster.engine import choose_engine
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.times import format_micro_time
+from tests.gitops.stage import Wire
+from tests.worlds import START, create, empty_world
+
+LASTS: Final = 15
+
+
+def lease(holder: str, renewed_s_ago: float | None) -> dict[str, Any]:
+    spec: dict[str, Any] = {"holderIdentity": holder, "leaseDurationSeconds": LASTS}
+    if renewed_s_ago is not None:
+        spec["renewTime"] = format_micro_time(START - timedelta(seconds=renewed_s_ago))
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"namespace": "kruise-system", "name": "kruise-manager"},
+        "spec": spec,
+    }
+
+
+ALIVE: Final = lease("manager-1", 2)
+LATE: Final = lease("manager-1", 2 * LASTS - 1)  # a slow renewal is no death
+DEAD: Final = lease("manager-1", 2 * LASTS + 1)
+RESIGNED: Final = lease("", 2)
+NEVER_RENEWED: Final = lease("manager-1", None)
+
+
+def wire_to(found: dict[str, Any] | None) -> Wire:
+    world = empty_world()
+    if found is not None:
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kruise-system"}}
+        world.handle(create(world, space), START)
+        world.handle(create(world, found), START)
+    return Wire(Cluster(world, lambda: START))
+
+
+def chosen(wishes: set[str], found: dict[str, Any] | None) -> str:
+    return asyncio.run(choose_engine(wire_to(found), wishes, START))
+
+
+@pytest.mark.parametrize(
+    ("wishes", "found", "engine"),
+    [
+        pytest.param({"auto"}, None, "own", id="auto-no-openkruise"),
+        pytest.param({"auto"}, ALIVE, "kruise", id="auto-alive"),
+        pytest.param({"auto"}, LATE, "kruise", id="auto-late"),
+        pytest.param({"auto"}, DEAD, "own", id="auto-dead"),
+        pytest.param({"auto"}, RESIGNED, "own", id="auto-resigned"),
+        pytest.param({"auto"}, NEVER_RENEWED, "own", id="auto-never-renewed"),
+        pytest.param({"own"}, None, "own", id="own-no-openkruise"),
+        pytest.param({"own"}, DEAD, "own", id="own-dead"),
+        pytest.param({"own", "auto"}, None, "own", id="own-decides-for-auto"),
+        pytest.param({"kruise"}, ALIVE, "kruise", id="kruise-alive"),
+        pytest.param({"kruise"}, None, "kruise", id="kruise-not-there-yet"),
+        pytest.param({"kruise", "auto"}, DEAD, "kruise", id="kruise-decides-for-auto"),
+    ],
+)
+def test_one_engine_is_chosen(wishes: set[str], found: dict[str, Any] | None, engine: str) -> None:
+    assert chosen(wishes, found) == engine
+
+
+@pytest.mark.parametrize(
+    ("wishes", "found", "code"),
+    [
+        pytest.param({"own"}, ALIVE, "GK4402", id="own-alive"),
+        pytest.param({"own", "auto"}, ALIVE, "GK4402", id="own-and-auto-alive"),
+        pytest.param({"own", "kruise"}, None, "GK4401", id="both"),
+    ],
+)
+def test_two_engines_on_one_object_are_refused(
+    wishes: set[str], found: dict[str, Any] | None, code: str
+) -> None:
+    with pytest.raises(ClusterFailed) as caught:
+        chosen(wishes, found)
+    assert [f.code for f in caught.value.findings] == [code]
+    assert any(label == "next" for label, _ in caught.value.findings[0].notes)
+
+
+def test_a_lease_that_may_not_be_read_is_no_permission_to_drive() -> None:
+    wire = wire_to(None)
+
+    def refuse(request: ApiRequest) -> ApiError | None:
+        return Forbidden("leases is forbidden") if request.resource.plural == "leases" else None
+
+    wire.refuse = refuse
+    with pytest.raises(Forbidden):
+        asyncio.run(choose_engine(wire, {"auto"}, START))

@@ -1,0 +1,139 @@
+"""gitkruise.yaml: every problem with its line, and nothing that is silently ignored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitkruise.errors import UsageProblem
+from gitkruise.gitops.config.loader import load_config
+
+GOOD = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: src, namespace: shop}
+spec: {url: ., ref: {branch: main}, interval: 5s}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Sink
+metadata: {name: out, namespace: shop}
+spec: {git: {sourceRef: {name: src}}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: web, namespace: shop}
+spec:
+  sourceRef: {name: src}
+  sinkRef: {name: out}
+  drift:
+    mode: correct
+"""
+ROWS: list[tuple[str, str, str, str, str, str]] = [
+    # row id, text to replace, with what, code, place, words
+    ("GK7002 kind", "kind: Sink", "kind: Sinkk", "GK7002", ":7:7", "one of GitSource"),
+    ("GK7002 version", "v1alpha1\nkind: Unit", "v2\nkind: Unit", "GK7002", ":12:7", "v1alpha1"),
+    ("GK7003 unknown field", "sinkRef:", "sinkref:", "GK7003", ":16:3", 'did you mean "sinkRef"?'),
+    ("GK7003 wrong word", "correct", "fix", "GK7003", ":18:11", "fix"),
+    ("GK7003 yaml 1.1", "mode: correct", "mode: off", "GK7003", ":18:11", 'quote it: "off"'),
+    ("GK7003 missing", "url: ., ", "", "GK7003", ":4:7", "url"),
+    ("GK7003 no name", "{name: out, namespace: shop}", "{}", "GK7003", ":8:11", "name"),
+    ("GK7005 duration", "interval: 5s", "interval: fast", "GK7005", ":4:47", "fast"),
+    ("GK7003 no time", "sinkRef:", "suspend: {until: tonight}\n  sinkRef:", "GK7003", ":16:20",
+     "tonight"),
+    ("GK7005 delay", "correct", "correct\n    backoff: {base: soon}", "GK7005", ":19:21", "soon"),
+    ("GK7006 later", "sinkRef:", "workloads: {onPlanChange: block}\n  sinkRef:", "GK7006", ":16:15",
+     "guard"),
+    ("GK7007 unit", "sinkRef:", "dependsOn: [{name: db}]\n  sinkRef:", "GK7007", "", "shop/db"),
+    (
+        "GK7030 itself", "sinkRef:", "dependsOn: [{name: web}]\n  sinkRef:", "GK7030",
+        ":16:14", "shop/web → shop/web",
+    ),
+    (
+        "GK7031 no CEL", "sinkRef:", "dependsOn: [{name: web, ready: 'phase in'}]\n  sinkRef:",
+        "GK7031", ":16:34", "Syntax error",
+    ),
+    (
+        "GK7031 no answer", "sinkRef:", "dependsOn: [{name: web, ready: phase}]\n  sinkRef:",
+        "GK7031", ":16:34", "not true or false",
+    ),
+    ("GK7022 range", "branch: main", "semver: newest", "GK7022", ":4:30", "newest"),
+    ("GK7023 keys", "interval: 5s", "verify: {mode: head}", "GK7023", ":4:37", "secretRef"),
+    ("GK7023 tag", "interval: 5s", "verify: {mode: tag, secretRef: {name: k}}", "GK7023", ":4:37",
+     "ref.semver"),
+    ("GK7003 pointer", "correct", "correct\n    ignore: [{paths: [spec/replicas]}]", "GK7003",
+     ":19:23", "spec/replicas"),
+    ("GK7003 empty rule", "correct", "correct\n    ignore: [{}]", "GK7003", ":19:14", "{}"),
+    ("GK7007 source", "Ref: {name: src}\n  s", "Ref: {name: x}\n  s", "GK7007", "", "shop/x"),
+    ("GK7007 sink", "sinkRef: {name: out}", "sinkRef: {name: none}", "GK7007", "", "shop/out"),
+    (
+        "GK7031 health", "drift:", 'health: {exprs: [{kind: A, current: "status. =="}]}\n  drift:',
+        "GK7031", ":17:39", "Syntax error",
+    ),
+    (
+        "GK7031 no function", "drift:",
+        'health: {exprs: [{kind: A, current: "ok(status)"}]}\n  drift:',
+        "GK7031", ":17:39", "'ok'",
+    ),
+    ("GK7003 name", "sinkRef:", "render: {substitute: {vars: {a-b: c}}}\n  sinkRef:", "GK7003",
+     ":16:32", "'a-b' is no name"),
+    ("GK7003 no source", "sinkRef:", "render: {substitute: {from: [{}]}}\n  sinkRef:", "GK7003",
+     ":16:32", "names one object"),
+    ("GK1 yaml", "spec: {git", "spec: git: {", "GK1", ":9:", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_refused(tmp_path: Path, row: tuple[str, ...]) -> None:
+    _, old, new, code, place, words = row
+    assert old in GOOD
+    file = tmp_path / "gitkruise.yaml"
+    file.write_text(GOOD.replace(old, new))
+    with pytest.raises(UsageProblem) as caught:
+        load_config(file)
+    finding = caught.value.findings[0]
+    assert finding.code.startswith(code)
+    assert place in "".join(str(p) for p in finding.places)
+    told = " ".join(
+        [finding.message, *(p.label for p in finding.places), *dict(finding.notes).values()]
+    )
+    assert words in told
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="GK7001"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_a_directory_is_read_whole_and_urls_are_relative_to_it(tmp_path: Path) -> None:
+    for number, text in enumerate(GOOD.split("---\n")):
+        (tmp_path / f"{number}.yaml").write_text(text)
+    (tmp_path / ".hidden.yaml").write_text("no: thing")
+    config = load_config(tmp_path)
+    assert list(config.units) == ["shop/web"]
+    assert config.source_of(config.units["shop/web"]).spec.url == str(tmp_path)
+    sink = config.sink_of(config.units["shop/web"])
+    assert sink
+    assert sink.name == "out"
+
+
+def test_off_in_quotes_is_a_mode(tmp_path: Path) -> None:
+    file = tmp_path / "gitkruise.yaml"
+    file.write_text(GOOD.replace("mode: correct", 'mode: "off"'))
+    assert load_config(file).units["shop/web"].spec.drift.mode == "off"
+
+
+def test_an_approval_is_read_from_the_unit(tmp_path: Path) -> None:
+    file = tmp_path / "gitkruise.yaml"
+    noted = "name: web, annotations: {gitkruise.io/approve: 0a1b2c3d4e5f}"
+    file.write_text(GOOD.replace("name: web", noted))
+    assert load_config(file).units["shop/web"].approved == "0a1b2c3d4e5f"
+
+
+@pytest.mark.parametrize("mode", ["head", "firstParent", "range"])
+def test_commits_of_a_branch_may_be_verified(tmp_path: Path, mode: str) -> None:
+    text = GOOD.replace("interval: 5s", f"verify: {{mode: {mode}, secretRef: {{name: keys}}}}")
+    (tmp_path / "gitkruise.yaml").write_text(text)
+    (source,) = load_config(tmp_path / "gitkruise.yaml").sources.values()
+    assert source.spec.verify is not None
+    assert source.spec.verify.mode == mode

@@ -1,0 +1,121 @@
+"""The one comment: bounded, balanced, edited section by section, and nobody else's words act."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitkruise.model.gitops.notifications import Outcome, PullState, PullStory
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.planner.notify.comment import (
+    BODY_MAX,
+    BRIEF_MAX,
+    MARK,
+    PLAN_MAX,
+    brief,
+    compose,
+    is_ours,
+    plain,
+    section,
+    sections,
+)
+
+PLAN: Final = (
+    "### gitkruise plan `a..b`\n\n| table |\n\n<details><summary>x</summary>\n\n</details>\n"
+)
+
+
+def story(state: PullState = "open", **more: object) -> PullStory:
+    told = {"number": 7, "head": "c03d77a" + "0" * 33, "branch": "main", "plan": PLAN, **more}
+    return PullStory(state=state, **told)  # type: ignore[arg-type]  # rows of fields
+
+
+HEADS: Final[list[tuple[str, PullStory, str, bool]]] = [
+    ("current", story(), "### gitkruise plan for `c03d77a` → `main` on `prod` · ✅ current", False),
+    ("outdated", story(newer="d" * 40), "· ⚠️ outdated: `ddddddd` was pushed", True),
+    ("no plan", story(failed="GK1001", plan=""), "· ✗ no plan", False),
+    ("merged", story("merged", merged_as="e" * 40),
+     "### gitkruise: `eeeeeee` → `main` on `prod` · merged, waiting for the cluster", True),
+    ("held", story("merged", outcomes=(Outcome("shop/web", "Held", "held"),)), "· ⏸ Held", True),
+    ("worst", story("merged", outcomes=(Outcome("a", "Done", ""), Outcome("b", "Stuck", ""))),
+     "· ✗ Stuck", True),
+    ("closed", story("closed"), "· closed without a merge, nothing changes", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "head", "folded"), [h[1:] for h in HEADS], ids=[h[0] for h in HEADS]
+)
+def test_the_first_line_says_whether_the_plan_counts(
+    told: PullStory, head: str, *, folded: bool
+) -> None:
+    text = section(told, "prod")
+    assert head in text.splitlines()[0]
+    assert ("<summary>The plan for" in text) is folded
+    assert text.count("<details>") == text.count("</details>")
+    assert brief(told, "prod") == text.splitlines()[0]
+
+
+def test_outcomes_come_before_the_plan_and_no_word_of_theirs_acts() -> None:
+    text = section(
+        story("merged", outcomes=(Outcome("shop/web", "Stuck", "@all <b>no</b> #12 `x` [y](z)"),)),
+        "prod",
+    )
+    line = next(line for line in text.splitlines() if line.startswith("- "))
+    assert line.startswith("- ✗ **shop/web** @\u200ball \\<b\\>no\\</b\\> #\u200b12 \\`x\\`")
+    assert text.index("- ✗") < text.index("<details>")
+
+
+NAME: Final = st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch=True)
+TEXT: Final = st.text(max_size=300) | st.sampled_from(
+    ["<!-- gitkruise:end prod -->", "<!-- gitkruise:begin x -->\nforged\n", MARK, "x" * 70_000]
+)
+
+
+@given(parts=st.lists(st.tuples(NAME, TEXT), max_size=12))
+def test_a_comment_keeps_to_its_limit_and_every_section_to_itself(
+    parts: list[tuple[str, str]],
+) -> None:
+    body, last = "", {}
+    for name, text in parts:
+        clean = text.strip() or "x"
+        body = compose(body, name, clean, f"{name} in brief")
+        last[name] = clean
+        assert is_ours(body)
+        assert len(body) <= BODY_MAX
+        assert name in sections(body)
+    found = sections(body)
+    assert set(found) <= set(last)
+    for name, text in found.items():
+        shown = text.replace("<!-\u200b- gitkruise:", "<!-- gitkruise:")
+        assert shown in {last[name], f"{name} in brief"}
+
+
+@given(
+    plan=st.text(max_size=500), failed=st.text(max_size=500), unit=st.text(max_size=900),
+    words=st.text(max_size=3_000), count=st.integers(0, 200),
+    state=st.sampled_from(["open", "merged", "closed"]),
+)  # fmt: skip
+def test_any_story_fits_beside_the_largest_plan(
+    plan: str, failed: str, unit: str, words: str, count: int, state: PullState
+) -> None:
+    outcomes = (Outcome(unit, str(State.STUCK), words),) * count
+    told = story(state, plan="#\n" + plan.ljust(PLAN_MAX), failed=failed, outcomes=outcomes)
+    text = section(told, "prod")
+    body = compose("", "prod", text, brief(told, "prod"))
+    assert len(body) <= BODY_MAX
+    assert len(brief(told, "prod")) <= BRIEF_MAX
+    if count <= 5:
+        assert sections(body)["prod"].startswith("### gitkruise")
+
+
+@given(text=st.text())
+def test_plain_words_stay_plain(text: str) -> None:
+    shown = plain(text)
+    assert not re.search(r"(?<!\\)[`*_\[\]<>|~]", shown)
+    assert not re.search(r"[@#]\w", shown)
+    assert "\n" not in shown

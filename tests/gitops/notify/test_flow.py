@@ -1,0 +1,237 @@
+"""From pull request to Done on a model forge: plan, outcome, statuses; and what may go wrong."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.wire.primitives.names import GroupKind
+from tests.git.repos import run_git
+from tests.gitops.forges.forges import away, reply
+from tests.gitops.notify.desk import CHECK, Desk
+from tests.gitops.stage import MakeStage, config_map, web
+from tests.worlds import SPACE
+
+Script = Callable[[Desk], Awaitable[None]]
+
+
+def play(staged: MakeStage, folder: Path, script: Script, kind: str = "github") -> Desk:
+    """One commit live, then `script`."""
+    desk = Desk(staged(), folder, kind)
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(web(), message="first")
+            await desk.stage.rest()
+            await script(desk)
+
+    desk.stage.play(main)
+    return desk
+
+
+def test_a_canary_from_plan_to_outcome(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        head = desk.branch(1, web("app:v2", partition=3))
+        await desk.stage.rest(5)
+        assert "· ✅ current" in desk.comment(1)
+        assert "containers[app].image v1 → v2" in desk.comment(1)
+        assert desk.told(head, CHECK)[0] == "success"
+        merged = await desk.merge(1)
+        await desk.stage.rest()
+        for commit in (head, merged):
+            assert desk.told(commit) == ("success", "held at partition 3 (1/4 updated)")
+        assert f"### gitkruise: `{merged[:7]}` → `main` on `test` · ⏸ Held" in desk.comment(1)
+        last = await desk.push(web("app:v2"), message="all")
+        await desk.stage.rest()
+        assert desk.told(last) == ("success", "done (4/4 updated)")
+        assert f"; superseded by {last[:7]}" in desk.comment(1)
+        states = [state for state, _ in desk.model.statuses[last, "gitkruise/test/shop/web"]]
+        assert states[0] == "pending"
+        assert len(states) <= 4
+
+    play(staged, tmp_path, script)
+
+
+def test_an_environment_shows_what_is_deployed_to_it(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        head = desk.branch(1, web("app:v2", partition=3))
+        merged = await desk.merge(1)
+        await desk.stage.rest()
+        await desk.push(web("app:bad"), message="bad")
+        await desk.stage.rest(3 * 60)
+        found = desk.model.deployments
+        assert {d["environment"] for d in found} == {"on-test"}
+        assert [d["sha"] for d in found[1:2]] == [merged]
+        assert head not in [d["sha"] for d in found]
+        states = [[state for state, _ in d["states"]] for d in found]
+        assert [s[-1] for s in states] == ["inactive", "success", "failure"]
+        assert all("success" in s for s in states[:2])
+        assert "shop/web: held at partition 3 (1/4 updated)" in [w for _, w in found[1]["states"]]
+
+    play(staged, tmp_path, script)
+
+
+def test_a_token_that_may_not_deploy_holds_up_nothing_else(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        deployed = len(desk.model.deployments[-1]["states"])
+        no = reply(403, {"message": "Resource not accessible by integration"})
+        desk.model.fails = lambda _method, path: no if "/deployments" in path else None
+        second = await desk.push(web("app:v2"), message="second")
+        await desk.stage.rest()
+        assert desk.told(second) == ("success", "done (4/4 updated)")
+        assert len(desk.model.deployments[-1]["states"]) == deployed
+        desk.model.fails = lambda _method, _path: None
+        await desk.stage.rest(2 * 60)
+        assert [d["states"][-1][0] for d in desk.model.deployments] == ["inactive", "success"]
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.slow
+def test_a_new_head_marks_the_plan_outdated_and_then_replaces_it(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        first = desk.branch(1, web("app:v2", partition=3))
+        await desk.stage.rest(5)
+        broken = desk.branch(1, text="a: [")
+        await desk.stage.rest(5)
+        assert "· ✗ no plan" in desk.comment(1)
+        assert "GK1" in desk.comment(1)
+        assert desk.told(broken, CHECK) == ("failure", "it cannot be applied: see the plan")
+        assert desk.told(first, CHECK)[0] == "success"
+        desk.stage.wire.cut = True  # the cluster is away: there can be no plan for now
+        newer = desk.branch(1, web("app:v3", partition=1))
+        await desk.stage.rest(5)
+        assert f"⚠️ outdated: `{newer[:7]}` was pushed" in desk.comment(1)
+        desk.stage.wire.cut = False
+        await desk.stage.rest(60)
+        assert f"`{newer[:7]}` → `main` on `test` · ✅ current" in desk.comment(1)
+        desk.model.end_pull(1, "closed")
+        await desk.stage.rest(60)
+        assert "closed without a merge" in desk.comment(1)
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.slow
+def test_a_pull_request_that_touches_nothing_gets_a_check_and_no_comment(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        head = desk.branch(2, web())
+        await desk.stage.rest(5)
+        assert desk.told(head, CHECK) == ("success", "no units affected")
+        assert 2 not in desk.model.comments
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.slow
+def test_a_stranger_learns_no_name_of_a_pod(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        desk.branch(3, web("app:v2"), repo=99)
+        await desk.stage.rest(5)
+        found = desk.stage.world.objects(GroupKind("", "Pod"), SPACE)
+        names = [pod["metadata"]["name"].removeprefix("web") for pod in found]
+        assert len(names) == 4
+        assert "containers[app].image v1 → v2" in desk.comment(3)
+        assert not [name for name in names if name in desk.comment(3)]
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.slow
+def test_a_silent_forge_holds_up_nothing_and_hears_all_of_it_later(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        desk.model.fails = away
+        second = await desk.push(web("app:v2", maxUnavailable=1), message="second")
+        await desk.stage.rest(1)
+        third = await desk.push(web("app:v3"), config_map("x", a="b"), message="third")
+        await desk.stage.rest(60)
+        assert desk.stage.images() == ["app:v3"] * 4
+        await desk.stage.rest(3600)
+        desk.model.fails = lambda _method, _path: None
+        await desk.stage.rest(120)
+        assert desk.told(second) == ("success", f"superseded by {third[:7]}")
+        assert desk.told(third)[0] == "success"
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.slow
+def test_a_restart_loses_no_last_word(staged: MakeStage, tmp_path: Path) -> None:
+    desk = Desk(staged(), tmp_path)
+    commits: list[str] = []
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(web(), message="first")
+            await desk.stage.rest()
+            commits.append(await desk.push(web("app:v2", maxUnavailable=1), message="second"))
+            await desk.stage.rest(2)
+            desk.branch(4, web("app:v2", partition=2))
+            await desk.stage.rest(1)
+            assert desk.told(commits[0])[0] == "pending"
+            desk.model.fails = away
+            await desk.stage.rest(30)
+        desk.stage.start_over()
+        desk.model.fails = lambda _method, _path: None
+        async with desk.open():
+            commits.append(await desk.push(web("app:v3"), message="third"))
+            await desk.stage.rest(90)
+        assert desk.told(commits[1]) == ("success", "done (4/4 updated)")
+        assert desk.told(commits[0])[0] == "success"
+        assert "✅ current" in desk.comment(4)
+
+    desk.stage.play(main)
+
+
+CANARIES: Final = ("s3cr3t-canary-one", "s3cr3t-canary-two", "s3cr3t-canary-three")
+
+
+def secret(value: str, image: str) -> list[Any]:
+    """A Secret, and a CloneSet that is refused with it in a message, as bad manifests are."""
+    obj = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}}
+    return [{**obj, "stringData": {"password": value}}, web(image)]
+
+
+def spellings(value: str) -> list[bytes]:
+    encoded = base64.b64encode(value.encode())
+    return [value.encode(), encoded, base64.b64encode(encoded)]
+
+
+@pytest.mark.slow
+def test_no_value_of_a_secret_reaches_any_sink(staged: MakeStage, tmp_path: Path) -> None:
+    async def script(desk: Desk) -> None:
+        await desk.push(*secret(CANARIES[0], "app:v1"), message="with a secret")
+        await desk.stage.rest()
+        desk.branch(6, *secret(CANARIES[1], "app:v2"))
+        await desk.stage.rest(5)
+        assert "Secret shop/db" in desk.comment(6)
+        await desk.merge(6)
+        await desk.stage.rest()
+        refused = secret(CANARIES[2], "app:v2")[0] | {"stringData": {"password": [CANARIES[2]]}}
+        bad = await desk.push(refused, web("app:v2"), message="refused")
+        await desk.stage.rest()
+        assert desk.told(bad)[0] == "error"
+        stuck = {"name": "db", "labels": {"x": CANARIES[2] + " "}}
+        await desk.push(secret(CANARIES[2], "app:v2")[0] | {"metadata": stuck}, web("app:v2"))
+        await desk.stage.rest()
+
+    desk = play(staged, tmp_path, script)
+    told = repr((desk.model.comments, desk.model.statuses)).encode() + b"".join(desk.chat.heard)
+    kept = b"".join(file.read_bytes() for file in tmp_path.glob("outbox.sqlite*"))
+    diary = run_git(desk.stage.origin.bare, "log", "-p", "--all", "--", "units").encode()
+    assert len(desk.chat.heard) >= 6
+    for place in (told, kept, diary):
+        assert b"shop/web" in place
+        assert not [w for value in CANARIES for w in spellings(value) if w in place]

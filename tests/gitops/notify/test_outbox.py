@@ -1,0 +1,329 @@
+"""Nothing that is to be told is lost: refusals by turns, an hour of silence, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from itertools import cycle
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from gitkruise.errors import ClusterFailed
+from gitkruise.gitops.forges.http import JsonReply
+from gitkruise.gitops.notify.channel import deliver
+from gitkruise.gitops.notify.outbox import (
+    FILE,
+    ITEMS_MAX,
+    NotificationOutbox,
+    OutboxEntry,
+    QueuedItem,
+    open_outbox,
+)
+from gitkruise.gitops.notify.sender import TRIES_MAX, Sender
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.model.gitops.notifications import CommentItem, CommitStatusItem, StatusState
+from gitkruise.sandbox.controllers import alongside
+from tests.gitops.forges.forges import ME, ModelForge, away, client, reply
+from tests.gitops.stage import Inline
+from tests.worlds import START
+
+COMMITS: Final = [f"{number:040x}" for number in range(60)]
+CHANNEL: Final = "shop/out/forge"
+
+
+def status(commit: str, state: StatusState = "success", words: str = "done") -> CommitStatusItem:
+    return CommitStatusItem(commit, "gitkruise/test/shop/web", state, words)
+
+
+class Office:
+    """A box, its sender and a forge, in virtual time."""
+
+    def __init__(self, path: Path, kind: str = "github") -> None:
+        self.clock = ManualClock(START)
+        self.model = ModelForge(kind, commits=set(COMMITS))
+        self.path = path / "outbox.sqlite"
+        self.outbox = NotificationOutbox(self.path)
+
+    def put(self, *items: CommitStatusItem | CommentItem, after: float = 0) -> None:
+        when = self.clock.now() + timedelta(seconds=after)
+        keys = [x.commit if isinstance(x, CommitStatusItem) else str(x.number) for x in items]
+        entries = [OutboxEntry(key, item, when) for key, item in zip(keys, items, strict=True)]
+        self.outbox.put(CHANNEL, entries)
+
+    def run(self, seconds: float, *, steps: Callable[[float], None] = lambda _: None) -> None:
+        """Let the sender work for so long; `steps` is called every ten seconds."""
+
+        async def main() -> None:
+            asyncio.get_running_loop().set_default_executor(Inline())
+            forge = client(self.model, self.clock)
+            self.sender = Sender(
+                self.outbox, CHANNEL, lambda item: deliver(forge, item), self.clock
+            )
+            async with alongside(self.sender.run()):
+                passed = 0.0
+                while passed < seconds:
+                    steps(passed)
+                    self.sender.wake()
+                    await self.clock.sleep(10)
+                    passed += 10
+
+        self.clock.run(main())
+
+    @property
+    def arrived(self) -> set[str]:
+        return {commit for commit, _ in self.model.statuses}
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab", "gitea"])
+def test_refusals_by_turns_lose_nothing_and_double_nothing(tmp_path: Path, kind: str) -> None:
+    office = Office(tmp_path, kind)
+    turns = cycle([403, 422, 429, 500, 200, 404, 200, 200, 200, 503, 200])
+
+    def fails(_method: str, _path: str) -> JsonReply | None:
+        code = next(turns)
+        headers = {"Retry-After": "3"} if code == 429 else {}
+        return None if code == 200 else reply(code, {"message": "not now"}, headers)
+
+    office.model.fails = fails
+    office.put(*(status(commit) for commit in COMMITS[:20]), CommentItem(4, "test", "plan"))
+    office.run(3 * 3600)
+    assert office.arrived == set(COMMITS[:20])
+    assert all(len(kept) == 1 for kept in office.model.statuses.values())
+    assert [c["author"] for c in office.model.comments[4]] == [ME]
+    assert office.outbox.waiting(CHANNEL) == []
+    assert office.sender.problem == ""
+
+
+def test_an_hour_of_silence_loses_nothing_and_is_asked_about_once_a_minute(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    office.model.fails = away
+    for number, commit in enumerate(COMMITS[:30]):
+        office.put(status(commit, "pending", f"{number}"))
+
+    def later(passed: float) -> None:
+        if passed == 1800:
+            office.put(*(status(commit) for commit in COMMITS[30:40]))
+        if passed == 3600:
+            assert len(office.model.asked) <= 120
+            assert office.sender.problem.startswith("503: connection refused")
+            office.model.fails = lambda _method, _path: None
+
+    office.run(3800, steps=later)
+    assert office.arrived == set(COMMITS[:40])
+    assert all(len(kept) == 1 for kept in office.model.statuses.values())
+
+
+def test_the_newest_words_replace_those_not_sent_and_the_last_word_wins(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    office.model.fails = away
+    commit = COMMITS[0]
+
+    def steps(passed: float) -> None:
+        if passed < 100:
+            office.put(status(commit, "pending", f"{passed}"))
+        if passed == 100:
+            office.put(status(commit))
+            office.model.fails = lambda _method, _path: None
+
+    office.run(300, steps=steps)
+    assert [told for kept in office.model.statuses.values() for told in kept] == [
+        ("success", "done")
+    ]
+
+
+def test_a_letter_replaced_while_it_is_sent_is_sent_again(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    commit = COMMITS[0]
+    office.put(status(commit, "pending", "moving"))
+
+    def fails(_method: str, _path: str) -> JsonReply | None:
+        office.model.fails = lambda _method, _path: None
+        office.put(status(commit))
+        return None
+
+    office.model.fails = fails
+    office.run(30)
+    assert [state for state, _ in next(iter(office.model.statuses.values()))] == [
+        "pending", "success",
+    ]  # fmt: skip
+
+
+def test_what_the_forge_will_never_take_steps_back_and_is_given_up(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    office.put(status("f" * 40), *(status(commit) for commit in COMMITS[:5]))
+    office.run(20)
+    assert office.arrived == set(COMMITS[:5])
+    assert office.outbox.waiting(CHANNEL) == ["f" * 40]
+    office.run(3 * 3600)
+    assert office.outbox.waiting(CHANNEL) == []
+    assert sum(path.endswith("f" * 40) for path in office.model.asked) == TRIES_MAX
+
+
+def test_retry_after_is_kept_to_and_letters_wait_for_their_time(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    times: list[float] = []
+
+    def fails(_method: str, _path: str) -> JsonReply | None:
+        times.append(office.clock.monotonic())
+        return reply(429, {}, {"Retry-After": "600"}) if len(times) == 1 else None
+
+    office.model.fails = fails
+    office.put(status(COMMITS[0]))
+    office.put(status(COMMITS[1]), after=1200)
+    office.run(1300)
+    assert times[0] == 0
+    assert 600 <= times[1] <= 601
+    assert 1200 <= times[2] <= 1210
+
+
+def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    office.model.fails = away
+    office.put(*(status(commit) for commit in COMMITS))
+    office.outbox.put(CHANNEL, [], {"sent/x": b"kept", "sent/y": b"gone"})
+    office.outbox.put(CHANNEL, [], {"sent/y": None})
+    office.run(50)
+    office.outbox.close()
+    office.outbox = NotificationOutbox(office.path)
+    assert len(office.outbox.waiting(CHANNEL)) == len(COMMITS)
+    assert office.outbox.notes(CHANNEL, "sent/") == {"x": b"kept"}
+    assert office.outbox.notes("another", "sent/") == {}
+    office.model.fails = lambda _method, _path: None
+    office.run(120)
+    assert office.arrived == set(COMMITS)
+    assert office.path.stat().st_mode & 0o077 == 0
+
+
+def test_a_box_has_a_limit_and_keeps_the_newest(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(NotificationOutbox(tmp_path / "x.sqlite")) as outbox:
+        entries = [OutboxEntry(str(n), status(COMMITS[0]), START) for n in range(ITEMS_MAX + 3)]
+        outbox.put(CHANNEL, entries)
+        waiting = outbox.waiting(CHANNEL)
+        assert (len(waiting), waiting[0]) == (ITEMS_MAX, "3")
+        assert "dropped=3" in caplog.text
+        first = outbox.next(CHANNEL, START)
+        assert isinstance(first, QueuedItem)
+        assert first.key == "3"
+
+
+def test_trouble_is_told_when_it_lasts_and_when_it_ends(tmp_path: Path) -> None:
+    office, told = Office(tmp_path), list[tuple[float, str]]()
+    office.model.fails = away
+    office.put(status(COMMITS[0]))
+
+    def steps(passed: float) -> None:
+        office.sender.on_problem = lambda why: told.append((office.clock.monotonic(), why))
+        if passed == 600:
+            office.model.fails = lambda _method, _path: None
+
+    office.run(800, steps=steps)
+    assert [why for _, why in told] == ["connection refused: nothing listens there", ""]
+    assert 300 <= told[0][0] <= 400
+    assert 600 <= told[1][0] <= 700
+
+
+def test_a_refused_token_is_told_at_once(tmp_path: Path) -> None:
+    office, told = Office(tmp_path), list[str]()
+    office.model.fails = lambda _method, _path: reply(401, {"message": "Bad credentials"})
+    office.put(status(COMMITS[0]), after=5)
+
+    def steps(_passed: float) -> None:
+        office.sender.on_problem = told.append
+
+    office.run(30, steps=steps)
+    assert len(told) == 1
+    assert "Bad credentials" in told[0]
+
+
+_OLD: Final = """
+CREATE TABLE letters (
+  id INTEGER PRIMARY KEY, channel TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL,
+  version INTEGER NOT NULL, tries INTEGER NOT NULL, after REAL NOT NULL, UNIQUE (channel, key));
+CREATE TABLE notes (
+  id INTEGER PRIMARY KEY, channel TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL,
+  UNIQUE (channel, key));
+"""
+
+
+def old_outbox(folder: Path, words: str) -> None:
+    """Files of an earlier version that was killed: one item, and notes, only in the -wal file."""
+    with closing(sqlite3.connect(folder / "live.sqlite")) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.executescript(_OLD)
+        body = msgspec.json.encode(status(COMMITS[0], words=words))
+        with database:
+            database.execute(
+                "INSERT INTO letters VALUES (1, ?, 'status/a', ?, 0, 3, 0)", (CHANNEL, body)
+            )
+            database.execute("INSERT INTO notes VALUES (1, ?, 'told/x', ?)", (CHANNEL, b"kept"))
+            database.execute("INSERT INTO notes VALUES (2, ?, 'pull/7', ?)", (CHANNEL, b"story"))
+        for suffix in ("", "-wal", "-shm"):
+            shutil.copy(folder / f"live.sqlite{suffix}", folder / f"letters.sqlite{suffix}")
+    for file in folder.glob("live.sqlite*"):
+        file.unlink()
+
+
+def content(outbox: NotificationOutbox) -> tuple[str, int, dict[str, bytes]]:
+    waiting = outbox.next(CHANNEL, START)
+    assert isinstance(waiting, QueuedItem)
+    assert isinstance(waiting.item, CommitStatusItem)
+    return waiting.item.description, waiting.tries, outbox.notes(CHANNEL, "")
+
+
+TAKEN_OVER: Final = ("before", 3, {"sent/x": b"kept", "pull/7": b"story"})
+
+
+def test_the_file_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    old_outbox(tmp_path, "before")
+    for _ in range(2):
+        with closing(open_outbox(tmp_path)) as outbox:
+            assert content(outbox) == TAKEN_OVER
+            outbox.put(CHANNEL, [], {"sent/x": b"kept"})
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+
+
+def test_an_interrupted_migration_goes_on(tmp_path: Path) -> None:
+    old_outbox(tmp_path, "before")
+    (tmp_path / "letters.sqlite-wal").rename(tmp_path / f"{FILE}-wal")
+    with closing(open_outbox(tmp_path)) as outbox:
+        assert content(outbox) == TAKEN_OVER
+
+
+def test_an_earlier_version_that_ran_in_between_loses_nothing(tmp_path: Path) -> None:
+    with closing(open_outbox(tmp_path)) as outbox:
+        older, other = status(COMMITS[0], words="older"), status(COMMITS[1], words="other")
+        outbox.put(
+            CHANNEL,
+            [OutboxEntry("status/a", older, START), OutboxEntry("status/b", other, START)],
+            {"sent/x": b"older", "sent/y": b"other"},
+        )
+    old_outbox(tmp_path, "before")
+    with closing(open_outbox(tmp_path)) as outbox:
+        assert outbox.waiting(CHANNEL) == ["status/b", "status/a"]
+        assert outbox.notes(CHANNEL, "") == {
+            "sent/x": b"kept", "sent/y": b"other", "pull/7": b"story",
+        }  # fmt: skip
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+
+
+def test_an_earlier_version_that_kept_nothing_is_taken_over(tmp_path: Path) -> None:
+    for name in ("letters.sqlite", FILE):
+        (tmp_path / name).touch()
+    with closing(open_outbox(tmp_path)) as outbox:
+        assert outbox.waiting(CHANNEL) == []
+
+
+def test_a_pipe_under_the_earlier_name_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "letters.sqlite")
+    with pytest.raises(ClusterFailed, match="GK4111"):
+        open_outbox(tmp_path)

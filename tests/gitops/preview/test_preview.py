@@ -1,0 +1,124 @@
+"""What a preview says is what then happens: the same pods, in the same order, to the same end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gitkruise.gitops.preview.changes import changes_between, with_live
+from gitkruise.gitops.preview.simulate import live_world, offline_world, play
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import Obj
+from tests.planner.sync.build import applied, desired, key
+from tests.worlds import SPACE, START, Lab, cloneset
+
+CATALOG = load_catalog()
+
+
+def placed(obj: Obj) -> Obj:
+    return {**obj, "metadata": {**obj["metadata"], "namespace": SPACE}}
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Obj, Obj]:
+    """A CloneSet, and what a commit makes of it."""
+    replicas = draw(st.integers(1, 6))
+    policy = draw(st.sampled_from(["ReCreate", "InPlaceIfPossible"]))
+    rolling: dict[str, Any] = {
+        "podUpdatePolicy": policy,
+        "maxUnavailable": draw(st.sampled_from([1, "50%"])),
+        "partition": draw(st.sampled_from([0, 1, "50%"])),
+    }
+    after = replicas + draw(st.integers(-1, 2))
+    image = draw(st.sampled_from(["app:v1", "app:v2"]))
+    return (
+        placed(cloneset("web", replicas, podUpdatePolicy=policy)),
+        placed(cloneset("web", max(after, 0), image, **rolling)),
+    )
+
+
+def preview_of(world: Any, before: Obj, after: Obj, now: Any) -> Any:
+    target = [desired(after)]
+    changes = changes_between([desired(before)], target, CATALOG)
+    forecast, unplayed = play(world, changes, target, CATALOG, now, Gates())
+    assert not unplayed
+    return forecast
+
+
+@settings(max_examples=8)
+@given(pairs())
+def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> None:
+    before, after = pair
+    lab = Lab()
+    lab.apply(before)
+    lab.run()
+    transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
+    twin = asyncio.run(live_world(transport, CATALOG, [SPACE], Gates()))
+    version = lab.world.version
+    forecast = preview_of(twin, before, after, lab.now)
+    assert lab.world.version == version
+    lab.patch(before, {"spec": after["spec"]})
+    trace = lab.run()
+    moved = [
+        (line.what, line.object)
+        for line in trace.lines
+        if line.what in {"CreatePod", "DeletePod", "in-place"}
+    ]
+    if forecast is None or not forecast.rollouts:
+        assert not moved
+        return
+    told = forecast.rollouts[0]
+    foreseen = [
+        (line.what, line.object)
+        for line in forecast.trace.lines
+        if line.what in {"CreatePod", "DeletePod", "in-place"}
+    ]
+    assert sorted(foreseen) == sorted(moved)
+    assert [n for w, n in foreseen if w == "in-place"] == [n for w, n in moved if w == "in-place"]
+    assert told.updated_after == lab.get(before)["status"].get("updatedReplicas", 0)
+
+
+@settings(max_examples=5)
+@given(pairs())
+def test_an_offline_preview_counts_the_same(pair: tuple[Obj, Obj]) -> None:
+    before, after = pair
+    base = [desired(before)]
+    world, now = offline_world([base], CATALOG, Gates(), START, moved={base[0].key})
+    forecast = preview_of(world, before, after, now)
+    lab = Lab()
+    lab.apply(before)
+    lab.run()
+    lab.patch(before, {"spec": after["spec"]})
+    lab.run()
+    if forecast is not None and forecast.rollouts:
+        told = forecast.rollouts[0]
+        status = lab.get(before)["status"]
+        assert told.updated_after == status.get("updatedReplicas", 0)
+        assert told.replicas == status.get("replicas", 0)
+
+
+def test_changes_say_what_git_does_and_drift_what_a_sync_would_correct() -> None:
+    old = placed(cloneset("gone"))
+    same, changed = placed(cloneset("same")), placed(cloneset("web"))
+    new = placed(cloneset("web", image="app:v2"))
+    fresh = placed(cloneset("fresh"))
+    base: list[Desired] = [desired(o) for o in (old, same, changed)]
+    target = [desired(o) for o in (same, new, fresh)]
+    found = changes_between(base, target, CATALOG)
+    assert [(c.key.name, str(c.kind)) for c in found] == [
+        ("fresh", "create"), ("gone", "prune"), ("same", "unchanged"), ("web", "configure"),
+    ]  # fmt: skip
+    drifted = {key(same): applied(same, spec={**same["spec"], "replicas": 9}).obj}
+    seen = {c.key.name: c for c in with_live(found, target, drifted, CATALOG)}
+    assert (seen["same"].kind, seen["same"].drift) == (ChangeKind.CONFIGURE, True)
+    assert [c.path for c in seen["same"].fields] == [("spec", "replicas")]
+    rules = {key(same): [IgnoreRule(kind="CloneSet", paths=(("spec", "replicas"),))]}
+    left = {c.key.name: c for c in with_live(found, target, drifted, CATALOG, rules)}
+    assert left["same"].kind is ChangeKind.UNCHANGED

@@ -1,0 +1,211 @@
+"""A plan tells the worst first, folds what is the same, and shows no secret in any form."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.views.plan import plan_lines
+from gitkruise.gitops.preview.render_html import plan_html
+from gitkruise.gitops.preview.render_json import plan_obj
+from gitkruise.gitops.preview.render_markdown import plan_markdown
+from gitkruise.model.gitops.report import PlanReport
+from gitkruise.wire.primitives.names import Obj
+from tests.gitops.plans import report
+from tests.planner.sync.build import thing
+
+PLAIN = Style(colour=False, unicode=True, width=200)
+FORMS = {
+    "text": lambda r: "\n".join(plan_lines(r, PLAIN)),
+    "json": lambda r: json.dumps(plan_obj(r)),
+    "markdown": plan_markdown,
+    "html": plan_html,
+}
+
+
+def labelled(number: int, tier: str, **more: Any) -> Obj:
+    made = thing(f"c{number:03}", data={"a": "1"}, **more)
+    return {**made, "metadata": {**made["metadata"], "labels": {"tier": tier}}}
+
+
+def deployment(image: str = "app:v1", *, replicas: int = 3, **spec: Any) -> Obj:
+    pod = {"containers": [{"name": "app", "image": image}]}
+    body = {"replicas": replicas, "template": {"spec": pod}, **spec}
+    return thing("web", "Deployment", spec=body)
+
+
+# Folding ----------------------------------------------------------------------------------------
+
+
+def test_one_change_of_four_hundred_objects_is_one_line() -> None:
+    before = [labelled(n, "old") for n in range(400)]
+    after = [labelled(n, "new") for n in range(400)]
+    after[7] = {**after[7], "data": {"a": "2"}}
+    made = report(before, after)
+    folded, alone = made.entries
+    assert (len(folded.keys), len(alone.keys)) == (399, 1)
+    assert made.totals.changed == 400
+    text = FORMS["text"](made)
+    assert text.count("tier") == 2
+    assert "ConfigMap × 399: shop/c000, shop/c001, shop/c002 and 396 more" in text
+
+
+def test_json_names_every_object_of_a_fold() -> None:
+    made = report([labelled(n, "old") for n in range(9)], [labelled(n, "new") for n in range(9)])
+    changes = plan_obj(made)["changes"]
+    assert {c["name"] for c in changes} == {f"c{n:03}" for n in range(9)}
+    assert {c["fold"] for c in changes} == {0}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_change_or_two_are_shown_each(number: int) -> None:
+    old, new = ([labelled(n, tier) for n in range(number)] for tier in ("old", "new"))
+    assert len(report(old, new).entries) == number
+
+
+# Worst first ------------------------------------------------------------------------------------
+
+
+def test_deletions_come_first_then_what_replaces_pods_then_the_rest() -> None:
+    before = [labelled(1, "old"), thing("z"), deployment()]
+    after = [labelled(1, "new"), thing("new"), deployment("app:v2")]
+    assert [e.keys[0].name for e in report(before, after).entries] == ["z", "web", "c001", "new"]
+
+
+BLASTS: list[tuple[str, list[Obj], list[Obj], list[str]]] = [
+    ("nothing", [], [thing("a")], ["no pod restarts and nothing is deleted"]),
+    ("deleted", [thing("a"), thing("b")], [],
+     ["2 objects DELETED (ConfigMap shop/a, ConfigMap shop/b)"]),
+    ("workload gone", [deployment()], [],
+     ["1 object DELETED (Deployment shop/web)", "3 pods gone with their workload"]),
+    ("rolled", [deployment()], [deployment("app:v2")], ["3 pods REPLACED"]),
+    ("rolled and grown", [deployment()], [deployment("app:v2", replicas=5)], ["3 pods REPLACED"]),
+    ("rolled and shrunk", [deployment()], [deployment("app:v2", replicas=1)],
+     ["1 pod REPLACED", "2 pods scaled away"]),
+    ("paused", [deployment()], [deployment("app:v2", paused=True)],
+     ["no pod restarts and nothing is deleted"]),
+    ("sized by others", [deployment()],
+     [thing("web", "Deployment", spec={"template": {"spec": {}}})],
+     ["1 pod REPLACED", "2 pods scaled away"]),
+    ("protected", [thing("a", notes={"gitkruise.io/prune": "Disabled"})], [],
+     ["1 object kept though gone from git (ConfigMap shop/a)",
+      "no pod restarts and nothing is deleted"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", BLASTS, ids=[row[0] for row in BLASTS])
+def test_blast_radius(row: tuple[str, list[Obj], list[Obj], list[str]]) -> None:
+    _, before, after, told = row
+    made = report(before, after)
+    assert [span.text for span in made.blast] == told
+    for form in FORMS.values():
+        assert told[0].split(" (")[0] in form(made)
+
+
+def test_what_holds_data_waits_for_approval() -> None:
+    (entry,) = report([thing("shop", "Namespace")], []).entries
+    assert entry.notes == ("waits for approval: deleting it would delete what it holds",)
+
+
+# Secrets ----------------------------------------------------------------------------------------
+
+CANARY = "canary-4711"
+
+
+def env(name: str, value: str) -> Obj:
+    pod = {"containers": [{"name": "app", "env": [{"name": name, "value": value}]}]}
+    return deployment(template={"spec": pod})
+
+
+HIDDEN: list[tuple[str, list[Obj], list[Obj]]] = [
+    ("Secret changed", [thing("s", "Secret", data={"p": CANARY})],
+     [thing("s", "Secret", data={"p": CANARY + "2"})]),
+    ("Secret filled", [thing("s", "Secret")], [thing("s", "Secret", data={"p": CANARY})]),
+    ("Secret emptied", [thing("s", "Secret", data={"p": CANARY})], [thing("s", "Secret")]),
+    ("Secret annotated", [thing("s", "Secret")], [thing("s", "Secret", notes={"last": CANARY})]),
+    ("env by its name", [env("DB_PASSWORD", "x")], [env("DB_PASSWORD", CANARY)]),
+    ("env added whole", [deployment()], [env("API_TOKEN", CANARY)]),
+    ("env taken out", [env("API_TOKEN", CANARY)], [deployment()]),
+    ("data by its name", [thing(data={"api-key": "x"})], [thing(data={"api-key": CANARY})]),
+    ("data by its looks", [thing(data={"url": "x"})],
+     [thing(data={"url": f"postgres://me:{CANARY}@db/x"})]),
+    ("argument", [thing(data={"args": "x"})],
+     [thing(data={"args": f"run --db-password={CANARY}"})]),
+    ("private key", [thing(data={"pem": "x"})],
+     [thing(data={"pem": f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n"})]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("row", HIDDEN, ids=[row[0] for row in HIDDEN])
+def test_no_form_shows_a_secret(form: str, row: tuple[str, list[Obj], list[Obj]]) -> None:
+    text = FORMS[form](report(row[1], row[2]))
+    assert CANARY not in text
+    assert re.search("•••|u2022|redacted", text)
+
+
+SHOWN: list[tuple[str, Any, Any]] = [
+    ("secretName", {"secretName": "web-tls"}, {"secretName": "web-tls-2"}),
+    ("imagePullPolicy", {"tokenPolicy": "a"}, {"tokenPolicy": "b"}),
+]
+
+
+@pytest.mark.parametrize("row", SHOWN, ids=[row[0] for row in SHOWN])
+def test_references_to_secrets_are_no_secrets(row: tuple[str, Any, Any]) -> None:
+    made = report([thing(data=row[1])], [thing(data=row[2])])
+    assert next(iter(row[2].values())) in FORMS["text"](made)
+
+
+def prints(before: str, after: str, key: bytes = b"0123456789abcdef") -> str:
+    secrets = [[thing("s", "Secret", data={"p": value})] for value in (before, after)]
+    return report(secrets[0], secrets[1], key=key).entries[0].rows[0].words
+
+
+def test_fingerprints_tell_rotated_from_restored() -> None:
+    there, back = prints("one", "two"), prints("two", "one")
+    first, second = re.findall("[0-9a-f]{4}", there)
+    assert back == f"••• changed ({second} → {first})"
+    assert prints("one", "two", key=b"another key of many bytes") != there
+
+
+def test_a_fingerprint_without_a_key_is_refused() -> None:
+    with pytest.raises(ValueError, match="key"):
+        prints("one", "two", key=b"")
+
+
+# Texts ------------------------------------------------------------------------------------------
+
+
+def test_texts_of_many_lines_are_compared_line_by_line() -> None:
+    lines = [f"line {n}" for n in range(30)]
+    before = thing(data={"conf": "\n".join(lines)})
+    after = thing(data={"conf": "\n".join([*lines[:11], "another", *lines[12:]])})
+    made = report([before], [after])
+    assert made.entries[0].rows[0].words == "1 line out, 1 in"
+    for form in ("markdown", "html"):
+        text = FORMS[form](made)
+        assert "-  line 11" in text
+        assert "+  another" in text
+        assert "line 20" not in text
+
+
+def hostile() -> PlanReport:
+    nasty = "</code><script>alert(1)</script> @everyone #12 `` ` ```\n```\x1b[2J | [x](http://y)"
+    before, after = thing(data={nasty: "1"}), thing(data={nasty: nasty, "more": nasty})
+    return report([before], [after], subject=nasty)
+
+
+def test_html_runs_nothing_and_loads_nothing() -> None:
+    page = plan_html(hostile())
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_terminals_are_steered_by_nobody() -> None:
+    assert "\x1b" not in FORMS["text"](hostile())

@@ -1,0 +1,180 @@
+"""Commits that wait for a person's consent: which, under which hash, and how it is given."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.wire.primitives.names import Obj
+from tests.git.repos import run_git
+from tests.gitops.promoted import promotion
+from tests.gitops.stage import MakeStage, Stage, config_map, web
+
+KEEP: Final = config_map("keep", a="b")
+EXTRA: Final = config_map("extra", a="b")
+SPACE: Final[Obj] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "more"}}
+IN_PLACE: Final = {"type": "InPlaceIfPossible"}
+
+
+def asks(stage: Stage) -> str:
+    """What it asks consent for; "" when it asks nothing."""
+    words = stage.record.message.removeprefix("waits for ")
+    waits = stage.state == "Waiting" and words.startswith("consent (")
+    return words.removeprefix("consent (").partition("; ")[0] if waits else ""
+
+
+async def agree(stage: Stage) -> str:
+    """Do what the record says, and let gitkruise look; the hash."""
+    words = stage.record.message.partition("; ")[2].removesuffix(")")
+    command, work = shlex.split(words), stage.origin.work
+    run_git(work, *command[1:])
+    run_git(work, "push", "--quiet", "origin", "HEAD:main")
+    await stage.follower.check()
+    await stage.rest()
+    return command[-1].rpartition(" ")[2]
+
+
+def test_always_every_change_waits_for_consent_and_drift_does_not(staged: MakeStage) -> None:
+    stage = staged(approval="always")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, EXTRA, message="first")
+            await stage.rest()
+            assert asks(stage) == "2 objects change"
+            assert stage.get("ConfigMap", "keep") is None
+            first = await agree(stage)
+            assert (stage.state, asks(stage)) == ("Done", "")
+            stage.meddle(config_map("keep", a="mine"))
+            await stage.rest()
+            assert stage.get("ConfigMap", "keep")["data"] == {"a": "b"}
+            await stage.push(config_map("keep", a="c"), message="second")
+            await stage.rest()
+            assert asks(stage) == "2 objects change"  # one of them leaves
+            stage.meddle(config_map("keep", a="mine"))
+            await stage.rest(60)
+            assert stage.get("ConfigMap", "keep")["data"] == {"a": "b"}
+            assert await agree(stage) != first
+            assert stage.get("ConfigMap", "keep")["data"] == {"a": "c"}
+            assert stage.get("ConfigMap", "extra") is None
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_a_start_asks_for_no_more_and_no_less(staged: MakeStage) -> None:
+    stage = staged(approval="always")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, EXTRA, message="first")
+            await stage.rest()
+            await agree(stage)
+            await stage.push(KEEP, message="second")
+            await stage.rest()
+            assert asks(stage) == "1 object changes"
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            stage.meddle(config_map("keep", a="mine"))
+            await stage.rest(60)
+            assert asks(stage) == "1 object changes"
+            assert stage.get("ConfigMap", "extra")
+            assert stage.get("ConfigMap", "keep")["data"] == {"a": "b"}
+            stage.approved = stage.record.message.rpartition(": ")[2].removesuffix('")')
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            assert (stage.state, stage.get("ConfigMap", "extra")) == ("Done", None)
+
+    stage.play(script)
+
+
+@pytest.mark.slow
+def test_consent_is_for_what_was_seen_and_for_one_time(staged: MakeStage) -> None:
+    stage = staged(approval="always")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, message="first")
+            await stage.rest()
+            await agree(stage)
+            for number in range(2):  # there and back, and there again: asked each time
+                await stage.push(config_map("keep", a=f"c{number}"))
+                await stage.rest()
+                assert asks(stage) == "1 object changes"
+                await agree(stage)
+                await stage.push(KEEP, message="back")
+                await stage.rest()
+                assert asks(stage) == "1 object changes"
+                await agree(stage)
+                assert stage.state == "Done"
+            await stage.push(config_map("keep", a="c0"), message="there again")
+            await stage.rest()
+            assert asks(stage) == "1 object changes"
+        stage.start_over()  # what was agreed to long ago is not agreed to now
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            assert asks(stage) == "1 object changes"
+            words = stage.record.message
+            await stage.push(config_map("keep", a="c9"), message="something else")
+            await stage.rest()
+            assert stage.record.message != words
+
+    stage.play(script)
+
+
+def env(image: str, **rolling: Any) -> dict[str, Any]:
+    """The shop's CloneSet with a variable that pods cannot get in place."""
+    made = web(image, **rolling)
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    container["env"] = [{"name": "A", "value": "b"}]
+    return made
+
+
+# what the unit says besides, what is live, what is asked for, why consent is needed
+RISKS: Final[list[tuple[str, dict[str, Any], list[Obj], list[Obj], str]]] = [
+    ("an image", {}, [web()], [web("app:v2")], ""),
+    ("a new object", {}, [KEEP], [KEEP, EXTRA], ""),
+    ("an object leaves", {}, [KEEP, EXTRA], [KEEP], ""),
+    ("recreated", {}, [web()], [env("app:v1")],
+     "pods of CloneSet shop/web are recreated, which went in place before"),
+    ("without a canary", {"promotion": promotion()}, [web()], [web("app:v2")],
+     "all pods of CloneSet shop/web change without a canary"),
+    ("with a canary", {"promotion": promotion()}, [web()], [web("app:v2", partition="75%")], ""),
+    ("the last step", {"promotion": promotion()}, [web("app:v2", partition="75%")],
+     [web("app:v2")], ""),
+    ("another promoted", {"promotion": promotion(workload={"kind": "CloneSet", "name": "x"})},
+     [web()], [web("app:v2")], ""),
+    ("for the whole cluster", {}, [KEEP, SPACE], [KEEP], "Namespace more leaves the cluster"),
+    ("kept in the cluster", {"prune": {"enabled": False}}, [KEEP, SPACE], [KEEP], ""),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("unit", "old", "new", "why"), [r[1:] for r in RISKS], ids=[r[0] for r in RISKS]
+)
+def test_risky_changes_wait_for_consent(
+    staged: MakeStage, unit: dict[str, Any], old: list[Obj], new: list[Obj], why: str
+) -> None:
+    stage = staged(approval="risky", **unit)
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(*old, message="first")
+            await stage.rest()
+            assert stage.state in {"Done", "Held"}
+            await stage.push(*new, message="second")
+            await stage.rest()
+            assert asks(stage) == why
+            if why:
+                assert stage.images() in ([], ["app:v1"] * 4)
+                await agree(stage)
+                assert asks(stage) == ""
+
+    stage.play(script)

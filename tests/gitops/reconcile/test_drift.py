@@ -1,0 +1,196 @@
+"""Drift on a live cluster: one request puts it back, and who keeps at it is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.gitops.stage import MakeStage, Stage, config_map
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = config_map("settings", mode="fast", size="1")
+
+
+def patches(stage: Stage) -> list[ApiRequest]:
+    return [
+        r
+        for r in stage.wire.requests
+        if r.verb == "patch" and "dryRun" not in r.params and r.name == "settings"
+    ]
+
+
+def data(stage: Stage) -> dict[str, str]:
+    found: dict[str, str] = stage.get("ConfigMap", "settings")["data"]
+    return found
+
+
+@pytest.mark.parametrize("manager", ["kubectl-edit", "helm", "kubectl-client-side-apply"])
+def test_what_a_known_tool_changed_is_put_back_by_one_request(
+    staged: MakeStage, manager: str
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            before = len(patches(stage))
+            stage.meddle(config_map("settings", mode="slow"), manager=manager)
+            await stage.rest(1)
+            assert data(stage) == {"mode": "fast", "size": "1"}
+            assert len(patches(stage)) - before == 1
+
+    stage.play(script)
+
+
+def test_a_write_in_between_is_not_taken_over_unseen(staged: MakeStage) -> None:
+    """The one request holds for the version that was judged: an operator's field stays its own."""
+    stage = staged()
+
+    def slip_in(request: ApiRequest) -> None:
+        if request.params.get("force") == "true" and "resourceVersion" in request.body["metadata"]:
+            stage.wire.refuse = lambda _: None
+            stage.meddle(config_map("settings", size="9"), manager="size-operator")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            stage.wire.refuse = slip_in
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest(30)
+            assert data(stage)["size"] == "9"
+            assert stage.record.findings[0].code == "GK2401"
+            assert "size-operator" in stage.record.findings[0].message
+
+    stage.play(script)
+
+
+@pytest.mark.parametrize(
+    "rule", [{"paths": ["/data/size"]}, {"manager": "size-operator"}], ids=["path", "manager"]
+)
+def test_ignored_fields_are_neither_drift_nor_overwritten(
+    staged: MakeStage, rule: dict[str, object]
+) -> None:
+    stage = staged(drift={"ignore": [{"kind": "ConfigMap", **rule}]})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            stage.meddle(config_map("settings", size="9"), manager="size-operator")
+            await stage.rest()
+            assert (stage.state, data(stage)["size"]) == ("Done", "9")
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest()
+            assert data(stage) == {"mode": "fast", "size": "9"}
+            await stage.push(config_map("settings", mode="faster", size="1"))
+            await stage.rest()
+            assert data(stage) == {"mode": "faster", "size": "9"}
+            assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
+
+
+def test_a_fight_over_one_field_ends_is_told_and_leaves_the_others_in_order(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            before = len(patches(stage))
+            for _ in range(300):
+                stage.meddle(config_map("settings", mode="slow"), manager="kubectl-loop")
+                await stage.rest(1)
+            assert len(patches(stage)) - before == 5  # at 0, 2, 8, 26, 80 s and then no more
+            assert stage.state == "Drifted"
+            finding = stage.record.findings[0]
+            assert finding.code == "GK2501"
+            assert "kubectl-loop changes data.mode each time" in finding.message
+            assert "5 times since" in finding.message
+            (told,) = stage.record.drift
+            assert (told.field, told.manager) == ("data.mode", "kubectl-loop")
+            stage.meddle(config_map("settings", size="9"), manager="kubectl-edit")
+            await stage.rest(2)
+            assert data(stage) == {"mode": "slow", "size": "1"}
+            assert stage.state == "Drifted"
+            news = len(stage.offered)
+            await stage.rest(300)
+            assert len(stage.offered) == news  # told once
+            await stage.rest(300)
+            assert data(stage) == {"mode": "fast", "size": "1"}  # they stopped, so it is over
+            assert (stage.state, stage.record.findings, stage.record.drift) == ("Done", (), ())
+
+    stage.play(script)
+
+
+def test_a_change_stands_for_the_delay_and_pauses_grow_as_asked(staged: MakeStage) -> None:
+    backoff = {"base": "10s", "factor": 2, "max": "15s", "resetAfter": "2m"}
+    stage = staged(drift={"delay": "20s", "backoff": backoff, "fightThreshold": 4})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+            await stage.rest(18)
+            assert data(stage)["mode"] == "slow"
+            await stage.rest(4)
+            assert data(stage)["mode"] == "fast"
+            await stage.rest(200)  # in peace
+            stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+            await stage.rest(10)
+            stage.meddle(config_map("settings", mode="fast"), manager="kubectl-edit")
+            await stage.rest(10)  # it went back by itself, and its delay begins anew
+            stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+            await stage.rest(18)
+            assert data(stage)["mode"] == "slow"
+            before = len(patches(stage))
+            for _ in range(100):
+                stage.meddle(config_map("settings", mode="slow"), manager="kubectl-edit")
+                await stage.rest(1)
+            assert len(patches(stage)) - before == 4  # at 0, 10, 25 and 40 s; then it is a fight
+            assert "4 times since" in stage.record.findings[0].message
+
+    stage.play(script)
+
+
+def test_a_new_commit_ends_a_fight(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            for _ in range(120):
+                stage.meddle(config_map("settings", mode="slow"), manager="kubectl-loop")
+                await stage.rest(1)
+            assert stage.state == "Drifted"
+            await stage.push(config_map("settings", mode="faster", size="1"))
+            await stage.rest(10)
+            assert data(stage) == {"mode": "faster", "size": "1"}
+            assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
+
+
+def test_detected_drift_names_who_and_when(staged: MakeStage) -> None:
+    stage = staged(drift={"mode": "detect"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest()
+            (told,) = stage.record.drift
+            assert (told.manager, told.field) == ("kubectl-edit", "data.mode")
+            assert told.written.startswith("20")
+            assert "data.mode, changed by kubectl-edit" in stage.record.message
+
+    stage.play(script)
+    assert "manager: kubectl-edit" in stage.told("units/shop/web/drift.yaml")

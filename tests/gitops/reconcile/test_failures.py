@@ -1,0 +1,283 @@
+"""Silence and surprises: no crash, no deletes, and on it goes when they are over."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gitkruise.errors import Forbidden, InternalError
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.git.repos import run_git
+from tests.gitops.stage import MakeStage, config_map, documents, web
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = config_map("settings", mode="fast")
+
+
+def test_a_silent_cluster_is_told_and_asked_again_until_it_answers(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), SETTINGS)
+            await stage.rest()
+            stage.wire.cut = True
+            await stage.push(web("app:v2"), SETTINGS)
+            asked = len(stage.wire.requests)
+            await stage.rest(600)
+            assert stage.state == "Unknown"
+            assert {f.code for f in stage.record.findings} == {"GK4102", "GK4103"}
+            assert len(stage.wire.requests) - asked < 200  # pauses grow
+            stage.wire.cut = False
+            await stage.rest(120)
+            assert stage.state == "Done"
+            assert stage.images() == ["app:v2"] * 4
+
+    stage.play(script)
+
+
+def test_a_start_without_a_cluster_waits_for_it(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            stage.wire.cut = True
+            await stage.push(web())
+            await stage.rest(300)
+            assert stage.state == "Unknown"
+            stage.wire.cut = False
+            await stage.rest(120)
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+def test_an_unreadable_repository_changes_nothing_and_is_told_once(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), SETTINGS)
+            await stage.rest()
+            run_git(stage.origin.bare, "update-ref", "-d", "refs/heads/main")
+            for _ in range(5):
+                await stage.follower.check()
+                await stage.rest()
+            assert stage.state == "Done"  # of what is live
+            assert stage.record.findings[0].code == "GK3201"
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest(5)
+            assert stage.get("ConfigMap", "settings")["data"] == {"mode": "fast"}
+            told = len(stage.diary())
+            await stage.push(web("app:v2"), SETTINGS)
+            await stage.rest()
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.images() == ["app:v2"] * 4
+            assert len(stage.diary()) > told
+
+    stage.play(script)
+    assert not any(w.startswith("delete") for w in stage.wire.writes())
+
+
+def test_a_start_without_the_remote_heals_what_is_live(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+        run_git(stage.origin.bare, "update-ref", "refs/heads/kept", "refs/heads/main")
+        run_git(stage.origin.bare, "update-ref", "-d", "refs/heads/main")
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest()
+            assert stage.record.findings[0].code == "GK3201"
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest(5)
+            assert stage.get("ConfigMap", "settings")["data"] == {"mode": "fast"}
+
+    stage.play(script)
+    assert not any(w.startswith("delete") for w in stage.wire.writes())
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_rewritten_branch_stops_until_it_is_put_back(
+    staged: MakeStage, *, restarted: bool
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            first = await stage.push(web(), SETTINGS)
+            good = await stage.push(web("app:v2"), SETTINGS)
+            await stage.rest()
+        if restarted:
+            stage.start_over()
+        async with stage.running():
+            run_git(stage.origin.work, "reset", "--hard", "-q", first)
+            run_git(stage.origin.bare, "update-ref", "refs/heads/main", first)
+            await stage.push(web("app:v3"), SETTINGS)
+            await stage.rest()
+            assert (stage.state, stage.record.findings[-1].code) == ("Rejected", "GK3204")
+            assert stage.images() == ["app:v2"] * 4
+            run_git(stage.origin.bare, "update-ref", "refs/heads/main", good)
+            await stage.follower.check()
+            await stage.rest()
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.images() == ["app:v2"] * 4
+
+    stage.play(script)
+
+
+def test_a_rewrite_that_a_person_agreed_to_is_followed_and_the_next_is_not(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+
+    def rewritten(to: str) -> None:
+        run_git(stage.origin.work, "reset", "--hard", "-q", to)
+        run_git(stage.origin.bare, "update-ref", "refs/heads/main", to)
+
+    async def script() -> None:
+        async with stage.running():
+            first = await stage.push(web(), SETTINGS)
+            await stage.push(web("app:v2"), SETTINGS)
+            await stage.rest()
+            rewritten(first)
+            accepted = await stage.push(web("app:v3"), SETTINGS)
+            await stage.rest()
+            assert stage.state == "Rejected"
+        stage.accepted = accepted
+        stage.start_over()
+        async with stage.running():
+            await stage.push(web("app:v4"), SETTINGS)  # on top of what was agreed to
+            await stage.rest()
+            assert (stage.state, stage.images()) == ("Done", ["app:v4"] * 4)
+            rewritten(accepted)
+            await stage.push(web("app:v5"), SETTINGS)
+            await stage.rest()
+            assert (stage.state, stage.record.findings[-1].code) == ("Rejected", "GK3204")
+            assert stage.images() == ["app:v4"] * 4
+
+    stage.play(script)
+
+
+def test_a_rejected_commit_may_be_taken_back_by_rewriting(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            good = await stage.push(web(), SETTINGS)
+            await stage.rest()
+            await stage.push({**web(), "spce": {}}, SETTINGS)
+            await stage.rest()
+            assert stage.state == "Rejected"
+            run_git(stage.origin.work, "reset", "--hard", "-q", good)
+            run_git(stage.origin.bare, "update-ref", "refs/heads/main", good)
+            await stage.push(web("app:v2"), SETTINGS)
+            await stage.rest()
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.images() == ["app:v2"] * 4
+
+    stage.play(script)
+
+
+def test_a_refusal_is_not_repeated_until_time_has_passed(staged: MakeStage) -> None:
+    stage = staged()
+
+    def no_rights(request: ApiRequest) -> Forbidden | None:
+        denied = request.name == "settings" and request.verb == "patch"
+        return Forbidden("no patch on configmaps") if denied else None
+
+    async def script() -> None:
+        async with stage.running():
+            stage.wire.refuse = no_rights
+            await stage.push(web(), SETTINGS)
+            await stage.rest(100)
+            assert (stage.state, stage.record.findings[0].code) == ("Rejected", "GK4301")
+            assert stage.wire.writes(dry=True) == ["patch web", "patch settings"]
+            assert stage.wire.writes() == []
+            stage.wire.refuse = lambda _: None  # somebody gave us the right, without a commit
+            await stage.rest(100)
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+def test_a_refusal_past_the_dry_run_stops_what_comes_after_and_every_delete(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+    old = config_map("old", a="b")
+
+    def not_now(request: ApiRequest) -> Forbidden | None:
+        wet = request.verb == "patch" and "dryRun" not in request.params
+        return Forbidden("quota") if wet and request.name == "settings" else None
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), SETTINGS, old)
+            await stage.rest()
+            stage.wire.refuse = not_now
+            await stage.push(web("app:v2"), config_map("settings", mode="slow"))
+            await stage.rest(60)
+            assert (stage.state, stage.record.findings[0].code) == ("Stuck", "GK4301")
+            assert stage.images() == ["app:v1"] * 4
+            assert stage.get("ConfigMap", "old")
+            stage.wire.refuse = lambda _: None
+            await stage.rest(180)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+            assert stage.images() == ["app:v2"] * 4
+            assert stage.get("ConfigMap", "old") is None
+
+    stage.play(script)
+
+
+def test_a_server_error_is_tried_again_soon(staged: MakeStage) -> None:
+    stage = staged()
+    left = [3]
+
+    def flaky(request: ApiRequest) -> InternalError | None:
+        if request.name != "web" or "dryRun" in request.params or not left[0]:
+            return None
+        left[0] -= 1
+        return InternalError("etcd leader changed")
+
+    async def script() -> None:
+        async with stage.running():
+            stage.wire.refuse = flaky
+            await stage.push(web())
+            await stage.rest(30)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
+
+
+def test_what_two_units_want_is_changed_by_neither(staged: MakeStage) -> None:
+    stage = staged(path="a")
+    other, told = stage.add_unit("shop/other", msgspec.structs.replace(stage.spec, path="b"))
+
+    async def push(**files: str | None) -> None:
+        paths = {f"{name}/app.yaml": text for name, text in files.items()}
+        other.offer(stage.origin.commit(paths))
+        await stage.follower.check()
+        await stage.rest()
+
+    async def script() -> None:
+        async with stage.running(other):
+            await push(a=documents(SETTINGS), b=documents(config_map("else", a="b")))
+            assert (stage.state, str(told.record.state)) == ("Done", "Done")
+            both = config_map("settings", mode="slow")
+            await push(b=documents(config_map("else", a="b"), both))
+            assert [r.findings[0].code for r in (stage.record, told.record)] == ["GK2402"] * 2
+            assert stage.get("ConfigMap", "settings")["data"] == {"mode": "fast"}
+            await push(a=documents(config_map("mine", a="b")))  # the first unit lets go
+            assert (stage.state, str(told.record.state)) == ("Done", "Done")
+            moved = stage.get("ConfigMap", "settings")
+            assert moved["data"] == {"mode": "slow"}
+            assert moved["metadata"]["labels"]["gitkruise.io/unit"] == other.label
+
+    stage.play(script)
+    assert not any(w.startswith("delete") for w in stage.wire.writes())

@@ -1,0 +1,142 @@
+"""Jobs run before a change, after it, or when it fails: once for each content of git."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.wire.primitives.names import Obj
+from tests.gitops.stage import MakeStage, Stage, config_map, web
+
+pytestmark = pytest.mark.slow
+
+
+def job(name: str, when: str, image: str = "job:v1", key: str = "gitkruise.io/hook") -> Obj:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "annotations": {key: when}},
+        "spec": {
+            "backoffLimit": 0,
+            "ttlSecondsAfterFinished": 1,
+            "template": {
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": image}]}
+            },
+        },
+    }
+
+
+SETTINGS: Final = config_map("settings", mode="fast")
+FASTER: Final = config_map("settings", mode="faster")
+BEFORE, AFTER, ALARM = (
+    job("before", "pre-apply"), job("after", "PostSync", key="argocd.argoproj.io/hook"),
+    job("alarm", "on-failure"),
+)  # fmt: skip
+
+
+def uid(stage: Stage, name: str) -> str:
+    return str(stage.get("Job", name, "batch")["metadata"]["uid"])
+
+
+def test_they_run_before_and_after_once_for_each_content(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(AFTER, web(), BEFORE, SETTINGS, ALARM)
+            await stage.rest(2)
+            assert stage.state == "Rolling"
+            await stage.rest(120)
+            once = ["patch before", "patch settings", "patch web", "patch after"]
+            assert (stage.wire.writes(), stage.state) == (once, "Done")
+            ran = uid(stage, "before")
+            stage.wire.requests.clear()
+            stage.origin.commit({"README.md": "hello"}, "words")
+            await stage.push(message="nothing")
+            await stage.rest(700)
+            assert stage.wire.writes() == []
+            await stage.push(AFTER, web(), BEFORE, FASTER, ALARM)
+            await stage.rest(120)
+            again = ["delete before", "patch before", "patch settings", "delete after",
+                     "patch after"]  # fmt: skip
+            assert (stage.wire.writes(), stage.state) == (again, "Done")
+            assert uid(stage, "before") != ran
+            assert stage.get("Job", "alarm", "batch") is None
+            stage.wire.requests.clear()
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(120)
+            assert (stage.wire.writes(), stage.state) == ([], "Done")
+
+    stage.play(script)
+
+
+def test_a_crash_while_one_runs_starts_it_no_second_time(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(BEFORE, SETTINGS)
+            await stage.rest(1)
+            assert stage.wire.writes() == ["patch before"]
+        stage.start_over()
+        async with stage.running():
+            await stage.follower.check()
+            await stage.rest(120)
+            assert stage.wire.writes() == ["patch before", "patch settings"]
+
+    stage.play(script)
+
+
+def test_nothing_is_applied_when_the_first_fails_until_git_moves(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(job("before", "pre-apply", "job:crash"), SETTINGS, ALARM)
+            await stage.rest(300)
+            assert stage.wire.writes() == ["patch before", "patch alarm"]
+            assert stage.state == "Stuck"
+            assert stage.record.message == "Job shop/before: the hook failed"
+            await stage.push(BEFORE, SETTINGS, ALARM)
+            await stage.rest(120)
+            assert stage.get("ConfigMap", "settings") is not None
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+def test_a_rollout_that_fails_runs_the_hook_for_failures(staged: MakeStage) -> None:
+    stage = staged(health={"noProgressTimeout": "30s"})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:broken"), AFTER, ALARM)
+            await stage.rest(120)
+            assert stage.wire.writes() == ["patch web", "patch alarm"]
+            assert stage.state == "Stuck"
+
+    stage.play(script)
+
+
+ROWS: list[tuple[str, Obj, str]] = [
+    ("no such moment", job("x", "at-noon"), "gitkruise.io/hook: at-noon"),
+    ("no Job", config_map("x", {"gitkruise.io/hook": "pre-apply"}, a="1"), "a ConfigMap"),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_what_is_no_hook_is_rejected(staged: MakeStage, row: tuple[str, Any, str]) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(row[1], SETTINGS)
+            await stage.rest(5)
+            finding = stage.record.findings[0]
+            assert (stage.state, finding.code) == ("Rejected", "GK2015")
+            assert finding.message.startswith(row[2])
+
+    stage.play(script)

@@ -1,0 +1,116 @@
+"""How far objects of the cluster reach: namespaces, service accounts, folders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.gitops.resources.declared import ResourceReader, ResourceRules
+from gitkruise.model.gitops.config import Config
+from tests.gitops.objects import House, play
+from tests.gitops.stage import config_map
+
+REFERENCES: list[tuple[str, dict[str, Any]]] = [
+    ("sourceRef", {"sourceRef": {"name": "src", "namespace": "default"}}),
+    ("decryption", {"render": {"decryption": {
+        "provider": "sops", "secretRef": {"name": "keys", "namespace": "default"}}}}),
+    ("dependsOn", {"dependsOn": [{"name": "other", "namespace": "default"}]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "row",
+    [REFERENCES[0], *(pytest.param(row, marks=pytest.mark.slow) for row in REFERENCES[1:])],
+    ids=[row[0] for row in REFERENCES],
+)
+def test_other_namespaces_are_out_of_reach(hands: House, row: tuple[str, dict[str, Any]]) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.source("default/src")
+        await hands.unit("web", **row[1])
+        await hands.rest()
+        assert hands.has("a") == [False]
+        assert hands.says("Unit", "web") == ("False", "InvalidSpec")
+        assert "namespace default; next: refer to the own" in hands.message("Unit", "web")
+
+    play(hands, script)
+
+
+@pytest.mark.slow
+def test_other_namespaces_are_in_reach_when_that_is_allowed(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source("default/src")
+        await hands.unit("web", **REFERENCES[0][1])
+        await hands.rest()
+        assert hands.has("a") == [True]
+
+    play(hands, script, hands.program(cross_namespace=True))
+
+
+def test_inside_a_cluster_units_of_others_name_an_account(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("web")
+        await hands.rest()
+        assert "GK7051" in hands.message("Unit", "web")
+
+    play(hands, script, hands.program(home="gitkruise-system"))
+
+
+LOCAL: list[str] = [
+    "/srv/mirror.git", "//srv/mirror.git", "file:///srv/mirror.git", "FILE:///srv/mirror.git",
+    "file://localhost/srv/mirror.git", "./mirror.git", "../mirror.git", "mirror", ".", "~/x.git",
+    "ext::sh -c id", "fd::7", "--upload-pack=id", "-x", "git://host/x.git", "host:path",
+    "https://host/-x", "ssh://-oProxyCommand=id/x", "a@-oProxyCommand=id:x", "C:/x",
+]  # fmt: skip
+FAR: list[str] = ["https://host/x.git", "ssh://git@host/x.git", "git@host:team/x.git"]
+
+
+@pytest.mark.parametrize("url", [*LOCAL, *FAR])
+@pytest.mark.parametrize("home", ["", "shop", "gitkruise-system"])
+def test_an_object_names_remote_repositories_only(url: str, home: str) -> None:
+    meta = {"name": "src", "namespace": "shop", "uid": url, "generation": 1}
+    source = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": "GitSource", "metadata": meta,
+        "spec": {"url": url},
+    }  # fmt: skip
+    declared = ResourceReader(Config(), ResourceRules(home=home)).read([source], "")
+    broken = declared.broken.get(("GitSource", "shop/src"))
+    assert (broken.code if broken else "") == ("GK7052" if url in LOCAL else "")
+    assert ("shop/src" in declared.config.sources) == (url in FAR)
+
+
+def test_a_folder_is_refused_in_the_condition_and_no_word_of_it_is_read(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("web")
+        await hands.rest()
+        assert hands.says("GitSource", "src") == ("False", "InvalidSpec")
+        assert "a folder of gitkruise's own machine" in hands.message("GitSource", "src")
+        assert hands.has("a") == [False]
+
+    play(hands, script, hands.program(local_sources=False))
+
+
+@pytest.mark.slow
+def test_the_default_account_counts_for_units_without_one(hands: House) -> None:
+    hands.push(web=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("web")
+        await hands.rest()
+        assert hands.has("a") == [True]
+        users = {r.user for r in hands.stage.wire.requests if r.resource.plural == "configmaps"}
+        assert "system:serviceaccount:shop:standard" in users
+
+    play(hands, script, hands.program(default_account="standard"))

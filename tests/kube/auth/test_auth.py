@@ -1,0 +1,202 @@
+"""Finding the cluster: kubeconfig files, contexts, plugins, the pod's own account."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gitkruise.errors import ClusterFailed
+from gitkruise.kube.auth import connection as auth
+from gitkruise.kube.auth.connection import Connection
+
+
+def config(**users: Any) -> dict[str, Any]:
+    """One context a user, all on one cluster; the first is current."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": next(iter(users), ""),
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.1.2.3:6443/"}}],
+        "contexts": [
+            {"name": name, "context": {"cluster": "c", "user": name, "namespace": "shop"}}
+            for name in users
+        ],
+        "users": [{"name": name, "user": user} for name, user in users.items()],
+    }
+
+
+def written(path: Path, value: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else yaml.safe_dump(value))
+    return path
+
+
+def header(connection: Connection) -> str | None:
+    return asyncio.run(connection.credentials.headers()).get("Authorization")
+
+
+def test_a_token(tmp_path: Path) -> None:
+    path = written(tmp_path / "config", config(prod={"token": "abc"}, stage={"token": "x"}))
+    found = auth.from_kubeconfig([path])
+    assert (found.server, found.context, found.namespace, found.other_contexts) == (
+        "https://10.1.2.3:6443",
+        "prod",
+        "shop",
+        ("stage",),
+    )
+    assert header(found) == "Bearer abc"
+    assert header(auth.from_kubeconfig([path], context="stage")) == "Bearer x"
+    assert "abc" not in repr(found)
+
+
+def test_the_first_file_wins_and_names_are_relative_to_their_file(tmp_path: Path) -> None:
+    first = config(prod={"token": "first"})
+    second = config(prod={"token": "second"}, lab={"tokenFile": "lab.token"})
+    second["clusters"][0]["cluster"] = {"server": "https://other"}
+    paths = [written(tmp_path / "one" / "c", first), written(tmp_path / "two" / "c", second)]
+    (tmp_path / "two" / "lab.token").write_text("from a file\n")
+    assert header(auth.from_kubeconfig(paths)) == "Bearer first"
+    lab = auth.from_kubeconfig(paths, context="lab")
+    assert (lab.server, header(lab)) == ("https://10.1.2.3:6443", "Bearer from a file")
+
+
+def test_certificates_from_data_and_from_files(tmp_path: Path) -> None:
+    value = config(
+        prod={
+            "client-certificate-data": base64.b64encode(b"CERT").decode(),
+            "client-key": "key.pem",
+        }
+    )
+    value["clusters"][0]["cluster"] |= {"certificate-authority": "ca.pem", "tls-server-name": "k"}
+    (tmp_path / "key.pem").write_text("KEY")
+    (tmp_path / "ca.pem").write_text("CA")
+    found = auth.from_kubeconfig([written(tmp_path / "config", value)])
+    assert (found.client_cert_pem, found.client_key_pem, found.ca_pem, found.tls_server_name) == (
+        "CERT",
+        "KEY",
+        "CA",
+        "k",
+    )
+    assert header(found) is None
+    assert "KEY" not in repr(found)
+
+
+def test_basic_credentials(tmp_path: Path) -> None:
+    path = written(tmp_path / "config", config(old={"username": "u", "password": "p"}))
+    assert header(auth.from_kubeconfig([path])) == "Basic dTpw"
+
+
+def plugin(script: str) -> dict[str, Any]:
+    return {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "interactiveMode": "Never",
+            "command": sys.executable,
+            "args": ["-c", script],
+        }
+    }
+
+
+@pytest.mark.slow  # the official client is imported, and a plugin is a process
+def test_an_exec_plugin(tmp_path: Path) -> None:
+    good = (
+        "import json; print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1',"
+        " 'kind': 'ExecCredential', 'status': {'token': 'made'}}))"
+    )
+    users = {"good": plugin(good), "bad": plugin("import sys; sys.exit('no login')")}
+    path = written(tmp_path / "config", config(**users))
+    assert header(auth.from_kubeconfig([path])) == "Bearer made"
+    with pytest.raises(ClusterFailed) as caught:
+        auth.from_kubeconfig([path], context="bad")
+    finding = caught.value.findings[0]
+    assert (finding.code, finding.message) == (
+        "GK4104",
+        'the exec plugin of context "bad" gives no credentials',
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "error"),
+    [
+        ("", "", "GK4106: .*config is no kubeconfig"),
+        ("[1, 2]", "", "GK4106: .*config is no kubeconfig"),
+        ("a: [", "", "GK4106: .*config is no kubeconfig"),
+        ("users: [{}]", "", "GK4106: .*config is no kubeconfig"),
+        (config(prod={}), "test", 'GK4103: there is no context "test"'),
+        ({**config(prod={}, b={}), "current-context": ""}, "", "GK4103: no current context"),
+        ({**config(prod={}), "clusters": []}, "", "GK4106: the kubeconfig has no cluster 'c'"),
+        ({**config(prod={}), "users": []}, "", "GK4106: the kubeconfig has no user 'prod'"),
+        (config(prod={"client-key-data": "?"}), "", "GK4106: client-key-data .* no base64"),
+        (config(prod={"client-key": "none"}), "", "GK4106: cannot read .*none"),
+    ],
+    ids=[
+        "empty",
+        "list",
+        "cut",
+        "no name",
+        "no such context",
+        "nothing current",
+        "no cluster",
+        "no user",
+        "no base64",
+        "no file",
+    ],
+)
+def test_broken_kubeconfigs_are_named(tmp_path: Path, text: Any, context: str, error: str) -> None:
+    path = written(tmp_path / "config", text)
+    with pytest.raises(ClusterFailed, match=error) as caught:
+        auth.from_kubeconfig([path], context=context)
+    notes = dict(caught.value.findings[0].notes)
+    assert notes["unchanged"] == "nothing was read or written"
+    assert notes["next"]
+
+
+def test_a_missing_context_lists_the_others(tmp_path: Path) -> None:
+    path = written(tmp_path / "config", config(a={}, b={}))
+    with pytest.raises(ClusterFailed) as caught:
+        auth.from_kubeconfig([path], context="c")
+    assert dict(caught.value.findings[0].notes)["contexts"] == "a, b"
+
+
+def test_inside_a_pod(tmp_path: Path) -> None:
+    for name, text in (("token", "t1\n"), ("ca.crt", "CA"), ("namespace", "ops\n")):
+        (tmp_path / name).write_text(text)
+    environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    found = auth.in_cluster(environ, tmp_path)
+    assert found is not None
+    assert (found.server, found.namespace, found.ca_pem) == ("https://[fd00::1]:443", "ops", "CA")
+
+    async def main() -> None:
+        assert await found.credentials.headers() == {"Authorization": "Bearer t1"}
+        (tmp_path / "token").write_text("t2")
+        assert await found.credentials.headers() == {"Authorization": "Bearer t1"}
+        await found.credentials.renew()
+        assert await found.credentials.headers() == {"Authorization": "Bearer t2"}
+        (tmp_path / "token").write_text("")
+        with pytest.raises(ClusterFailed, match="GK4104: no token in"):
+            await found.credentials.renew()
+
+    asyncio.run(main())
+    assert auth.in_cluster({}, tmp_path) is None
+
+
+def test_the_order_of_search(tmp_path: Path) -> None:
+    one = written(tmp_path / "one", config(one={"token": "1"}))
+    two = written(tmp_path / "two", config(two={"token": "2"}))
+    environ = {"KUBECONFIG": f"{tmp_path}/none:{two}"}
+    assert auth.find(environ).context == "two"
+    assert auth.find(environ, kubeconfig_file=str(one)).context == "one"
+    with pytest.raises(ClusterFailed, match=r"GK4106: cannot read .*/gone"):
+        auth.find(environ, kubeconfig_file=str(tmp_path / "gone"))
+
+
+@pytest.mark.parametrize("server", ["10.0.0.1:6443", "ftp://x", "https://", ""])
+def test_a_server_must_be_an_address(server: str) -> None:
+    with pytest.raises(ClusterFailed, match="GK4106"):
+        auth.explicit(server)

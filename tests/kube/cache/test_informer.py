@@ -1,0 +1,147 @@
+"""An informer keeps the store at the truth through cuts, expiry, failures and silence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+
+from gitkruise.errors import Forbidden, Unavailable
+from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.list_watch import SILENCE_S, Feed
+from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.model.workloads.pod import POD
+from gitkruise.wire.primitives.requests import ApiRequest, WatchEvent
+from tests.kube.toy import PODS, Fault, Toy
+
+FEED = Feed(ref=PODS, kind="Pod")
+Play = Callable[[Toy, Informer], None]
+
+
+def played(
+    toy: Toy, *moves: Play, feed: Feed = FEED
+) -> tuple[Informer, InformerCache, ManualClock]:
+    """Run an informer; a minute after the start and after each move it is left to settle."""
+    clock, store = ManualClock(), InformerCache()
+    informer = Informer(feed, toy, store, clock)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(informer.run())
+            for move in (*moves, lambda *_: None):
+                await clock.sleep(60)
+                move(toy, informer)
+            running.cancel()
+
+    clock.run(main())
+    return informer, store, clock
+
+
+def names(store: InformerCache) -> list[str]:
+    return [seen.key.name for seen in store.all_seen(POD)]
+
+
+def test_changes_arrive() -> None:
+    toy = Toy()
+    toy.make(PODS, "old")
+    informer, store, _ = played(
+        toy,
+        lambda toy, _: void(toy.make(PODS, "new")),
+        lambda toy, _: void(toy.remove(PODS, "old")),
+    )
+    assert informer.synced.is_set()
+    assert names(store) == ["new"]
+    assert [r.verb for r in toy.requests] == ["list"]
+
+
+def test_a_feed_may_keep_only_names_that_end_so() -> None:
+    toy = Toy()
+    for name in ("a-barrier", "b"):
+        toy.make(PODS, name)
+    informer, store, _ = played(
+        toy,
+        lambda toy, _: void([toy.make(PODS, name) for name in ("c-barrier", "d")]),
+        lambda toy, _: void([toy.remove(PODS, name) for name in ("a-barrier", "b")]),
+        feed=replace(FEED, name_ends="-barrier"),
+    )
+    assert informer.synced.is_set()
+    assert names(store) == ["c-barrier"]
+
+
+def test_a_cut_watch_is_resumed_without_a_new_list() -> None:
+    def cut_and_make(toy: Toy, _: Informer) -> None:
+        toy.cut_watches()
+        toy.make(PODS, "meanwhile")
+
+    toy = Toy()
+    _, store, _ = played(toy, cut_and_make)
+    assert names(store) == ["meanwhile"]
+    assert len(toy.requests) == 1
+
+
+def test_expiry_means_one_new_list() -> None:
+    def forget(toy: Toy, _: Informer) -> None:
+        toy.remove(PODS, "gone")
+        toy.make(PODS, "there")
+        toy.forget()
+
+    toy = Toy()
+    toy.make(PODS, "gone")
+    _, store, _ = played(toy, forget)
+    assert names(store) == ["there"]
+    assert [r.verb for r in toy.requests] == ["list", "list"]
+
+
+def test_long_lists_come_in_pages() -> None:
+    toy = Toy()
+    for n in range(1001):
+        toy.make(PODS, f"p{n:04}")
+    _, store, _ = played(toy)
+    assert len(names(store)) == 1001
+    assert [r.params.get("continue") for r in toy.requests] == [None, "500", "1000"]
+
+
+def test_failures_are_shown_and_paused_for() -> None:
+    toy = Toy(faults=[Fault("list", Forbidden("no list for you")) for _ in range(3)])
+    errors: list[str] = []
+
+    def look(_: Toy, informer: Informer) -> None:
+        errors.append(str(informer.error))
+
+    toy.faults += [Fault("list", Unavailable("down")) for _ in range(40)]
+    informer, _, _ = played(toy, look, look)
+    assert errors == ["down", "down"]
+    assert not informer.synced.is_set()
+    assert 5 <= len(toy.requests) <= 20
+
+
+class Silent(Toy):
+    """Its watches never say anything."""
+
+    watches = 0
+
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        self.watches += 1
+        await asyncio.Event().wait()
+        yield WatchEvent(type="BOOKMARK", object={})
+
+
+def test_a_silent_watch_is_given_up() -> None:
+    toy = Silent()
+    played(toy, lambda *_: None, lambda *_: None, lambda *_: None, lambda *_: None)
+    assert SILENCE_S < 4 * 60
+    assert toy.watches == 2
+
+
+def test_an_unreadable_object_is_skipped_and_the_rest_goes_on() -> None:
+    toy = Toy()
+    toy.make(PODS, "bad", spec={"containers": "none"})
+    toy.make(PODS, "good")
+    informer, store, _ = played(toy, lambda toy, _: void(toy.make(PODS, "later")))
+    assert names(store) == ["good", "later"]
+    assert informer.error is None
+
+
+def void(_: object) -> None:
+    """A move without a waiting caller."""

@@ -1,0 +1,151 @@
+"""Leader election: one at a time, quick hand-over, and no writes after a lost lease."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gitkruise.errors import ClusterFailed, Unavailable
+from gitkruise.kube.cache.leader_election import LEASES, Lease, LeaseName
+from gitkruise.kube.system.clock import ManualClock
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import ApiRequest
+from tests.kube.toy import Fault, Toy
+
+
+def lease(who: str, toy: Toy, clock: ManualClock, **more: Any) -> Lease:
+    return Lease(LeaseName(namespace="ops", name="gitkruise", identity=who, **more), toy, clock)
+
+
+def spec(toy: Toy) -> dict[str, object]:
+    found: dict[str, object] = get(toy.objects[LEASES, "ops", "gitkruise"], "spec")
+    return found
+
+
+def test_the_second_waits_until_the_first_lets_go() -> None:
+    clock, toy, story = ManualClock(), Toy(), list[tuple[str, str, int]]()
+
+    async def lead(who: str, seconds: float) -> None:
+        one = lease(who, toy, clock)
+        async with one.held():
+            story.append((who, "leads", round(clock.monotonic())))
+            await clock.sleep(seconds)
+            one.check()
+        story.append((who, "ends", round(clock.monotonic())))
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(lead("a", 100))
+            await clock.sleep(1)
+            group.create_task(lead("b", 10))
+
+    clock.run(main())
+    assert story == [("a", "leads", 0), ("a", "ends", 100), ("b", "leads", 101), ("b", "ends", 111)]
+    assert (spec(toy)["holderIdentity"], spec(toy)["leaseTransitions"]) == ("", 1)
+
+
+def test_a_dead_holder_is_waited_out() -> None:
+    clock, toy = ManualClock(), Toy()
+    toy.do(
+        ApiRequest(
+            verb="create",
+            resource=LEASES,
+            namespace="ops",
+            body={
+                "metadata": {"name": "gitkruise"},
+                "spec": {
+                    "holderIdentity": "dead",
+                    "leaseDurationSeconds": 15,
+                    "renewTime": "2099-01-01T00:00:00.000000Z",
+                },
+            },
+        )
+    )
+
+    async def main() -> float:
+        async with lease("b", toy, clock).held():
+            return clock.monotonic()
+
+    assert 15 < clock.run(main()) <= 18
+
+
+@pytest.mark.parametrize(("first", "second"), [(6.0, 6.0), (60.0, 6.0), (6.0, 60.0)])
+def test_replicas_of_any_durations_never_lead_together(first: float, second: float) -> None:
+    """The longer one is waited out, and the holder stops writing before that."""
+    clock, toy = ManualClock(), Toy()
+    ended: list[float] = []
+
+    async def holder() -> None:
+        async with lease("a", toy, clock, duration_s=first).held():
+            down = Unavailable("down")
+            toy.faults = [Fault("update", down) for _ in range(100)]
+            try:
+                await clock.sleep(3600)
+            finally:
+                ended.append(clock.monotonic())
+                toy.faults = []
+
+    async def loses() -> None:
+        with pytest.raises(ExceptionGroup):
+            await holder()
+
+    async def main() -> float:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(loses())
+            await clock.sleep(0.5)
+            assert spec(toy)["leaseDurationSeconds"] == int(first)
+            async with lease("b", toy, clock, duration_s=second).held():
+                return clock.monotonic()
+
+    at = clock.run(main())
+    assert ended[0] < at
+    assert max(first, second) < at <= max(first, second) * 1.3 + first
+
+
+def test_without_renewal_the_body_ends_and_writes_are_refused() -> None:
+    clock, toy = ManualClock(), Toy()
+    one = lease("a", toy, clock)
+    ended: list[float] = []
+
+    async def main() -> None:
+        async with one.held():
+            down = Unavailable("down")
+            toy.faults = [Fault(verb, down) for _ in range(100) for verb in ("get", "update")]
+            try:
+                await clock.sleep(3600)
+            finally:
+                ended.append(clock.monotonic())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        clock.run(main())
+    assert caught.group_contains(ClusterFailed, match="GK4105")
+    assert 10 <= ended[0] <= 12
+    with pytest.raises(ClusterFailed, match="a does not lead any more"):
+        one.check()
+
+
+def test_a_stolen_lease_ends_the_body_at_the_next_renewal() -> None:
+    clock, toy = ManualClock(), Toy()
+
+    async def main() -> None:
+        async with lease("a", toy, clock).held():
+            body = {"spec": {"holderIdentity": "thief"}}
+            toy.do(
+                ApiRequest(
+                    verb="patch", resource=LEASES, namespace="ops", name="gitkruise", body=body
+                )
+            )
+            await clock.sleep(3600)
+
+    with pytest.raises(ExceptionGroup):
+        clock.run(main())
+    assert clock.monotonic() <= 4
+    assert spec(toy)["holderIdentity"] == "thief"
+
+
+def test_nobody_leads_before_the_first_success() -> None:
+    clock = ManualClock()
+    with pytest.raises(ClusterFailed):
+        lease("a", Toy(), clock).check()

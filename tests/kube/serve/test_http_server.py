@@ -1,0 +1,66 @@
+"""Our small servers: who comes while one of them leaves is not served any more."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.serve.http_server import ServerTerms, serving
+from tests.kube.certificates import self_signed
+
+TERMS: Final = ServerTerms(does="answer", flag="--answer", code="GK0001", log="answers", limits={})
+REQUEST: Final = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+class Shaking:
+    """A TLS handshake in steps: what a client has to send next."""
+
+    def __init__(self, trusted: str) -> None:
+        self._heard, self._said = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context(cadata=trusted)
+        self._tls = context.wrap_bio(self._heard, self._said, server_hostname="127.0.0.1")
+
+    def next(self, heard: bytes = b"") -> tuple[bytes, bool]:
+        """Return the bytes to send after `heard`, and whether they end the handshake."""
+        self._heard.write(heard)
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return self._said.read(), False
+        return self._said.read(), True
+
+    def sealed(self, data: bytes) -> bytes:
+        self._tls.write(data)
+        return self._said.read()
+
+
+def test_a_handshake_that_ends_after_the_server_left_is_nobodys(tmp_path: Path) -> None:
+    pair, answered = self_signed(), []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        answered.append(request.path)
+        return web.Response()
+
+    async def main() -> None:
+        shaking = Shaking(pair.cert_pem)
+        context = pair.server_context(tmp_path)
+        async with serving(answer, TERMS, Listen("127.0.0.1", 0), context) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            said, done = shaking.next()
+            while not done:
+                writer.write(said)
+                said, done = shaking.next(await reader.read(65536))
+        with suppress(ConnectionError):
+            writer.write(said + shaking.sealed(REQUEST))
+            while await reader.read(65536):
+                pass
+        writer.close()
+
+    asyncio.run(main())
+    assert answered == []

@@ -1,0 +1,76 @@
+"""Virtual time jumps when everyone sleeps, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gitkruise.kube.system.clock import ManualClock, SystemClock
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def test_sleepers_wake_in_order_at_their_instants() -> None:
+    clock, woke = ManualClock(START), list[tuple[str, datetime]]()
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await clock.sleep(seconds)
+        woke.append((name, clock.now()))
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for name, seconds in (("day", 86400.0), ("minute", 60.0), ("now", 0.0)):
+                group.create_task(sleeper(name, seconds))
+
+    clock.run(main())
+    assert woke == [
+        ("now", START),
+        ("minute", START + timedelta(minutes=1)),
+        ("day", START + timedelta(days=1)),
+    ]
+
+
+def test_time_stands_still_while_somebody_works() -> None:
+    clock = ManualClock(START)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(clock.sleep(5))
+            for _ in range(1000):
+                await asyncio.sleep(0)
+                assert clock.now() == START
+
+    clock.run(main())
+    assert clock.monotonic() == 5
+
+
+def test_timeouts_are_virtual_too() -> None:
+    clock = ManualClock(START)
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with clock.timeout(3600):
+                await asyncio.Event().wait()
+
+    clock.run(main())
+    assert clock.now() == START + timedelta(hours=1)
+
+
+def test_seeds_are_a_sequence() -> None:
+    assert [ManualClock(seed=4).seed() for _ in range(2)] == [5, 5]
+    clock = ManualClock(seed=4)
+    assert [clock.seed(), clock.seed()] == [5, 6]
+
+
+def test_a_fast_clock_covers_more_time() -> None:
+    clock = SystemClock(speed=100_000)
+
+    async def main() -> float:
+        began = clock.monotonic()
+        await clock.sleep(100.0)
+        return clock.monotonic() - began
+
+    assert asyncio.run(main()) >= 100.0
+    assert clock.now().tzinfo is UTC

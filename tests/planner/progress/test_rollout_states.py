@@ -1,0 +1,130 @@
+"""Every state of a rollout, from pods and the status the controller wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.workloads.pod import PodFacts, pod_facts
+from gitkruise.planner.progress.cloneset import observe_rollout
+from tests.pods import NOW, OWNER_UID, pods, raw_pod
+
+
+def owner(replicas: int = 4, *, generation: int = 2, **more: Any) -> dict[str, Any]:
+    """A CloneSet between web-old and web-new; `more` are rollingUpdate fields, or `status`."""
+    status = {
+        "observedGeneration": 2,
+        "currentRevision": "web-old",
+        "updateRevision": "web-new",
+        **more.pop("status", {}),
+    }
+    policy = more.pop("type", "RollingUpdate")
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": OWNER_UID, "generation": generation,
+        },
+        "spec": {"replicas": replicas, "updateStrategy": {"type": policy, "rollingUpdate": more}},
+        "status": status,
+    }  # fmt: skip
+
+
+def failing(reason: str, message: str = "") -> PodFacts:
+    """A container that never ran is shown with the image before, if there was one."""
+    waiting = {"reason": reason, "message": message}
+    status = {"name": "main", "image": "web:v1", "ready": False, "state": {"waiting": waiting}}
+    asked = [{"name": "main", "image": "web:bad"}]
+    raw = raw_pod("web-bad", ready=False, containers=asked, containerStatuses=[status])
+    return pod_facts(raw)
+
+
+OLD_ALIKE = {"currentRevision": "web-new"}
+LATE = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
+ROWS: list[tuple[str, Any, tuple[PodFacts, ...], str, str]] = [
+    ("all new", owner(), pods("4n+"), "Done", "4 of 4 on new"),
+    ("none wanted", owner(0), (), "Done", ""),
+    ("one not ready", owner(), pods("3n+ n-"), "Rolling", "3 of 4"),
+    ("some old", owner(), pods("2o+ 2n+"), "Rolling", "2 of 4"),
+    ("too few", owner(), pods("3n+"), "Rolling", ""),
+    ("surplus", owner(), pods("5n+"), "Rolling", ""),
+    ("partition reached", owner(partition=3), pods("3o+ n+"), "Held", "held by partition 3"),
+    ("percent", owner(partition="50%"), pods("2o+ 2n+"), "Held", "partition 50%"),
+    ("partition not reached", owner(partition=2), pods("3o+ n+"), "Rolling", "1 of 2"),
+    ("new one not ready", owner(partition=3), pods("3o+ n-"), "Rolling", "0 of 1"),
+    ("on delete", owner(type="OnDelete"), pods("3o+ n+"), "Held", "when they are deleted"),
+    ("paused half-way", owner(paused=True), pods("2o+ 2n+"), "Paused", "2 of 4"),
+    ("paused, done", owner(paused=True), pods("4n+"), "Done", ""),
+    ("paused at partition", owner(paused=True, partition=3), pods("3o+ n+"), "Paused", ""),
+    ("not seen", owner(generation=3), pods("4o+"), "Waiting", "newest spec"),
+    (
+        "image",
+        owner(),
+        (*pods("3o+"), failing("ImagePullBackOff")),
+        "Stuck",
+        "web:bad cannot be pulled",
+    ),
+    (
+        "image, other word",
+        owner(),
+        (*pods("3o+"), failing("ErrImagePull")),
+        "Stuck",
+        "web:bad cannot be pulled",
+    ),
+    (
+        "crash loop",
+        owner(),
+        (*pods("3o+"), failing("CrashLoopBackOff", "back-off 10s")),
+        "Stuck",
+        "CrashLoopBackOff",
+    ),
+    (
+        "config",
+        owner(),
+        (*pods("3o+"), failing("CreateContainerConfigError", "no secret x")),
+        "Stuck",
+        "no secret x",
+    ),
+    ("deadline", owner(status=LATE), pods("3o+ n-"), "Stuck", "deadline"),
+    (
+        "abandoned",
+        owner(partition=2, status=OLD_ALIKE),
+        pods("2o+ 2n+"),
+        "Stuck",
+        "AbandonedRevisionRunning: 2",
+    ),
+    ("going back", owner(status=OLD_ALIKE), pods("2o+ 2n+"), "Rolling", ""),
+]
+
+
+def judged(raw: Any, found: tuple[PodFacts, ...]) -> Rollout:
+    return observe_rollout(raw, found, [], NOW)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_states(row: tuple[str, Any, tuple[PodFacts, ...], str, str]) -> None:
+    _, raw, found, state, words = row
+    rollout = judged(raw, found)
+    assert (str(rollout.state), words in rollout.message) == (state, True), rollout.message
+
+
+def test_a_crash_loop_stays_one_piece_of_news() -> None:
+    """Kubelet's own words count seconds, and between two crashes the container runs."""
+    told = {
+        judged(owner(), (*pods("3o+"), pod)).message
+        for pod in (
+            failing("CrashLoopBackOff", "back-off 10s restarting failed container"),
+            failing("CrashLoopBackOff", "back-off 20s restarting failed container"),
+        )
+    }
+    assert len(told) == 1
+
+
+def test_counts_by_revision() -> None:
+    rollout = judged(owner(partition="60%"), pods("3o+ n-"))
+    assert (rollout.kept, rollout.asked, rollout.updated, rollout.available) == (3, 1, 1, 3)
+    assert [(r.hash, r.role, r.pods, r.available) for r in rollout.revisions] == [
+        ("new", "update", 1, 0), ("old", "current", 3, 3),
+    ]  # fmt: skip

@@ -1,0 +1,40 @@
+"""A sandbox starts with what it always has, and finishes what a killed one had begun."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.sandbox.initial_objects import POD, bootstrap
+from gitkruise.wire.primitives.requests import PODS, ApiRequest
+from gitkruise.world.api.cluster import World
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+# id: what the pod was left with -> whether it is still there
+LEFT = {
+    "marked, not taken out": ({"deletionGracePeriodSeconds": 0}, False),
+    "held by a finalizer": ({"deletionGracePeriodSeconds": 0, "finalizers": ["e.io/x"]}, True),
+    "in its grace": ({"deletionGracePeriodSeconds": 30}, True),
+}
+
+
+@pytest.mark.parametrize(("meta", "stays"), LEFT.values(), ids=LEFT)
+def test_a_deletion_that_was_cut_off_ends(meta: dict[str, Any], stays: bool) -> None:
+    before = World(load_catalog())
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+    }
+    before.handle(ApiRequest(verb="create", resource=PODS, namespace="default", body=body), NOW)
+    (pod,) = before.objects(POD)
+    ends = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", **meta}
+    after = World(load_catalog())
+    after.restore([{**pod, "metadata": ends}], before.version)
+    bootstrap(after, NOW, nodes=0)
+    assert len(after.objects(POD)) == stays

@@ -1,0 +1,83 @@
+"""The architecture page, the glossary and the tree agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+PRODUCT: Final = ROOT / "gitkruise"
+PAGE: Final = (ROOT / "docs" / "architecture.md").read_text()
+GLOSSARY: Final = (ROOT / "docs" / "glossary.md").read_text()
+BASES: Final = (ROOT, PRODUCT, PRODUCT / "gitops")
+MODULES_MAX: Final = 15
+# Names of earlier versions, each replaced by a word of the glossary.
+BANNED: Final = {
+    "Alike", "Bell", "Bells", "Caller", "Carrier", "Departed", "Desk", "Doorman", "Doorway",
+    "Farewell", "Fates", "Finisher", "Fleet", "Hearing", "Ingredients", "Itself", "Judge",
+    "Keeper", "Letter", "LetterBox", "Lot", "Molds", "Post", "Steward", "Surroundings", "Tally",
+    "Told", "Trial", "Veiled", "Verdicts", "Wish", "Wishes", "Yardstick",
+}  # fmt: skip
+
+
+def named_paths() -> list[str]:
+    """Paths of the page: in backticks, and in the diagrams of the walks."""
+    prose: list[str] = []
+    diagrams: list[str] = []
+    for number, part in enumerate(PAGE.split("```")):
+        (diagrams if number % 2 else prose).append(part)
+    quoted = re.findall(r"`([\w/]+(?:\.py|/))`", "".join(prose))
+    walks = re.findall(r"\b(?:[a-z_]+/)+[a-z_0-9]+\b", "".join(diagrams))
+    return sorted({*quoted, *walks})
+
+
+def exists(path: str) -> bool:
+    name = path.rstrip("/")
+    found = any((base / f"{name}{end}").exists() for base in BASES for end in ("", ".py"))
+    # a row names the second file of a folder by its name alone
+    return found or ("/" not in name and any(PRODUCT.rglob(name)))
+
+
+@pytest.mark.parametrize("path", named_paths())
+def test_a_path_of_the_architecture_page_exists(path: str) -> None:
+    assert exists(path)
+
+
+def test_the_page_answers_where_to_change_what() -> None:
+    rows = re.findall(r"^\| .+\? \| .+ \|$", PAGE, re.MULTILINE)
+    assert len(rows) >= 25
+    assert all("`" in row for row in rows)
+
+
+def test_every_ring_is_on_the_page() -> None:
+    rings = {path.stem for path in PRODUCT.iterdir() if path.name[0] != "_" and path.is_dir()}
+    assert {ring for ring in rings if not re.search(rf"\b{ring}\b", PAGE)} == set()
+
+
+def test_terms_of_the_glossary_are_sorted_and_defined_once() -> None:
+    for section in GLOSSARY.split("## ")[1:]:
+        terms = re.findall(r"^\| \*\*(.+?)\*\* \| .+\. \|$", section, re.MULTILINE)
+        assert terms
+        assert terms == sorted(set(terms), key=str.lower)
+
+
+@pytest.mark.parametrize("folder", sorted({p.parent for p in PRODUCT.rglob("*.py")}), ids=str)
+def test_a_package_is_small_and_introduces_itself(folder: Path) -> None:
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= MODULES_MAX
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(PRODUCT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert BANNED & places.keys() == set()

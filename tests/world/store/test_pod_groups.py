@@ -1,0 +1,51 @@
+"""The pods of an owner by standing: kept up to date, they are those one would find afresh."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.pod_groups import PodGroups, grouped
+from gitkruise.world.store.pod_groups import PodGroupIndex
+
+NAMES = ("a", "b", "c", "d", "e")
+facts = st.builds(
+    lambda revision, app: {"revision": revision, "labels": {"app": app}},
+    st.sampled_from(("one", "two")),
+    st.sampled_from(("web", "other")),
+)
+steps = st.lists(st.dictionaries(st.sampled_from(NAMES), st.none() | facts), max_size=6)
+
+
+def shown(pods: PodGroups) -> set[frozenset[tuple[str, int]]]:
+    """Return the groups, each as the names and identities of its pods."""
+    return {frozenset((pod.name, id(pod)) for pod in lot) for lot in pods.lots}
+
+
+@given(steps)
+def test_what_moves_is_found_where_it_belongs(
+    rounds: list[dict[str, dict[str, object] | None]],
+) -> None:
+    there: dict[str, PodFacts] = {}
+    roll = PodGroupIndex(())
+    for changes in rounds:
+        for name, fields in changes.items():
+            there.pop(name, None)
+            if fields is not None:
+                there[name] = PodFacts(name=name, **fields)  # type: ignore[arg-type]  # drawn
+            roll.changed.add(name)
+        pods = roll.look({name: there[name] for name in changes if name in there})
+        assert shown(pods) == shown(grouped(there.values()))
+        assert [pod.name for pod in pods] == sorted(there)
+        assert len(pods) == len(there)
+
+
+def test_who_does_not_move_stays_in_the_same_lot() -> None:
+    still, moved = PodFacts(name="a", revision="one"), PodFacts(name="b", revision="two")
+    roll = PodGroupIndex((still, moved))
+    (before,) = (lot for lot in roll.look({}).lots if lot.first is still)
+    roll.changed.add("b")
+    after = roll.look({"b": PodFacts(name="b", revision="three")})
+    assert before in after.lots
+    assert len(after.lots) == 2
