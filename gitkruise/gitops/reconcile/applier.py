@@ -25,6 +25,7 @@ from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
 from gitkruise.gitops.cluster.impersonation import account_of, proven
 from gitkruise.gitops.reconcile.field_adoption import adopt
 from gitkruise.gitops.reconcile.replace import cannot_change, immutable, replaceable
+from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, SystemClock
@@ -43,7 +44,7 @@ from gitkruise.planner.sync.annotations import (
 from gitkruise.planner.sync.autoscale import sized_as
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.primitives.paths import get, put
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiRequest
 
 TRIES: Final = 5  # of one request that meets writes of others
@@ -161,7 +162,7 @@ class Applier:
         if take and live is not None and self._unit.spec.apply.conflicts == "owned":
             sent = await self._take_over(d, request, live)
         else:
-            sent = await self._attempt(d, request)
+            sent = await self._attempt(d, request, live)
         if sent.reply is not None and live is None and request.verb == "patch" and not dry_run:
             sent = await self._taken_over(sent, request)
         return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
@@ -169,13 +170,11 @@ class Applier:
     async def _take_over(self, d: Desired, request: ApiRequest, live: Obj) -> Sent:
         """Force one request instead of asking first; fall back to asking when the object
         changed."""
-        version = ("metadata", "resourceVersion")
-        exact = put(request.body, version, get(live, *version))
-        forced = replace(request, body=exact, params={**request.params, "force": "true"})
+        forced = replace(bound(request, live), params={**request.params, "force": "true"})
         try:
             reply = await self._transport.send(forced)
         except ApiError:
-            return await self._attempt(d, request)
+            return await self._attempt(d, request, live)
         return Sent(desired=d, reply=reply.body)
 
     def _body(self, d: Desired, live: Obj | None) -> Obj:
@@ -196,16 +195,16 @@ class Applier:
         except ApiError as error:
             return self._refused(sent.desired, error)
 
-    async def _attempt(self, d: Desired, request: ApiRequest) -> Sent:
+    async def _attempt(self, d: Desired, request: ApiRequest, live: Obj | None) -> Sent:
         try:
-            reply = await self._settled(request)
+            reply = await self._settled(request, live)
         except ApplyConflict as error:
             if d.key in self._autoscaled and all(c.field == _SIZE for c in error.details.causes):
                 why = Finding(code="GK4102", message=f"{d.key}: its size changed meanwhile")
                 return Sent(desired=d, finding=why, retry=True)
             if self._may_take(error):
                 forced = {**request.params, "force": "true"}
-                return await self._attempt(d, replace(request, params=forced))
+                return await self._attempt(d, replace(request, params=forced), live)
             return Sent(desired=d, finding=_conflict(d, error))
         except AlreadyExists:
             return Sent(desired=d, present=True)
@@ -213,21 +212,26 @@ class Applier:
             return self._refused(d, error)
         return Sent(desired=d, reply=reply.body)
 
-    async def _settled(self, request: ApiRequest) -> ApiReply:
+    async def _settled(self, request: ApiRequest, live: Obj | None) -> ApiReply:
         """Return the reply to a request that may collide with other writes; raises the last
         rejection.
 
         A conflict that names no field, and AlreadyExists for a patch, mean that another client
-        wrote at the same time: the request itself is still right.
+        wrote at the same time: the request itself is still right, unless that was another commit.
         """
+        fenced = request.verb == "patch" and not request.params.get("dryRun")
+        if fenced and live is not None:
+            request = bound(request, live)
         for attempt in range(1, TRIES + 1):
             try:
                 return await self._transport.send(request)
-            except (Conflict, AlreadyExists) as error:
-                if isinstance(error, AlreadyExists) and request.verb == "create":
+            except ApiError as error:
+                if not collided(request, error):
                     raise
                 if attempt == TRIES:
                     raise Conflict(error.message, error.details) from error
+            if fenced:
+                request = await renewed(self._transport, request, live)
             pause = pause_s(attempt, first_s=0.1, cap_s=2.0, seed=request.path)
             await self._clock.sleep(pause)
         raise AssertionError("the last try returns or raises")

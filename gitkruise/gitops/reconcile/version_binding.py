@@ -1,0 +1,57 @@
+"""Binding of an apply to the version that it was decided on.
+
+A process that is stopped between its look at the lease and the send wakes up to send what another
+leader has overtaken. Only the API server can tell then: it answers an apply that names a uid and a
+resourceVersion with 409 once anyone wrote or deleted the object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from gitkruise.errors import AlreadyExists, ApiError, Conflict, NotFound
+from gitkruise.kube.client.transport import Transport
+from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get, put
+from gitkruise.wire.primitives.requests import ApiRequest
+
+_VERSION: Final = (("metadata", "uid"), ("metadata", "resourceVersion"))
+
+
+def bound(request: ApiRequest, live: Obj) -> ApiRequest:
+    """Return an apply of an object that holds only for the version `live`."""
+    body = request.body
+    for path in _VERSION:
+        body = put(body, path, get(live, *path))
+    return replace(request, body=body)
+
+
+def collided(request: ApiRequest, error: ApiError) -> bool:
+    """Return whether `request` met the write of another client, and may be right all the same."""
+    return isinstance(error, Conflict) or (
+        isinstance(error, AlreadyExists) and request.verb == "patch"
+    )
+
+
+async def renewed(transport: Transport, request: ApiRequest, live: Obj | None) -> ApiRequest:
+    """Return `request` bound to the present version, after one that met the write of another.
+
+    Writes of other clients (a status, an edit) leave the decision as it is. Raises Conflict when
+    the object `live` was deleted since, or another commit was applied. Raises ApiError.
+    """
+    read = ApiRequest(
+        verb="get", resource=request.resource, namespace=request.namespace, name=request.name
+    )
+    try:
+        present = (await transport.send(read)).body
+    except NotFound:
+        if live is not None:
+            raise Conflict("it was deleted meanwhile") from None
+        return request
+    expected = {annotation(request.body, COMMIT), annotation(live, COMMIT) if live else ""}
+    applied = annotation(present, COMMIT)
+    if applied and applied not in expected:
+        raise Conflict(f"commit {applied[:7]} was applied meanwhile")
+    return bound(request, present)
