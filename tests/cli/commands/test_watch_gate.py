@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.cli.calls import Terminal, environment
 from tests.cli.commands.test_get import BROKEN, check, wait
-from tests.cli.live import applied
+from tests.cli.live import applied, apply
 from tests.cli.shop import cloneset
 
 pytestmark = pytest.mark.slow
 
-NEVER = cloneset(name="endless", replicas=3).replace(
-    "spec:\n", "spec:\n  minReadySeconds: 3600\n", 1
-)
+# A frame of at most twelve lines.
+SMALL_FRAME: Final = r"\x1b\[H(?:(?!\x1b\[[HJ])[^\n])*(?:\n(?:(?!\x1b\[[HJ])[^\n])*){0,11}\x1b\[J"
+
+
+def endless(manifest: str) -> str:
+    return manifest.replace("spec:\n", "spec:\n  minReadySeconds: 36000\n", 1)
+
+
+NEVER: Final = endless(cloneset(name="endless", replicas=3))
 
 
 def watching(cluster: Path, name: str, *more: str) -> Terminal:
@@ -24,9 +31,11 @@ def watching(cluster: Path, name: str, *more: str) -> Terminal:
 
 def test_500_pods_fit_are_drawn_again_after_a_resize_and_end_with_0(cluster: Path) -> None:
     first = cloneset("v1", name="huge", replicas=500)
-    with applied(cluster, first), watching(cluster, "huge", "--timeout", "5m") as terminal:
+    with applied(cluster, endless(first)), watching(cluster, "huge", "--timeout", "5m") as terminal:
         terminal.read_until(r"500 pods(?s:.)*\x1b\[J", 120)
         terminal.resize(12, 60)
+        terminal.read_until(SMALL_FRAME, 120)
+        apply(cluster, first)  # which may end
         assert terminal.end(300) == 0
         frames = terminal.frames()
     large = [f for f in frames if len(f) > 12]
