@@ -114,11 +114,12 @@ forge: $(VENV)/dev ## Run the tests that want a real forge
 	GITEA_ASSETS="$${GITEA_ASSETS:-$(CURDIR)/$(FORGE_ASSETS)}" $(BIN)/python -m pytest -q -m forge tests/forge
 
 .PHONY: check
-check: $(VENV)/dev ## Lint, types, rings
+check: $(VENV)/dev ## Lint, types, rings, names and prose
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_prose.py tests/test_docs.py
 
 .PHONY: golden
 golden: $(VENV)/dev ## Rewrite the goldens

@@ -1,4 +1,4 @@
-"""What commands cost to start: CPU against a program that does nothing but import click.
+"""Start-up cost of commands: CPU against a program that does nothing but import click.
 
 The budgets are those of a machine on which that program takes 32 ms, so they are ratios here.
 """

@@ -23,7 +23,7 @@ APPLY: Final = "fieldManager=kubectl-edit&force=true"
 
 
 def rows() -> Iterator[Row]:
-    """Milliseconds from the end of somebody's PATCH to the watch event of ours, each on an object
+    """Milliseconds from the end of a client's PATCH to the watch event of ours, each on an object
     of its own (the second change of one field in a row waits on purpose)."""
     with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as folder:
         took = _change_often(Path(folder))

@@ -46,7 +46,7 @@ class Fleet:
 
 
 def fleet(count: int, *, rolling: int = 0) -> Fleet:
-    """A CloneSet of `count` pods in service; `rolling` of them may be updated at once now."""
+    """A CloneSet of `count` pods in service; `rolling` of them may be updated now."""
     lab = Lab()
     base = cloneset(replicas=1, partition="100%")
     lab.apply(base)

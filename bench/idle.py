@@ -1,4 +1,4 @@
-"""What a controller with nothing to do costs: memory, CPU time, writes."""
+"""Cost of a controller with nothing to do: memory, CPU time, writes."""
 
 from __future__ import annotations
 

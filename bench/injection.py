@@ -1,4 +1,4 @@
-"""How many pods a second get the sidecars of three SidecarSets, and what admission costs in all."""
+"""Pods that get the sidecars of three SidecarSets per second, and the cost of admission."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """Where a server is and how to be let in."""
+    """Address of a server, and the credentials for it."""
 
     url: str
     token: str
@@ -63,7 +63,7 @@ class Line:
             pieces.append(piece)
 
     def write(self, data: bytes) -> None:
-        """Requests are small: a socket that does not take one at once is a failure."""
+        """Requests are small: a socket that does not take one immediately is a failure."""
         sent = self.tls.send(data)
         assert sent == len(data), "a request did not fit the socket"
 
@@ -85,7 +85,7 @@ class Line:
 
 @dataclass(slots=True)
 class Load:
-    """What a run of requests took: seconds of the clock, this program's CPU, each request's."""
+    """Cost of a run of requests: seconds of the clock, this program's CPU, each request's."""
 
     seconds: float
     cpu_s: float

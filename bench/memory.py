@@ -1,4 +1,4 @@
-"""How much memory a pod takes in an informer's store."""
+"""Memory of a pod in an informer's store."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def make_space(cluster: Cluster) -> None:
 
 
 def four_objects(name: str) -> str:
-    """What a small service is made of; its Deployment asks for no pods."""
+    """Manifests of a small service; its Deployment asks for no pods."""
     return f"""\
 apiVersion: apps/v1
 kind: Deployment

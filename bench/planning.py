@@ -1,4 +1,4 @@
-"""What one planning round costs: observe and decide over very many pods, idle and rolling."""
+"""Cost of one planning round: observe and decide over very many pods, idle and rolling."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _round(size: int, rolling: int) -> Row:
         assert len(snapshot.pods) == size
         return len(plan_cloneset(snapshot, Gates()).actions)
 
-    assert work() == min(rolling, size), "the fleet is not what it was made for"
+    assert work() == min(rolling, size), "the fleet differs from the one asked for"
     kind = f"{rolling} patches" if rolling else "idle"
     return Row(
         name=f"planning round, {size:,} pods, {kind}",

@@ -26,7 +26,7 @@ _APPLIED: Final = "fieldManager=bench&force=true"
 
 def rows() -> Iterator[Row]:
     """Milliseconds from the end of `git push` to the watch event of the write it causes; the
-    repository is behind git http-backend and TLS, asked every 5 s, and nothing tells of a push."""
+    repository is behind git http-backend and TLS, asked every 5 s, and no webhook calls."""
     with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as folder:
         waited = _push_often(Path(folder))
     yield Row(name="polled push to first write, p50", value=median(waited), unit="ms", limit=3000)

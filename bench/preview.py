@@ -1,4 +1,4 @@
-"""What it costs to play a rollout ahead, in a lean copy of the cluster as `plan` does."""
+"""Cost of simulating a rollout in a lean copy of the cluster as `plan` does."""
 
 from __future__ import annotations
 

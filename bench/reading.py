@@ -1,4 +1,4 @@
-"""What reading a large unit costs: cold, after a restart, and with one file changed."""
+"""Cost of reading a large unit: cold, after a restart, and with one file changed."""
 
 from __future__ import annotations
 

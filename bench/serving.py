@@ -1,4 +1,4 @@
-"""Durable writes and lists of the embedded cluster beside kube-apiserver's, memory and restart.
+"""Durable writes and lists of the embedded cluster next to kube-apiserver's, memory and restart.
 
 The machine's mood hits both alike: they take turns in slices. Rates are of the clock, so on a busy
 machine only their ratio says something; CPU is of the server's processes.
@@ -56,7 +56,7 @@ _POD: Final[dict[str, Any]] = {
 
 @dataclass(slots=True)
 class Tally:
-    """What one kind of work took on one server, by slice."""
+    """Cost of one kind of work on one server, by slice."""
 
     loads: list[Load] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
@@ -96,7 +96,7 @@ def rows() -> Iterator[Row]:
 
 
 def pod(number: int, *, alone: bool = False) -> dict[str, Any]:
-    """A pod of one of 20 workloads; one that is alone shares its spec with nobody."""
+    """A pod of one of 20 workloads; one that is alone shares its spec with no other."""
     workload = number % 20
     uid = f"{workload:08d}-0000-4000-8000-000000000000"
     meta: dict[str, Any] = {"name": f"web-{number:06d}", "labels": {"app": f"web-{workload}"}}

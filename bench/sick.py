@@ -1,4 +1,4 @@
-"""Healthy units beside dead ones: sources that do not answer, objects that never become ready."""
+"""Healthy units next to dead ones: sources that do not answer, objects that never become ready."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ WATCH: Final = f"/api/v1/namespaces/{SPACE}/services?watch=true"
 
 def rows() -> Iterator[Row]:
     """Milliseconds from a commit to the watch event of its write, with healthy units alone and
-    with dead ones beside them; each commit changes another unit."""
+    with dead ones next to them; each commit changes another unit."""
     well = [f"u{number:03}" for number in range(HEALTHY)]
     never = [f"never{number}" for number in range(NEVER_READY)]
     alone = _syncs(well, [], 0)
     yield Row(name=f"{HEALTHY} healthy units: one syncs, p50", value=alone, unit="ms")
     beside = _syncs(well, never, UNREACHABLE)
-    name = f"beside {UNREACHABLE + NEVER_READY} dead units: one syncs, p50"
+    name = f"next to {UNREACHABLE + NEVER_READY} dead units: one syncs, p50"
     yield Row(name=name, value=beside, unit="ms")
     yield Row(name="the same, times idle", value=beside / alone, unit="", limit=TIMES_IDLE)
 

@@ -1,4 +1,4 @@
-"""What one planning round of a SidecarSet costs: observe and decide over ten thousand pods."""
+"""Cost of one planning round of a SidecarSet: observe and decide over ten thousand pods."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _round(name: str, waiting: int, patches: int) -> Row:
         assert len(snapshot.pods) == PODS
         return len(plan_sidecarset(snapshot, Gates()).actions)
 
-    assert work() == patches, "the fleet is not what it was made for"
+    assert work() == patches, "the fleet differs from the one asked for"
     return Row(
         name=f"sidecar round, {PODS:,} pods, {name}",
         value=cpu(work, repeats=5) * 1000,

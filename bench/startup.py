@@ -1,4 +1,4 @@
-"""What starting costs before any work is done: CPU of imports, memory of a process."""
+"""Cost of a start before any work is done: CPU of imports, memory of a process."""
 
 from __future__ import annotations
 

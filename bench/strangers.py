@@ -64,7 +64,7 @@ def _raw(cluster: Cluster, server: Server) -> Iterator[Row]:
 
 
 def _open(held: list[socket.socket]) -> int:
-    """How many of these connections the server has not hung up."""
+    """Number of these connections that the server keeps open."""
     waiting = select.poll()
     for one in held:
         waiting.register(one, select.POLLIN | select.POLLHUP)

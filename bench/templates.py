@@ -1,4 +1,4 @@
-"""How many pod templates a second are normalised and hashed."""
+"""Pod templates normalised and hashed per second."""
 
 from __future__ import annotations
 

@@ -106,13 +106,13 @@ def _again(repo: Monorepo, cluster: Cluster, folder: Path) -> Iterator[Row]:
             spent = cpu_s(pid) - spent
             yield _row("one file changed, writes", len(relay.writes(seen)), "", 1)
             yield _row("one file changed, dry runs", len(relay.writes(seen, dry=True)), "", 1)
-            yield _row("one file changed, units told", _units_told(repo, tip), "", 1)
+            yield _row("one file changed, units reported", _units_told(repo, tip), "", 1)
             yield _row("one file changed, CPU of run", 1000 * spent, "ms")
             stop(run)
 
 
 def _units_told(repo: Monorepo, tip: str) -> int:
-    """How many units have other files on the status branch than at `tip`."""
+    """Number of units with other files on the status branch than at `tip`."""
     words = ["diff", "--name-only", tip, monorepo.told(repo), "--", "units"]
     changed = run_git(repo.bare, *words).splitlines()
     return len({path.split("/")[2] for path in changed})

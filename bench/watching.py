@@ -103,7 +103,7 @@ class _Stream:
             self._sent += 1
 
     def _read(self) -> int:
-        """How many events came."""
+        """Number of events that came."""
         for line in self._writers.ready(0):
             if (answer := line.reply()) is not None:
                 assert answer.startswith(b"HTTP/1.1 200"), answer

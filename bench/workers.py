@@ -93,7 +93,7 @@ def rows() -> Iterator[Row]:
 
 
 def _alone(commits: Commits, *, pooled: bool) -> dict[str, Spent]:
-    """What each read costs a program that has just started, as a worker has: one that did the same
+    """Cost of each read in a program that has just started, as a worker has: one that did the same
     before has its memory ready."""
     fresh = multiprocessing.get_context("spawn")
     start = functools.partial(gc.set_threshold, YOUNG_OBJECTS)
@@ -102,7 +102,7 @@ def _alone(commits: Commits, *, pooled: bool) -> dict[str, Spent]:
 
 
 def _measured(commits: Commits, *, pooled: bool) -> dict[str, Spent]:
-    """What each read costs. Both keep what they parse, as `run` does."""
+    """Cost of each read. Both keep what they parse, as `run` does."""
     with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as name, ExitStack() as stack:
         repository = stack.enter_context(closing(Repository.open(commits.bare)))
         folder = Path(name)

@@ -1,4 +1,4 @@
-"""What a write to the model cluster costs, admission included, and a lean one."""
+"""Cost of a write to the model cluster, admission included, and of a lean one."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def parse(text: str) -> dict[str, Fields]:
             continue
         name, _, body = line.partition(": ")
         if name in types:
-            raise ValueError(f"{name} stands there twice")
+            raise ValueError(f"{name} appears twice")
         types[name] = tuple(_fields(body))
     for name, fields in types.items():
         for field, _, kind in fields:

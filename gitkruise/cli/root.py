@@ -49,7 +49,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "drift": (
         ".inspect.drift",
         "drift",
-        "Show live changes that were not made through git.",
+        "Show live changes that did not come through git.",
     ),
     "promote": (".change.actions", "promote", "Update more pods, by a commit."),
     "hold": (".change.actions", "hold", "Update no more pods, by a commit."),

@@ -256,7 +256,9 @@ class Publisher:
     def _checked(self, words: Sequence[str]) -> None:
         result = self._git(words)
         if result.status:
-            message = f"the commit is made, but the checkout cannot follow: {result.errors.strip()}"
+            message = (
+                f"the commit is created, but the checkout cannot follow: {result.errors.strip()}"
+            )
             notes = (("next", "git status, then git pull or git checkout"),)
             raise SourceFailed(Finding(code="GK3103", message=shown(message), notes=notes))
 

@@ -31,7 +31,7 @@ class Signer:
         with private_folder() as folder:
             made = (_by_ssh if self.format == "ssh" else _by_gpg)(self, folder, payload)
         if not made.startswith(_BEGIN[self.format]):
-            raise _failed("the program made no signature")
+            raise _failed("the program produced no signature")
         return made
 
     def signed(self, commit: bytes) -> bytes:

@@ -62,7 +62,7 @@ class Remedy:
 
     def _failed(self, error: RefMoved | Reported | ApiError) -> float:
         if not isinstance(error, RefMoved):
-            self._say(f"the rollback cannot be made: {told(error)}")
+            self._say(f"the rollback cannot be prepared: {told(error)}")
         return 2.0
 
     async def look(self) -> timedelta | None:

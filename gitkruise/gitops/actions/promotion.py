@@ -158,7 +158,7 @@ class Promoter:
             return 1.0  # what was pushed meanwhile is looked at first
         if isinstance(error, Crashed):  # a warning: the unit itself is as git asks
             self._reporter.remark(_CHANNEL, replace(error.findings[0], severity="warning"))
-        self._say(f"the next step cannot be made: {told(error)}")
+        self._say(f"the next step cannot be prepared: {told(error)}")
         return 5.0
 
     def _say(self, trouble: str) -> None:

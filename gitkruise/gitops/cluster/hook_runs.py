@@ -1,7 +1,7 @@
 """For which content of git the hooks of each unit ran to their end, remembered in the cluster.
 
 A finished Job is a memory of its own, but may be deleted. A record of the status branch is none:
-whoever may push the branch could suppress or repeat a hook with it.
+a user who may push the branch could suppress or repeat a hook with it.
 """
 
 from __future__ import annotations

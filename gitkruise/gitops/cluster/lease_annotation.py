@@ -1,8 +1,8 @@
-"""What gitkruise remembers in the cluster: values by cluster name, in an annotation of a Lease.
+"""Memory of gitkruise in the cluster: values by cluster name, in an annotation of a Lease.
 
-Records of the status branch may be written by anybody who may push it, and objects of a unit by
-whoever may write there. The Lease is in kube-system, next to the one that lets us write: only
-gitkruise and administrators of the cluster reach it.
+Records of the status branch may be written by every user who may push it, and objects of a unit by
+every client that may write there. The Lease is in kube-system, next to the one that lets us write:
+only gitkruise and administrators of the cluster reach it.
 """
 
 from __future__ import annotations

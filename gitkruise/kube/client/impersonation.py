@@ -70,8 +70,7 @@ def _may_not(user: str, error: Forbidden) -> Finding:
 def _another(user: str, taken_for: str) -> Finding:
     return Finding(
         code="GK4302",
-        message=f"the API server takes requests made for {user} for those of "
-        f"{taken_for or 'no user'}",
+        message=f"the API server takes requests for {user} as those of {taken_for or 'no user'}",
         notes=(
             ("why", "something on the way drops the header Impersonate-User"),
             ("unchanged", "everything live; nothing is done with other rights instead"),

@@ -86,7 +86,7 @@ class ObjectChange:
     fields: tuple[FieldChange, ...] = ()
     source: str = ""
     drift: bool = False  # live differs though git did not move
-    replaced: bool = False  # it cannot change, and is deleted and made again
+    replaced: bool = False  # it cannot change, and is deleted and created again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class SyncSnapshot:
     refused: Mapping[ObjectKey, str] = field(default_factory=dict)  # digest the server refused
     hooked: bool = False  # all hooks ran for this content before: no hook is due
     autoscaled: frozenset[ObjectKey] = frozenset()  # another manager sets `replicas`
-    replacing: frozenset[ObjectKey] = frozenset()  # cannot change; to be deleted and made again
+    replacing: frozenset[ObjectKey] = frozenset()  # cannot change; to be deleted and created again
     present: frozenset[ObjectKey] = frozenset()  # of another unit, created only if missing
     prune_held: str = ""  # why what git asks for is not known well enough to delete anything
     approved: frozenset[str] = frozenset()  # hashes of deletions a person agreed to

@@ -122,7 +122,7 @@ class ReportEntry:
     pods: PodEffects = PodEffects()
     drift: bool = False  # live differs though git did not move
     stays: bool = False  # left git, and is not deleted for it
-    replaced: bool = False  # deleted and made again
+    replaced: bool = False  # deleted and created again
 
     @property
     def folded(self) -> bool:

@@ -39,7 +39,7 @@ def sidecars_view(p: RolloutForecast, told: Sidecars, *, live: bool) -> RolloutV
 
 def _effect(p: RolloutForecast, told: Sidecars, *, live: bool) -> Iterator[Sentence]:
     if not p.previous:
-        yield (Span("no running pod gets it: sidecars are injected when a pod is made"),)
+        yield (Span("no running pod gets it: sidecars are injected when a pod is created"),)
         return
     moves = Counter(move.how for step in p.steps for move in step.moves)
     ways = [f"{moves[way]} {words}" for way, words in _WAYS.items() if moves[way]]

@@ -184,7 +184,7 @@ def _blast(entries: Sequence[ReportEntry], totals: Totals) -> Iterator[Span]:
     again = [k for e in entries if e.replaced for k in e.keys]
     if again:
         yield Span(
-            f"{many(len(again), 'object')} DELETED AND MADE AGAIN ({_named(again)})", Tone.ALARM
+            f"{many(len(again), 'object')} DELETED AND CREATED AGAIN ({_named(again)})", Tone.ALARM
         )
     pods = totals.pods
     amounts: Mapping[str, tuple[int, Tone]] = {

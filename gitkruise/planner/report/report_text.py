@@ -57,7 +57,7 @@ def source_of(entry: ReportEntry, report: PlanReport) -> str:
         return gone if entry.stays else f"{gone}   prune"
     where = entry.sources[0]
     if entry.replaced:
-        return f"{where}   cannot change, so it is deleted and made again"
+        return f"{where}   cannot change, so it is deleted and created again"
     if entry.drift:
         return f"{where}   live differs from git and is corrected"
     return f"{where} …" if entry.folded else where
@@ -66,7 +66,7 @@ def source_of(entry: ReportEntry, report: PlanReport) -> str:
 def change_words(entry: ReportEntry) -> str:
     """The change in short: `containers[app].image v1 → v2, partition 0 → 60%`."""
     if entry.replaced:
-        return "deleted and made again"
+        return "deleted and created again"
     if entry.kind is not ChangeKind.CONFIGURE:
         return {ChangeKind.CREATE: "created", ChangeKind.PRUNE: "deleted"}[entry.kind]
     said = [f"{_last(row.path)} {row.words}" for row in entry.rows[:_FIELDS]]

@@ -250,7 +250,7 @@ def _read_token(call: RequestContext, query: Query, token: str) -> tuple[int, st
         raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
     if mark != _signature(call.state, query, version, after) or version > call.state.version:
         raise BadRequest(
-            "invalid continue token: continue key is not valid: it was made for another list"
+            "invalid continue token: continue key is not valid: it belongs to another list"
         )
     return version, after
 

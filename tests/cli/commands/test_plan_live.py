@@ -128,7 +128,7 @@ def test_what_is_made_again_is_told_first(gk: Caller, checkout: Checkout, cluste
     checkout.commit("after", {"x.yaml": text.replace('"on"', '"off"') + "immutable: true\n"})
     ended = gk("plan", "--server", "--kubeconfig", str(cluster), cwd=checkout.folder)
     assert (ended.code, ended.err) == (0, "")
-    assert "Blast    1 object DELETED AND MADE AGAIN (ConfigMap live/again)" in ended.out
+    assert "Blast    1 object DELETED AND CREATED AGAIN (ConfigMap live/again)" in ended.out
 
 
 def test_secrets_stay_hidden_when_the_cluster_answers(

@@ -165,7 +165,7 @@ def test_a_forge_that_is_away_is_told_and_asked_again(staged: MakeStage) -> None
     async def script() -> None:
         async with promoting(stage, client(model, stage.clock)):
             await canary(stage)
-            assert standing(stage).why.startswith("the next step cannot be made: connection")
+            assert standing(stage).why.startswith("the next step cannot be prepared: connection")
             model.fails = lambda _method, _path: None
             await stage.rest(5 * 60)
             assert [state for _, state in shown(model)] == ["open"]

@@ -105,7 +105,7 @@ def test_requests_that_pass_for_our_own_are_not_made(staged: MakeStage) -> None:
             await stage.rest()
             (finding,) = stage.record.findings
             assert finding.code == "GK4302"
-            assert "takes requests made for" in finding.message
+            assert "takes requests for" in finding.message
             assert stage.get("CloneSet", "web", "apps.kruise.io") is None
 
     stage.play(script)

@@ -1,4 +1,4 @@
-"""What cannot change is left alone and told, or deleted and made again where that is asked for."""
+"""Objects that cannot change stay and are reported, or are replaced where that is asked for."""
 
 from __future__ import annotations
 

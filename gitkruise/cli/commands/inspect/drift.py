@@ -59,7 +59,7 @@ _HEADS: Final = (
 def drift(
     ctx: click.Context, /, object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any
 ) -> None:
-    """Show live changes that were not made through git.
+    """Show live changes that did not come through git.
 
     \b
     Examples:
