@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,8 @@ from typing import Final
 
 import msgspec
 
-from gitkruise.kube.system.private_files import check_database
+from gitkruise.errors import ClusterFailed
+from gitkruise.kube.system.private_files import check_database, unusable_state
 from gitkruise.model.gitops.notifications import OutboxItem
 
 log = logging.getLogger(__name__)
@@ -209,10 +210,21 @@ def open_outbox(state_dir: Path) -> NotificationOutbox:
             part = state_dir / (_OLD_FILE + suffix)
             if part.exists():
                 part.rename(state_dir / (FILE + suffix))
-    outbox = NotificationOutbox(path)
+    with _readable(path):
+        outbox = NotificationOutbox(path)
     if old.exists():
-        outbox.drain(old)
+        with _readable(old):
+            outbox.drain(old)
     return outbox
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Name the file that SQLite cannot use. Raises ClusterFailed GK4111."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise ClusterFailed(unusable_state(path, error)) from error
 
 
 def _upgrade(database: sqlite3.Connection) -> None:

@@ -65,11 +65,12 @@ def check_database(path: Path) -> None:
         raise ClusterFailed(unusable_state(path, error))
 
 
-def unusable_state(path: Path, error: OSError) -> Finding:
+def unusable_state(path: Path, error: Exception) -> Finding:
     """A state directory or a file in it that cannot be used."""
+    why = error.strerror if isinstance(error, OSError) else None
     return Finding(
         code="GK4111",
-        message=f"cannot use {path} of the state directory: {error.strerror or error}",
+        message=f"cannot use {path} of the state directory: {why or error}",
         notes=(
             ("unchanged", "the file was left as it is"),
             ("next", f"remove {path}, or set GITKRUISE_STATE to another directory"),

@@ -327,3 +327,14 @@ def test_a_pipe_under_the_earlier_name_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "letters.sqlite")
     with pytest.raises(ClusterFailed, match="GK4111"):
         open_outbox(tmp_path)
+
+
+@pytest.mark.parametrize("name", [FILE, "letters.sqlite"])
+@pytest.mark.parametrize("data", [b"no database" * 1000, b"SQLite format 3\0" + b"\xff" * 4096])
+def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path: Path, name: str, data: bytes) -> None:
+    open_outbox(tmp_path).close()
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ClusterFailed, match=name) as raised:
+        open_outbox(tmp_path)
+    assert raised.value.findings[0].code == "GK4111"
+    assert (tmp_path / name).read_bytes() == data
