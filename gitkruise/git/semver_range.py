@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-import semantic_version
+from semver import Version
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.wire.primitives.printable import shown
@@ -15,19 +15,38 @@ from gitkruise.wire.primitives.printable import shown
 _LENGTH_MAX: Final = 256
 _HYPHEN: Final = re.compile(r"(\S+)\s+-\s+(\S+)")
 _OPERATOR: Final = re.compile(r"(<=|>=|!=|==|=|<|>|\^|~)\s+")
-_NAMED: Final = re.compile(r"^([<>=!^~]*)v(?=\d)")
-_WILDCARD: Final = re.compile(r"(?<=\.)[xX](?=\.|$)|^[xX]$")
+_COMPARISON: Final = re.compile(r"(<=|>=|!=|==|=|<|>|\^|~|)v?(.+)")
+_PARTIAL: Final = re.compile(r"(\d+|[xX*])(?:\.(\d+|[xX*]))?(?:\.[xX*])?")
+_FIRST: Final = "0"  # the lowest pre-release: 2.0.0-0 is below every other 2.0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """Versions from `low` (None: from the first) to `high`, which is not one of them (None: to the
+    last); or all others, if `outside`."""
+
+    low: Version | None
+    high: Version | None
+    outside: bool = False
+
+    def has(self, version: Version) -> bool:
+        inside = (self.low is None or self.low <= version) and (
+            self.high is None or version < self.high
+        )
+        return inside != self.outside
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
     """Comparisons that must all hold. `early`: one of them names a pre-release."""
 
-    spec: semantic_version.SimpleSpec
+    intervals: tuple[_Interval, ...]
     early: bool
 
-    def has(self, version: semantic_version.Version) -> bool:
-        return (self.early or not version.prerelease) and self.spec.match(version)
+    def has(self, version: Version) -> bool:
+        return (self.early or not version.prerelease) and all(
+            interval.has(version) for interval in self.intervals
+        )
 
 
 class Range:
@@ -55,43 +74,81 @@ class Range:
         found = [
             (version, tag) for tag in tags if (version := _version(tag)) and self._has(version)
         ]
-        return (
-            max(found, key=lambda pair: (pair[0].truncate("prerelease"), pair[1]))[1]
-            if found
-            else None
-        )
+        return max(found)[1] if found else None
 
-    def _has(self, version: semantic_version.Version) -> bool:
+    def _has(self, version: Version) -> bool:
         return any(group.has(version) for group in self._groups)
 
 
 def _group(text: str) -> _Group:
     plain = _OPERATOR.sub(r"\1", _HYPHEN.sub(r">=\1 <=\2", text.replace(",", " ").strip()))
-    words = [_WILDCARD.sub("*", _NAMED.sub(r"\1", word)) for word in plain.split()]
+    words = plain.split()
     if not words:
         raise ValueError("a part of it is empty")
-    spec = semantic_version.SimpleSpec(",".join(_bounded(word) for word in words))
-    return _Group(spec, any("-" in word for word in words))
+    return _Group(tuple(_interval(word) for word in words), any("-" in word for word in words))
 
 
-def _bounded(word: str) -> str:
-    """`^1.2.0-0` and `~1.2.0-0` as two bounds: the library takes the release for the upper one."""
-    if not word.startswith(("^", "~")) or "-" not in word:
-        return word
-    low = semantic_version.Version(word[1:])
-    release = low.truncate()
-    if word[0] == "^" and release.major:
-        high = release.next_major()
-    elif word[0] == "~" or release.minor:
-        high = release.next_minor()
-    else:
-        high = release.next_patch()
-    return f">={low},<{high}"
+def _interval(word: str) -> _Interval:
+    """Versions that one comparison takes. Raises ValueError."""
+    found = _COMPARISON.fullmatch(word)
+    if found is None:
+        raise ValueError(f"{word!r} names no version")
+    operator, named = found.groups()
+    first, after = _named(named)
+    if operator == ">" and after is None:
+        raise ValueError(f"no version is above {named}")
+    low, high = {
+        ">=": (first, None),
+        "<": (None, _before(first)),
+        ">": (after, None),
+        "<=": (None, after),
+        "~": (first, _limit(first.bump_minor(), after)),
+        "^": (first, _limit(_next_breaking(first), after)),
+    }.get(operator, (first, after))
+    return _Interval(low, high, outside=operator == "!=")
 
 
-def _version(tag: str) -> semantic_version.Version | None:
+def _named(text: str) -> tuple[Version, Version | None]:
+    """The first version that `1.2.3`, `1.2`, `1.x` or `*` stands for, and the first one after all
+    of them, if there is one."""
+    partial = _PARTIAL.fullmatch(text)
+    if partial is None:
+        exact = Version.parse(text)
+        return exact, _after(exact)
+    major, minor = (part if part and part.isdecimal() else None for part in partial.groups())
+    if major is None:
+        return Version(0), None
+    first = Version(int(major), int(minor or 0))
+    return first, _before(first.bump_major() if minor is None else first.bump_minor())
+
+
+def _after(exact: Version) -> Version:
+    """The lowest version above `exact`: a longer pre-release, or the first of the next patch."""
+    if exact.prerelease:
+        return exact.replace(prerelease=f"{exact.prerelease}.{_FIRST}", build=None)
+    return _before(exact.bump_patch())
+
+
+def _before(release: Version) -> Version:
+    """The lowest version of a release: its pre-releases are no part of what is below it."""
+    return release if release.prerelease else release.replace(prerelease=_FIRST)
+
+
+def _limit(high: Version, after: Version | None) -> Version | None:
+    """The upper bound of `~` and `^`: never within what a partial version stands for."""
+    return None if after is None else max(_before(high), after)
+
+
+def _next_breaking(version: Version) -> Version:
+    """The next release that may break users, by the leftmost number that is not 0."""
+    if version.major:
+        return version.bump_major()
+    return version.bump_minor() if version.minor else version.bump_patch()
+
+
+def _version(tag: str) -> Version | None:
     try:
-        return semantic_version.Version(tag.removeprefix("v"))
+        return Version.parse(tag.removeprefix("v"))
     except ValueError:
         return None  # a tag that is no version
 

@@ -45,6 +45,16 @@ TAGS = (
         ("1.0.0 - 1.2.9", "1.2.3"),
         ("<2.0.0, !=1.10.0", "1.2.3"),
         ("2.0.0-alpha", "v2.0.0-alpha"),
+        ("~1", "v1.10.0"),
+        ("^1.2", "v1.10.0"),
+        ("^0.9", "v0.9.0"),
+        ("^0", "v0.9.0"),
+        (">1.2 <2.0.0", "v1.10.0"),
+        (">1 <2.0.0", None),
+        ("<=1.2", "1.2.3"),
+        (">=1.0.0-0 <2.0.0", "v1.11.0-rc.1"),
+        (">1.11.0-rc.1 <=2.0.0-alpha", "v2.0.0-alpha"),
+        ("1.x, !=1.10", "1.2.3"),
         (">2.0.0", None),
         (">=9", None),
     ],
@@ -58,7 +68,9 @@ def test_of_versions_without_order_the_last_name_is_taken() -> None:
     assert Range("*").best(["v1.0.0+b", "1.0.0+c", "v1.0.0+a", "v1.0.0-rc.1"]) == "v1.0.0+b"
 
 
-@pytest.mark.parametrize("text", ["", " || 1.0", "latest", ">>1.0", "1.0.0.0", "-1", "1" * 300])
+@pytest.mark.parametrize(
+    "text", ["", " || 1.0", "latest", ">>1.0", "1.0.0.0", "-1", ">*", "1" * 300]
+)
 def test_what_is_no_range_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         Range(text)
