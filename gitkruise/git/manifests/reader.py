@@ -16,6 +16,7 @@ from gitkruise.git.parsing.documents import LIMITS, Parsed, too_large
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
 from gitkruise.git.repository.repository import Repository
+from gitkruise.model.gitops.config import RenderKind
 from gitkruise.model.gitops.document import Document
 from gitkruise.wire.primitives.printable import shown
 
@@ -87,7 +88,7 @@ def read_desired(
     commit: str,
     path: str = "",
     *,
-    kind: str = "auto",
+    kind: RenderKind = "auto",
     ignore: Sequence[str] = (),
     cache: ParseCache | None = None,
 ) -> Manifests:
@@ -123,7 +124,7 @@ def content_at(
     commit: str,
     path: str = "",
     *,
-    kind: str = "auto",
+    kind: RenderKind = "auto",
     ignore: Sequence[str] = (),
     cache: ParseCache | None = None,
 ) -> Content:
@@ -147,10 +148,8 @@ class _Reading:
         self._repository, self._commit, self._path = repository, commit, path
         self.ignored = Ignored(repository, commit, path, ignore)
 
-    def content(self, kind: str) -> Content:
+    def content(self, kind: RenderKind) -> Content:
         """Return the content, and whether it is rendered first."""
-        if kind not in {"auto", "plain", "kustomize"}:
-            raise ValueError(f"{kind!r} is no kind of source")
         repository, commit, path = self._repository, self._commit, self._path
         tree = repository.tree_id(commit, path)
         if kind == "kustomize" or (kind == "auto" and self._has_kustomization()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,7 @@ from gitkruise.wire.primitives.times import parse_duration, parse_time
 GROUP: Final = "gitkruise.io"
 API_VERSION: Final = "gitkruise.io/v1alpha1"
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
+RenderKind: TypeAlias = Literal["auto", "plain", "kustomize"]  # what the reader can do
 
 
 class Reference(Strict, frozen=True):
@@ -75,7 +76,7 @@ class Decryption(Strict, frozen=True):
 
 
 class Render(Strict, frozen=True):
-    kind: Literal["auto", "plain", "kustomize", "helm"] = "auto"
+    kind: RenderKind = "auto"
     substitute: Substitute | None = None
     decryption: Decryption | None = None
 

@@ -35,6 +35,8 @@ ROWS: list[tuple[str, str, str, str, str, str]] = [
     ("GK7002 version", "v1alpha1\nkind: Unit", "v2\nkind: Unit", "GK7002", ":12:7", "v1alpha1"),
     ("GK7003 unknown field", "sinkRef:", "sinkref:", "GK7003", ":16:3", 'did you mean "sinkRef"?'),
     ("GK7003 wrong word", "correct", "fix", "GK7003", ":18:11", "fix"),
+    ("GK7003 helm", "sinkRef:", "render: {kind: helm}\n  sinkRef:", "GK7003", ":16:18",
+     "'helm' is not one of ['auto', 'plain', 'kustomize']"),
     ("GK7003 yaml 1.1", "mode: correct", "mode: off", "GK7003", ":18:11", 'quote it: "off"'),
     ("GK7003 missing", "url: ., ", "", "GK7003", ":4:7", "url"),
     ("GK7003 no name", "{name: out, namespace: shop}", "{}", "GK7003", ":8:11", "name"),
