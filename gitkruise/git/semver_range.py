@@ -154,6 +154,6 @@ def _version(tag: str) -> Version | None:
 
 
 def _bad(text: str, why: str) -> UsageProblem:
-    message = f"this is no range of versions: {shown(text)}"
-    notes = (("why", shown(why)), ("next", "write, for instance, >=1.2.0 <2.0.0, ~1.4 or 1.x"))
+    message = f"version range {shown(text)}: {shown(why)}"
+    notes = (("next", "write a range such as >=1.2.0 <2.0.0, ~1.4 or 1.x"),)
     return UsageProblem(Finding(code="GK7022", message=message, notes=notes))

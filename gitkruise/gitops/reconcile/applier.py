@@ -230,10 +230,10 @@ class Applier:
                     raise
                 if attempt == TRIES:
                     raise Conflict(error.message, error.details) from error
-            if fenced:
-                request = await renewed(self._transport, request, live)
             pause = pause_s(attempt, first_s=0.1, cap_s=2.0, seed=request.path)
             await self._clock.sleep(pause)
+            if fenced:  # after the pause: what is read is out of date soon
+                request = await renewed(self._transport, request, live)
         raise AssertionError("the last try returns or raises")
 
     def _refused(self, d: Desired, error: ApiError) -> Sent:
