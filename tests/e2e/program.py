@@ -113,6 +113,10 @@ class Program:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
+    def interrupt(self) -> None:
+        """Send SIGINT to the whole process group, as Ctrl-C in a terminal does."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
     def group_is_gone(self) -> bool:
         """Whether no process started by the command is left."""
         try:

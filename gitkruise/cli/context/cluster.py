@@ -125,23 +125,21 @@ async def connected(
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415
 
     clock = SystemClock()
-    transport = HttpTransport(connection, clock)
     name = choice.name or _safe(connection.context) or "in-cluster"
     try:
-        yield ChosenCluster(
-            transport=transport,
-            clock=clock,
-            name=name,
-            namespace=connection.namespace,
-            home=connection.namespace if connection.inside else "",
-        )
+        async with HttpTransport(connection, clock) as transport:
+            yield ChosenCluster(
+                transport=transport,
+                clock=clock,
+                name=name,
+                namespace=connection.namespace,
+                home=connection.namespace if connection.inside else "",
+            )
     except Exception as error:
         lost = next((e for e in leaves(error) if isinstance(e, _CLUSTER_AS_A_WHOLE)), None)
         if lost is None:
             raise
         raise cluster_failed(connection, lost) from None
-    finally:
-        await transport.close()
 
 
 def _safe(context: str) -> str:

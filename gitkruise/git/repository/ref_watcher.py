@@ -25,6 +25,10 @@ _STOP_S: Final = 5.0
 
 # A folder made while it is being walked is met twice; watchdog says so and goes on rightly.
 warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning, r"watchdog\.")
+# An event that arrives while a watch is stopped is an error to watchdog. It is the usual end here.
+logging.getLogger("watchdog.observers.inotify").addFilter(
+    lambda record: "the thread is inactive" not in record.getMessage()
+)
 
 
 async def ref_changes(repository: Repository, *, poll_s: float = 1.0) -> AsyncGenerator[None, None]:

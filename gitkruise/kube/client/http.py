@@ -7,7 +7,7 @@ import functools
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -111,6 +111,12 @@ class HttpTransport:
                     yield responses.event(line, request)
             except (aiohttp.ClientError, OSError) as error:
                 raise Unavailable(f"the watch of {request.path} broke off: {error}") from error
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         if self._session is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from contextlib import aclosing
 
 import pytest
 from watchdog.observers import Observer
+from watchdog.observers.api import EventQueue, ObservedWatch
 
 from gitkruise.git.repository import ref_watcher
 from gitkruise.git.repository.ref_watcher import ref_changes
@@ -69,3 +71,12 @@ def test_where_watching_fails_refs_are_polled(
 )  # fmt: skip
 def test_locks_and_other_files_are_not_changes(origin: Origin, path: str, counts: bool) -> None:
     assert ref_watcher._is_ref(origin.bare, str(origin.bare / path)) is counts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+def test_an_event_during_the_end_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    from watchdog.observers.inotify import InotifyEmitter  # noqa: PLC0415  Linux only
+
+    stopped = InotifyEmitter(EventQueue(), ObservedWatch("/", recursive=False))
+    stopped.queue_events(0)
+    assert caplog.text == ""

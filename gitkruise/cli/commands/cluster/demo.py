@@ -152,9 +152,11 @@ class _Player:
         sandbox_options = SandboxOptions(
             ephemeral=True, speed=options.speed, seed=options.seed, kubeconfig=kubeconfig, nodes=6
         )
-        async with serve(sandbox_options, controllers=sandbox_controllers) as sandbox:
+        async with (
+            serve(sandbox_options, controllers=sandbox_controllers) as sandbox,
+            HttpTransport(from_kubeconfig([kubeconfig]), clock) as transport,
+        ):
             self._introduce(bench, sandbox, kubeconfig)
-            transport = HttpTransport(from_kubeconfig([kubeconfig]), clock)
             began = clock.monotonic()
             commit = await self._push(bench, STORY[0])
             shop = await asyncio.to_thread(_declared, bench.clone / "gitkruise.yaml", bench.bare)
@@ -171,7 +173,6 @@ class _Player:
                 self._conclude(bench, kubeconfig)
                 if not options.leave:
                     await self._follow(clock)
-            await transport.close()
 
     def _run_options(self) -> RunOptions:
         from gitkruise.app import RunOptions  # noqa: PLC0415

@@ -116,6 +116,7 @@ class Workbench:
             [shutil.which("git") or "git", *words],
             cwd=where,
             env=environment,
+            start_new_session=True,  # Ctrl-C in a terminal is for the demo, which ends git itself
             check=True,
             capture_output=True,
             text=True,
