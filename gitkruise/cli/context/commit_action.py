@@ -34,7 +34,7 @@ from gitkruise.gitops.actions.actions import (
 )
 from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.target import Sought, Stand, find_aim, read_stand, units_by_branch
-from gitkruise.gitops.preview.inputs import config_at, read_side
+from gitkruise.gitops.preview.inputs import base_of, config_at, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog
@@ -133,7 +133,8 @@ async def _draft(
     errors = [f for f in target.findings if f.severity == "error"]
     if errors:
         raise InvalidManifests(*errors)
-    preview, cluster = await _preview(repository, stand, aim, target, options)
+    base = base_of(repository, stand.side, stand.config, load_catalog(), _GATES)
+    preview, cluster = await _preview(repository, aim, base, target, options)
     check_reach(edit, aim, preview.changes)
     if not options.force:
         check_outcome(edit, aim, preview)
@@ -141,7 +142,7 @@ async def _draft(
         options=options,
         aim=aim,
         edit=edit,
-        base=stand.side,
+        base=base,
         target=target,
         branch=branch,
         onto=onto,
@@ -254,19 +255,19 @@ def _commit(
 
 async def _preview(
     repository: Repository,
-    stand: Stand,
     aim: ActionTarget,
+    base: PlanSide,
     target: PlanSide,
     options: ActionOptions,
 ) -> tuple[Preview, str]:
     catalog = load_catalog()
     if not options.cluster.given:
-        stages = earlier_stages(repository, aim, stand.side.objects)
-        made = offline_preview(stand.side, target, catalog, _GATES, earlier=stages)
+        stages = earlier_stages(repository, aim, base.objects)
+        made = offline_preview(base, target, catalog, _GATES, earlier=stages)
         return made, ""
     async with connected(options.cluster, read_environment()) as chosen:
         where = (chosen.transport, chosen.clock.now())
-        made = await live_preview(where, stand.side, target, catalog, _GATES)
+        made = await live_preview(where, base, target, catalog, _GATES)
         return made, chosen.name
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from gitkruise.errors import Finding, InvalidManifests, SourceFailed
+from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
 from gitkruise.git.manifests.reader import ParseCache, read_desired
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import PostBuild, offline
@@ -29,6 +29,7 @@ from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
 CONFIG_FILE: Final = "gitkruise.yaml"
+_LOOK_BACK: Final = 100  # commits, for the last one that was valid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +37,14 @@ class PlanSide:
     """One of the two commits of a plan: its objects over all units.
 
     `ignore` holds the rules of the object's unit about drift, for objects of units that have any;
-    `units` whose each object is.
+    `units` whose each object is. `replaced` are warnings: what a plan starts from instead of a
+    commit that is invalid.
     """
 
     commit: GitCommit
     objects: tuple[Desired, ...]
     findings: tuple[Finding, ...] = ()
+    replaced: tuple[Finding, ...] = ()
     ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = field(default_factory=dict)
     units: Mapping[ObjectKey, Unit] = field(default_factory=dict)
 
@@ -98,6 +101,85 @@ def read_side(
     """Every unit's objects at a commit, with what is wrong with them. Raises SourceFailed."""
     read = [*read_units(repository, commit, config, catalog, gates)]
     return side_of(repository.commit(commit), config, read)
+
+
+def read_base(
+    repository: Repository,
+    commit: str,
+    config: Config | None,
+    target: Config,
+    catalog: Catalog,
+    gates: Gates,
+) -> PlanSide:
+    """The side that a plan starts from: `commit` with its own configuration, or with `config`.
+
+    Where its own is broken, that of the `target` counts. Raises SourceFailed.
+    """
+    said: tuple[Finding, ...] = ()
+    try:
+        config = config or config_at(repository, commit)
+    except (InvalidManifests, UsageProblem) as error:
+        config = target
+        short = repository.commit(commit).short
+        message = f"the configuration at {short} is broken: the plan uses that of the target"
+        said = (_passed_over(message, error.findings[0]),)
+    side = read_side(repository, commit, config, catalog, gates)
+    side = base_of(repository, side, config, catalog, gates)
+    return replace(side, replaced=(*said, *side.replaced))
+
+
+def base_of(
+    repository: Repository, side: PlanSide, config: Config, catalog: Catalog, gates: Gates
+) -> PlanSide:
+    """Return `side` as a cluster that follows it has it, with a warning for each difference.
+
+    A unit at which the commit is invalid rejects it: the unit's last valid commit stays live.
+    """
+    if not _errors(side.findings):
+        return side
+    read: list[UnitRead] = []
+    said: list[Finding] = []
+    for name, objects, wrong in read_units(repository, side.commit.id, config, catalog, gates):
+        errors = _errors(wrong)
+        if not errors:
+            read.append((name, objects, ()))
+            continue
+        unit = config.units[name]
+        alone = Config(config.sources, {name: unit}, {})
+        valid = _last_valid(repository, side.commit, alone, catalog, gates)
+        read.append((name, valid.objects if valid else (), ()))
+        start = f"{valid.commit.short}, the last valid one" if valid else "nothing"
+        message = f"unit {unit.id} rejects {side.commit.short}: the plan starts from {start}"
+        said.append(_passed_over(message, errors[0]))
+    return replace(side_of(side.commit, config, read), replaced=tuple(said))
+
+
+def _last_valid(
+    repository: Repository, commit: GitCommit, config: Config, catalog: Catalog, gates: Gates
+) -> PlanSide | None:
+    """The newest first parent at which the one unit of `config` has no error."""
+    (unit,) = config.units.values()
+    for _ in range(_LOOK_BACK):
+        if not commit.parents:
+            return None
+        commit = repository.commit(commit.parents[0])
+        if repository.find(commit.id, unit.spec.path) is not None:
+            side = read_side(repository, commit.id, config, catalog, gates)
+            if not _errors(side.findings):
+                return side
+    return None
+
+
+def _errors(findings: Iterable[Finding]) -> list[Finding]:
+    return [f for f in findings if f.severity == "error"]
+
+
+def _passed_over(message: str, error: Finding) -> Finding:
+    """GK2108 with the error that makes a plan start from another commit."""
+    why = ("why", f"{error.code}: {error.message}")
+    return Finding(
+        code="GK2108", message=message, places=error.places[:1], notes=(why,), severity="warning"
+    )
 
 
 UnitRead: TypeAlias = tuple[str, Sequence[Desired], Sequence[Finding]]

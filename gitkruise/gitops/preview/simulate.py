@@ -7,13 +7,14 @@ live objects when a cluster is given, on the base commit's objects brought to re
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from gitkruise.admission.chain import admit
 from gitkruise.admission.conversion.registry import convert
-from gitkruise.errors import ApiError, Finding
+from gitkruise.errors import ApiError, BadRequest, Finding, Forbidden, InvalidObject
 from gitkruise.gitops.build.redacted_findings import unquoted
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.preview.changes import rollouts_started
@@ -66,10 +67,9 @@ def offline_world(
 ) -> tuple[World, datetime]:
     """A model cluster in which each stage was applied and came to rest, and when the last one did.
 
-    Of CloneSets those that `moved` names are enough, because their rollouts do not meet each
-    other here; a SidecarSet among them may mean the pods of all of them.
-
-    Raises the ApiError of a bad stage.
+    An object that the model rejects stays as the stage before left it, as on a cluster. Of
+    CloneSets those that `moved` names are enough, because their rollouts do not meet each other
+    here; a SidecarSet among them may mean the pods of all of them.
     """
     bearers = BEARERS if any(key.group_kind == SIDECARSET for key in moved) else frozenset()
     world = _world(catalog, gates)
@@ -78,9 +78,12 @@ def offline_world(
         for d in sorted(stage, key=lambda d: d.stage):
             kind = d.key.group_kind
             needed = kind in _STAGE and (kind != CLONESET or d.key in moved)
-            if needed or kind in bearers:
+            if (needed or kind in bearers) and _served(d, catalog):
                 _ensure_namespace(world, d.key.namespace, catalog, now)
-                world.handle(_apply(d, catalog), now)
+                with suppress(
+                    BadRequest, Forbidden, InvalidObject
+                ):  # a template that was never live
+                    world.handle(_apply(d, catalog), now)
         now = settle(world, now, gates=gates).end
     return world, now
 
@@ -159,6 +162,9 @@ def play(
     writes: list[ApiRequest] = []
     unplayed: list[Finding] = []
     for d in sorted((d for d in target if d.key in moved), key=lambda d: d.key):
+        if not _served(d, catalog):
+            unplayed.append(_unknown_version(d))
+            continue
         _ensure_namespace(world, d.key.namespace, catalog, now)
         try:
             world.fork().handle(_apply(d, catalog), now)
@@ -169,6 +175,22 @@ def play(
     if not writes:
         return None, tuple(unplayed)
     return predict(world, writes, now, gates=gates), tuple(unplayed)
+
+
+def _served(d: Desired, catalog: Catalog) -> bool:
+    return catalog.by_kind(d.key.group, d.version, d.key.kind) is not None
+
+
+def _unknown_version(d: Desired) -> Finding:
+    """GK2109: another version than those whose rollouts can be played."""
+    return Finding(
+        code="GK2109",
+        message=f"{d.key}: version {d.version} is unknown here, so its rollout is not simulated",
+        places=(d.document.place(("apiVersion",)),),
+        notes=(("why", "only the cluster knows whether it serves that version"),),
+        object=str(d.key),
+        severity="warning",
+    )
 
 
 def loosened_by(

@@ -39,7 +39,7 @@ def plan_text(
 ) -> frames.PlanText:
     """Plan a stranger's pull request from its base ("" for none) to its head, without live objects.
     Raises SourceFailed."""
-    from gitkruise.gitops.preview.inputs import read_side  # noqa: PLC0415  as above
+    from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
     from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  as above
     from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  seldom needed
     from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  as above
@@ -47,7 +47,7 @@ def plan_text(
 
     rules, (base, head) = (config, catalog, gates), sides
     try:
-        before = read_side(repository, base, *rules) if base else None
+        before = read_base(repository, base, config, *rules) if base else None
         after = read_side(repository, head, *rules)
     except InvalidManifests as error:
         return frames.PlanText(findings=error.findings)

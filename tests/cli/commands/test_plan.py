@@ -233,3 +233,56 @@ def test_deletions_that_wait_for_a_person_are_told_first(
     blast = gk("plan", "-o", "json", cwd=checkout.folder).obj["blast"]
     assert blast[0].startswith(told)
     assert any("DELETED" in line for line in blast) == ("STAY" not in told)
+
+
+GOOD = cloneset("v1")
+INVALID: dict[str, dict[str, str | None]] = {
+    "selector": {"c.yaml": GOOD.replace("      app: checkout\n  temp", "      app: x\n  temp")},
+    "unknown field": {"c.yaml": GOOD.replace("replicas", "replicsa")},
+    "no YAML": {"c.yaml": "a: ["},
+    "twice": {"c.yaml": GOOD, "d.yaml": GOOD},
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_a_commit_after_an_invalid_one_starts_from_the_last_valid_one(
+    gk: Caller, checkout: Checkout, name: str
+) -> None:
+    checkout.commit("good", {"c.yaml": GOOD})
+    bad = checkout.commit("bad", INVALID[name])
+    fixed: dict[str, str | None] = {"c.yaml": cloneset("v2", partition="60%")}
+    checkout.commit("fix", {**fixed, **({"d.yaml": None} if "d.yaml" in INVALID[name] else {})})
+    ended = gk("plan", "-o", "json", cwd=checkout.folder)
+    assert (ended.code, ended.err) == (0, "")
+    (change,) = ended.obj["changes"]
+    assert change["change"] == "configure"
+    assert ended.obj["rollouts"][0]["updatedAfter"] == 4
+    assert [f["code"] for f in ended.obj["findings"]] == ["GK2108"]
+    assert bad[:7] in ended.obj["findings"][0]["message"]
+    acted = gk("promote", "checkout", "--print", cwd=checkout.folder)
+    assert (acted.code, "API server" in acted.err) == (0, False)
+
+
+def test_a_commit_after_none_that_is_valid_starts_from_nothing(
+    gk: Caller, checkout: Checkout
+) -> None:
+    checkout.commit("bad", INVALID["selector"])
+    checkout.commit("fix", {"c.yaml": GOOD})
+    ended = gk("plan", "-o", "json", cwd=checkout.folder)
+    assert [c["change"] for c in ended.obj["changes"]] == ["create"]
+    assert "starts from nothing" in ended.obj["findings"][0]["message"]
+
+
+def test_a_broken_configuration_of_the_parent_ends_no_plan(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("bad", {"c.yaml": GOOD, "gitkruise.yaml": "kind: ["})
+    checkout.commit("fix", {"c.yaml": cloneset("v2"), "gitkruise.yaml": None})
+    ended = gk("plan", "-o", "json", cwd=checkout.folder)
+    assert ended.code == 0
+    assert "configuration" in ended.obj["findings"][0]["message"]
+
+
+def test_a_version_that_nothing_knows_is_not_simulated(gk: Caller, checkout: Checkout) -> None:
+    checkout.commit("one", {"c.yaml": GOOD})
+    checkout.commit("two", {"c.yaml": cloneset("v2").replace("/v1alpha1", "/v2alpha1")})
+    ended = gk("plan", "-o", "json", cwd=checkout.folder)
+    assert (ended.code, [f["code"] for f in ended.obj["findings"]]) == (0, ["GK2109"])

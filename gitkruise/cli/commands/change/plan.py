@@ -186,7 +186,7 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         # Resolved before the imports below: an unknown commit needs no schemas.
         old, new = _range(repository, options, snapshot)
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
-        from gitkruise.gitops.preview.inputs import config_at, read_side  # noqa: PLC0415
+        from gitkruise.gitops.preview.inputs import config_at, read_base, read_side  # noqa: PLC0415
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
         catalog = load_catalog()
@@ -198,8 +198,7 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
             raise InvalidManifests(*map(_unplanned, errors))
         if not old:
             return None, target
-        config = given or config_at(repository, old)
-        return read_side(repository, old, config, catalog, options.gates), target
+        return read_base(repository, old, given, config, catalog, options.gates), target
 
 
 def _unplanned(finding: Finding) -> Finding:
