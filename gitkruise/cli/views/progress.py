@@ -14,12 +14,14 @@ from gitkruise.wire.primitives.times import format_time
 
 def rollout_line(rollout: Rollout, commit: str, now: datetime) -> str:
     """One machine-friendly line: time, object, then `key=value` in a fixed order."""
-    updating = rollout.updated - rollout.updated_ready
+    counts = {
+        "new": rollout.updated,
+        "updating": rollout.updated - rollout.updated_ready,
+        "old": rollout.total - rollout.updated,
+    }
     pairs = {
         "state": rollout.state,
-        "new": rollout.updated,
-        "updating": updating,
-        "old": rollout.total - rollout.updated,
+        **(counts if rollout.generation_seen else {}),  # otherwise those of an earlier commit
         "ready": f"{rollout.ready}/{rollout.replicas}",
         "partition": rollout.partition,
         "commit": commit[:7],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -38,6 +38,7 @@ STATE_OF: Final = {
 }
 PODS_TOLD: Final = 50  # of one rollout; longer lists of names are of no use
 READY: Final = frozenset({State.DONE, State.HELD})
+NOT_APPLIED: Final = "not applied yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +201,36 @@ def _judged(verdict: Health) -> tuple[State, str]:
     return state, "" if state is State.DONE else verdict.message or verdict.reason
 
 
+def of_commit(desired: DesiredSet, seen: Observation, plan: SyncPlan | None) -> Observation:
+    """Return the observation as an answer to the commit that the plan applies.
+
+    A live object that does not have the commit's content yet is Waiting: its health and the counts
+    of its pods are those of an earlier commit. A hook's state already is that of its run.
+    """
+    hooks = {d.key for d in desired.objects if d.hook}
+    unsent = {k: why for k, why in _unsent(plan) if k in seen.live and k not in hooks}
+    if not unsent:
+        return seen
+    states = {key: (State.WAITING, why) for key, why in unsent.items()}
+    rollouts = tuple(
+        replace(r, state=State.WAITING, message=unsent[r.key], generation_seen=False)
+        if r.key in unsent
+        else r
+        for r in seen.rollouts
+    )
+    return replace(seen, states={**seen.states, **states}, rollouts=rollouts)
+
+
+def _unsent(plan: SyncPlan | None) -> Iterator[tuple[ObjectKey, str]]:
+    """Yield the objects whose content of git is not in the cluster, each with the reason."""
+    if plan is None:
+        return
+    yield from ((waiting.key, waiting.why) for waiting in plan.waiting if not waiting.sent)
+    drifted = {change.key for change in plan.drift}
+    yield from ((d.key, NOT_APPLIED) for d in plan.apply if d.key not in drifted)
+    yield from ((key, NOT_APPLIED) for key in plan.replace)
+
+
 def object_records(
     desired: DesiredSet, seen: Observation, standing: Sequence[ObjectChange]
 ) -> tuple[ObjectRecord, ...]:
@@ -211,7 +242,7 @@ def object_records(
 def _record(
     d: Desired, seen: Observation, drifted: Mapping[ObjectKey, ObjectChange]
 ) -> ObjectRecord:
-    state, message = seen.states.get(d.key, (State.WAITING, "not applied yet"))
+    state, message = seen.states.get(d.key, (State.WAITING, NOT_APPLIED))
     if d.key in drifted:
         state, message = State.DRIFTED, _differs(drifted[d.key])
     live = seen.live.get(d.key)

@@ -124,7 +124,7 @@ def commit_subject(records: Sequence[UnitRecord]) -> str:
 
 def news_of(record: UnitRecord) -> str:
     """Return state, counts and commit of a unit in a few words."""
-    counts = f" {record.updated}/{record.total}" if record.rollouts else ""
+    counts = f" {record.updated}/{record.total}" if record.rollouts and record.counted else ""
     told = record.attempted if record.state is State.REJECTED else record.causal or record.applied
     at = f" at {told.short}" if told else ""
     return f"{record.state.lower()}{counts}{at}"

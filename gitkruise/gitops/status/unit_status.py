@@ -11,7 +11,13 @@ from gitkruise.errors import CRASHED, Crashed, Finding
 from gitkruise.gitops.build.builder import Intake
 from gitkruise.gitops.cluster.impersonation import account_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
-from gitkruise.gitops.status.observer import Observation, drift_records, object_records, unit_state
+from gitkruise.gitops.status.observer import (
+    Observation,
+    drift_records,
+    object_records,
+    of_commit,
+    unit_state,
+)
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import Desired, SyncPlan
 from gitkruise.model.gitops.config import Suspend, Unit, duration
@@ -217,7 +223,8 @@ class Reporter:
         assert intake.desired is not None
         drift = plan.standing if plan is not None else ()
         blocked = plan.blocked if plan is not None else ()
-        objects = object_records(intake.desired, seen, drift)
+        answer = of_commit(intake.desired, seen, plan)
+        objects = object_records(intake.desired, answer, drift)
         troubles = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
         state, message = unit_state(objects, plan, self._rejection(), troubles)
         if self._awaits and state in _PATIENT:
@@ -231,7 +238,7 @@ class Reporter:
             sent=intake.causal if plan is not None and plan.all_sent else self.record.sent,
             causal=intake.causal,
             objects=objects,
-            rollouts=seen.rollouts,
+            rollouts=answer.rollouts,
             steps=tuple(sorted(self._steps.items())),
             drift=drift_records(drift),
             findings=self._findings((*refused, *blocked)),

@@ -42,7 +42,9 @@ class Rollout:
     """Progress of one CloneSet (or similar workload) against what git requests.
 
     `asked` is how many pods should be on the update revision; `updating` are on it and not
-    available yet. `failing` are (pod, why) of updated pods that cannot start.
+    available yet. `failing` are (pod, why) of updated pods that cannot start. Unless
+    `generation_seen`, all of them are of the spec before: the commit is not applied yet, or the
+    controller has not seen it.
     """
 
     key: ObjectKey
@@ -155,8 +157,14 @@ class UnitRecord:
     promotion: PromotionRecord | None = None  # of units that have one
 
     @property
+    def counted(self) -> bool:
+        """Return whether pods were counted against the spec of `causal`."""
+        return all(r.generation_seen for r in self.rollouts)
+
+    @property
     def updated(self) -> int:
-        return sum(r.updated for r in self.rollouts)
+        """Return how many pods are known to run what `causal` wants."""
+        return sum(r.updated for r in self.rollouts if r.generation_seen)
 
     @property
     def total(self) -> int:

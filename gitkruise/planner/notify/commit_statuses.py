@@ -74,6 +74,8 @@ def describe(record: UnitRecord) -> str:
 
 
 def _moving(rollout: Rollout) -> str:
+    if not rollout.generation_seen:
+        return f"{str(rollout.state).lower()}: {rollout.message}"
     counts = f"{rollout.updated}/{rollout.total} updated"
     match rollout.state:
         case State.HELD:

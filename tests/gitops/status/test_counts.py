@@ -1,0 +1,89 @@
+"""Counts in records: only of the commit that the record names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.views.progress import ProgressLines
+from gitkruise.gitops.status.serializer import commit_subject
+from gitkruise.planner.notify.commit_statuses import describe
+from tests.gitops.stage import WEB, MakeStage, config_map, web
+from tests.worlds import START
+
+TEMPLATES: list[tuple[str, dict[str, Any]]] = [
+    ("app:v2", {}),  # another template
+    ("app:v2", {"partition": 2}),  # a canary
+]
+
+
+@pytest.mark.parametrize(("image", "rolling"), TEMPLATES, ids=["all", "canary"])
+def test_no_record_counts_pods_of_the_commit_before(
+    staged: MakeStage, image: str, rolling: dict[str, Any]
+) -> None:
+    stage = staged()
+    commits: list[str] = []
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            commits.append(await stage.push(web(image, **rolling), message="second"))
+            await stage.rest()
+
+    stage.play(script)
+    told = [r for r in stage.offered if r.causal is not None and r.causal.id == commits[0]]
+    before = [r for r in told if dict(r.steps)[WEB][-1].commit.id != commits[0]]
+    assert before, "the record before the apply"
+    for record in before:
+        assert "/" not in commit_subject([record]).split(": ")[1]
+        assert "4/4" not in describe(record)
+        assert record.updated == 0
+        assert {str(r.state) for r in record.rollouts} == {"Waiting"}
+        assert {str(o.state) for o in record.objects} == {"Waiting"}
+
+
+def test_the_log_names_a_commit_as_done_only_after_its_apply(staged: MakeStage) -> None:
+    stage = staged()
+    commits: list[str] = []
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            commits.append(await stage.push(web("app:v2"), message="second"))
+            await stage.rest()
+
+    stage.play(script)
+    printed = ProgressLines(Style(colour=False, unicode=False, width=100))
+    lines = [line for record in stage.offered for line in printed.lines(record, START)]
+    about = [line for line in lines if "cloneset/web" in line and commits[0][:7] in line]
+    states = [line.partition("state=")[2].split()[0] for line in about]
+    assert states[0] == "Waiting"
+    assert states.count("Done") == 1
+    assert states[-1] == "Done"
+    assert not [line for line in about if "state=Waiting" in line and "new=" in line]
+
+
+def test_an_object_that_waits_for_its_turn_is_not_done(staged: MakeStage) -> None:
+    stage = staged()
+
+    def pair(mode: str, image: str) -> list[Any]:
+        late = config_map("late", {"gitkruise.io/wave": "2"}, mode=mode)
+        return [web(image, maxUnavailable=1), late]
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(*pair("a", "app:v1"), message="first")
+            await stage.rest()
+            await stage.push(*pair("b", "app:v2"), message="second")
+            await stage.rest(1)
+            assert stage.get("ConfigMap", "late")["data"] == {"mode": "a"}
+            states = {o.key.name: str(o.state) for o in stage.record.objects}
+            assert states["late"] == "Waiting"
+            await stage.rest()
+            assert {str(o.state) for o in stage.record.objects} == {"Done"}
+
+    stage.play(script)
