@@ -44,7 +44,7 @@ from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
 from gitkruise.gitops.resources.controller import ResourceController
 from gitkruise.gitops.resources.declared import ResourceReader, ResourceRules
 from gitkruise.gitops.resources.informers import CustomResources
-from gitkruise.gitops.resources.status_writer import StatusWriter
+from gitkruise.gitops.resources.status_writer import ProblemListener, StatusWriter
 from gitkruise.gitops.runtime.removals import UNITS, Removals
 from gitkruise.gitops.runtime.removed_units import farewell_of
 from gitkruise.gitops.runtime.supervisor import ProcessDeps, Supervisor
@@ -89,9 +89,9 @@ _SECRETS = ResourceRef("", "v1", "secrets")
 class RunOptions:
     """Options of one controller process. `cluster` names the status branch.
 
-    `listeners` hear every new record; `identity` names the machine, and every process adds a part
-    of its own. Processes with the same `lease` replace each other: one of them applies at a time,
-    and the others take over `lease_s` after it was heard of last.
+    `listeners` hear every new record, `problems` why an object of the cluster does not run;
+    `identity` names the machine, and every process adds a part of its own. Processes with the same
+    `lease` replace each other: one applies, the others take over `lease_s` after its last renewal.
     """
 
     config: Config
@@ -102,6 +102,7 @@ class RunOptions:
     lease_s: float = DURATION_S
     gates: Gates = field(default_factory=Gates)
     listeners: tuple[Callable[[UnitRecord], None], ...] = ()
+    problems: ProblemListener = lambda *_: None
     listen: Listen = field(default_factory=Listen)  # for web hooks, where a Receiver wants them
     webhook: WebhookOptions | None = None  # admission, served next to everything else
     custom: ResourceRules | None = None  # also what objects of the cluster declare, by these rules
@@ -294,7 +295,7 @@ class _Program:
         self._leading.append(leading)
         await self._authority.leading()
         resources = CustomResources(live, clock)
-        status_writer = StatusWriter(resources, clock, containment)
+        status_writer = StatusWriter(resources, clock, containment, options.problems)
         resource_controller = None
         if options.custom is not None:
             reading = ResourceReader(options.config, options.custom, containment)

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from gitkruise.cli.console.findings import finding_text
 from gitkruise.cli.console.style import Style
+from gitkruise.errors import Finding
+from gitkruise.gitops.resources.conditions import broken_state
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.times import format_time
@@ -77,6 +79,27 @@ class ProgressLines:
             if self._rollouts.get(rollout.key) != seen:
                 self._rollouts[rollout.key] = seen
                 yield rollout_line(rollout, commit, now)
+
+    def problem(self, name: tuple[str, str], finding: Finding | None, now: datetime) -> list[str]:
+        """Return the lines for an object that does not run, or that runs again.
+
+        A unit that runs has records, and is left to them.
+        """
+        kind, place = name
+        about = f"{format_time(now)} {kind.lower()} {place}"
+        if kind != "Unit":
+            about = f"{about} ready={finding is None}"
+        elif finding is None:
+            self._units.pop(place, None)  # its next record is news
+            return []
+        else:
+            state = broken_state(finding)
+            mark = (state, (finding,))
+            if self._units.get(place, ())[:2] == mark:
+                return []  # its record says so already
+            self._units[place] = mark
+            about = f"{about} state={state}"
+        return [about, *(finding_text(finding, self._style).split("\n") if finding else ())]
 
 
 def _unit_line(record: UnitRecord, now: datetime) -> str:

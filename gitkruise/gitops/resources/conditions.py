@@ -142,9 +142,13 @@ def broken_unit(problem: Finding, told: ConditionContext) -> Obj:
     """The status of a unit that does not run; what it says of the time before stays."""
     before: Mapping[str, Any] = told.obj.get("status") or {}
     kept = {k: v for k, v in before.items() if k not in {"conditions", "observedGeneration"}}
-    state = State.STUCK if problem.code == CRASHED else State.REJECTED
-    status = {**kept, "phase": str(state)}
+    status = {**kept, "phase": str(broken_state(problem))}
     return _finished(status, _failed(problem, reason_of(problem)), told)
+
+
+def broken_state(problem: Finding) -> State:
+    """Return the state of a unit that does not run."""
+    return State.STUCK if problem.code == CRASHED else State.REJECTED
 
 
 def leaving_unit(message: str, told: ConditionContext) -> Obj:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from gitkruise.errors import ApiError, Crashed, Finding
 from gitkruise.gitops.config.fingerprints import sink_of
@@ -37,6 +37,7 @@ BETWEEN: Final = timedelta(seconds=1)  # two statuses that only count
 LOOK: Final = timedelta(seconds=15)  # whether status branches are behind
 AGAIN: Final = timedelta(seconds=5)  # after a refusal
 _NOTHING: Final = Declared(Config(), {}, ())
+ProblemListener: TypeAlias = Callable[[Name, Finding | None], None]  # None: solved
 
 
 @dataclass(slots=True)
@@ -46,8 +47,10 @@ class StatusWriter:
     resources: CustomResources
     clock: Clock
     containment: Containment = UNREPORTED
+    problems: ProblemListener = lambda *_: None
     fleet: Supervisor | None = None  # once there is one
     declared: Declared = _NOTHING
+    _problems: dict[Name, Finding] = field(default_factory=dict)  # as they were reported
     _leaving: dict[Name, str] = field(default_factory=dict)
     _dirty: set[Name] = field(default_factory=set)
     _rests: dict[Name, datetime] = field(default_factory=dict)  # no count is written before
@@ -67,6 +70,7 @@ class StatusWriter:
 
     def crashed(self, name: Name) -> None:
         """A sink or receiver crashed, or is well again."""
+        self._report([name])
         self._mark(name)
 
     def leaving(self, record: UnitRecord) -> None:
@@ -78,11 +82,29 @@ class StatusWriter:
         """Something else runs than before."""
         self.declared, self.fleet = declared, fleet
         names = {name_of(obj) for obj in self.resources.objects()}
+        self._problems = {n: problem for n, problem in self._problems.items() if n in names}
+        self._report(names)
         self._rests = {n: at for n, at in self._rests.items() if n in names}
         self._refused &= names
         self._leaving = {n: why for n, why in self._leaving.items() if n in names}
         self._dirty |= names
         self._wake.set()
+
+    def problem_of(self, name: Name) -> Finding | None:
+        """Return the reason why an object does not run; None if it runs, or nothing runs yet."""
+        if self.fleet is None:
+            return None
+        problem = self.declared.broken.get(name) or self.fleet.errors.get(name)
+        return problem or self.fleet.crashes.get(name)
+
+    def _report(self, names: Iterable[Name]) -> None:
+        """Report problems that are new, changed or solved."""
+        for name in sorted(names):
+            before, problem = self._problems.pop(name, None), self.problem_of(name)
+            if problem is not None:
+                self._problems[name] = problem
+            if _words(problem) != _words(before):
+                self.problems(name, problem)
 
     def _mark(self, name: Name) -> None:
         self._dirty.add(name)
@@ -158,8 +180,7 @@ class StatusWriter:
         told = ConditionContext(obj, self.clock.now())
         if self.fleet is None:
             return None
-        problem = self.declared.broken.get(name) or self.fleet.errors.get(name)
-        problem = problem or self.fleet.crashes.get(name)
+        problem = self.problem_of(name)
         match name[0]:
             case "Unit":
                 return self._unit(name, problem, told)
@@ -192,6 +213,10 @@ class StatusWriter:
             return source_status("", problem, told) if problem is not None else None
         stands = revision_of(ref_of(source), follower.followed)
         return source_status(stands, follower.problem, told)
+
+
+def _words(problem: Finding | None) -> tuple[str, str] | None:
+    return (problem.code, problem.message) if problem is not None else None
 
 
 def _gist(status: Mapping[str, object] | None) -> object:

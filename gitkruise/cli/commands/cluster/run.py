@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from gitkruise.app import RunningController, RunOptions
     from gitkruise.cli.console.environment import Environment
+    from gitkruise.errors import Finding
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.record import UnitRecord
     from gitkruise.webhook.service import WebhookOptions
@@ -184,9 +185,15 @@ async def _run(options: RunOptions, choice: ClusterChoice) -> None:
             for line in progress_lines.lines(record, chosen.clock.now()):
                 tell(line)
 
+        def report_problem(name: tuple[str, str], finding: Finding | None) -> None:
+            for line in progress_lines.problem(name, finding, chosen.clock.now()):
+                tell(line)
+
         assert options.custom is not None
         rules = replace(options.custom, home=chosen.home)
-        options = replace(options, cluster=chosen.name, listeners=(report,), custom=rules)
+        options = replace(
+            options, cluster=chosen.name, listeners=(report,), problems=report_problem, custom=rules
+        )
         with waiting:
             async with controller(options, chosen.transport, chosen.clock) as running:
                 waiting.over = True
