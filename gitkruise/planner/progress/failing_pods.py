@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.pod import ContainerStatus, PodFacts, WaitingState
+from gitkruise.wire.values.images import same_image
 
 # A container waiting for one of these does not get further without a change.
 BROKEN: Final = frozenset(
@@ -20,20 +22,41 @@ BROKEN: Final = frozenset(
     }
 )
 _PULLS: Final = frozenset({"ErrImagePull", "ImagePullBackOff"})
+# Reported of a container that was created, so the status names the image that failed.
+_CREATED: Final = frozenset({"CrashLoopBackOff", "RunContainerError"})
+_QUOTED_IMAGE: Final = re.compile(r'\bimage(?: \w+)? "([^"]+)"')
 
 
 def broken(pod: PodFacts) -> str:
     """Reason why a pod cannot start, in a sentence that stays the same while kubelet retries.
 
     The image is the one it should run: the status still names the old one after an update in place.
+    A failure of an image that the pod should no longer run is none: kubelet has not tried the next
+    one yet.
     """
     images = {c.name: c.image for c in pod.containers}
     for status in pod.statuses:
         waiting = status.waiting
-        if waiting and waiting.reason in _PULLS:
-            return f"image {images.get(status.name, status.image)} cannot be pulled"
-        if waiting and waiting.reason == "CrashLoopBackOff":
+        if waiting is None or waiting.reason not in BROKEN:
+            continue
+        image = images.get(status.name, status.image)
+        if _of_earlier_image(status, waiting, image):
+            continue
+        if waiting.reason in _PULLS:
+            return f"image {image} cannot be pulled"
+        if waiting.reason == "CrashLoopBackOff":
             return f"CrashLoopBackOff: container {status.name} ends again and again"
-        if waiting and waiting.reason in BROKEN:
-            return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
+        return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
     return ""
+
+
+def _of_earlier_image(status: ContainerStatus, waiting: WaitingState, image: str) -> bool:
+    """Return whether the failure is of an image that the container had before an update in place.
+
+    A pull names its image only in its message: the status keeps the one that ran last.
+    """
+    if waiting.reason in _CREATED:
+        named = [] if status.image.startswith("sha256:") else [status.image]  # an id, not a name
+    else:
+        named = _QUOTED_IMAGE.findall(waiting.message)
+    return any(named) and not any(same_image(one, image) for one in named)

@@ -87,3 +87,28 @@ def test_an_object_that_waits_for_its_turn_is_not_done(staged: MakeStage) -> Non
             assert {str(o.state) for o in stage.record.objects} == {"Done"}
 
     stage.play(script)
+
+
+@pytest.mark.parametrize("image", ["app:v1", "app:v3"], ids=["back", "on"])
+def test_a_commit_that_mends_a_bad_image_in_place_is_never_stuck(
+    staged: MakeStage, image: str
+) -> None:
+    stage = staged()
+    told: list[tuple[str, str]] = []
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="first")
+            await stage.rest()
+            await stage.push(web("app:bad"), message="bad")
+            await stage.rest()
+            assert "image app:bad cannot be pulled" in stage.record.message
+            before = len(stage.offered)
+            await stage.push(web(image), message="mended")
+            await stage.rest()
+            told.extend((str(r.state), r.message) for r in stage.offered[before:])
+
+    stage.play(script)
+    assert told[-1][0] == "Done"
+    assert not [news for news in told if news[0] == "Stuck"]
+    assert [line.split()[1] for line in stage.diary()].count("stuck") == 1

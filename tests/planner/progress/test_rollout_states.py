@@ -32,15 +32,17 @@ def owner(replicas: int = 4, *, generation: int = 2, **more: Any) -> dict[str, A
     }  # fmt: skip
 
 
-def failing(reason: str, message: str = "") -> PodFacts:
+def failing(reason: str, message: str = "", shown: str = "") -> PodFacts:
     """A container that never ran is shown with the image before, if there was one."""
     waiting = {"reason": reason, "message": message}
-    status = {"name": "main", "image": "web:v1", "ready": False, "state": {"waiting": waiting}}
+    image = shown or ("web:bad" if reason == "CrashLoopBackOff" else "web:v1")
+    status = {"name": "main", "image": image, "ready": False, "state": {"waiting": waiting}}
     asked = [{"name": "main", "image": "web:bad"}]
     raw = raw_pod("web-bad", ready=False, containers=asked, containerStatuses=[status])
     return pod_facts(raw)
 
 
+PULL = 'failed to pull and unpack image "{0}": failed to resolve reference "{0}": not found'
 OLD_ALIKE = {"currentRevision": "web-new"}
 LATE = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
 ROWS: list[tuple[str, Any, tuple[PodFacts, ...], str, str]] = [
@@ -86,6 +88,48 @@ ROWS: list[tuple[str, Any, tuple[PodFacts, ...], str, str]] = [
         (*pods("3o+"), failing("CreateContainerConfigError", "no secret x")),
         "Stuck",
         "no secret x",
+    ),
+    (
+        "pull of its image",
+        owner(),
+        (*pods("3o+"), failing("ErrImagePull", PULL.format("docker.io/library/web:bad"))),
+        "Stuck",
+        "web:bad cannot be pulled",
+    ),
+    (
+        "pull of the image before",
+        owner(),
+        (*pods("3o+"), failing("ErrImagePull", PULL.format("web:worse"))),
+        "Rolling",
+        "",
+    ),
+    (
+        "back-off of the image before",
+        owner(),
+        (*pods("3o+"), failing("ImagePullBackOff", 'Back-off pulling image "web:worse"')),
+        "Rolling",
+        "",
+    ),
+    (
+        "name of the image before",
+        owner(),
+        (*pods("3o+"), failing("InvalidImageName", 'Failed to apply default image tag "web::1"')),
+        "Rolling",
+        "",
+    ),
+    (
+        "crash loop of the image before",
+        owner(),
+        (*pods("3o+"), failing("CrashLoopBackOff", "back-off 10s", "web:worse")),
+        "Rolling",
+        "",
+    ),
+    (
+        "crash loop of an image by its digest",
+        owner(),
+        (*pods("3o+"), failing("CrashLoopBackOff", "back-off 10s", f"sha256:{'a' * 64}")),
+        "Stuck",
+        "CrashLoopBackOff",
     ),
     ("deadline", owner(status=LATE), pods("3o+ n-"), "Stuck", "deadline"),
     (
