@@ -29,6 +29,7 @@ from gitkruise.model.planning.plan import (
 )
 from gitkruise.model.planning.workload import Shows
 from gitkruise.model.workloads import conditions as rule
+from gitkruise.wire.primitives.backoff import backoff
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
 
@@ -138,7 +139,7 @@ def _trip(watch: _Watch, repeats: int, outcome: Outcome, now: datetime) -> Trip:
     action = outcome.action
     created = isinstance(action, Create)
     about = key_of(action.obj) if isinstance(action, Create) else action.key
-    pause = min(FIRST * 2 ** min(watch.trips, 10), LONGEST)
+    pause = backoff(watch.trips + 1, first=FIRST, cap=LONGEST)
     trip = watch.trip = Trip(about, repeats, now + pause, created)
     watch.trips += 1
     watch.rows.clear()

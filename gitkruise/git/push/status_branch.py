@@ -17,6 +17,7 @@ from gitkruise.git.plumbing.commits import (
 from gitkruise.git.plumbing.refs import check_status_branch, full_ref
 from gitkruise.git.plumbing.trees import FILE, TREE, TreeEntry, clean_path, format_tree
 from gitkruise.git.repository.repository import RefMoved, Repository
+from gitkruise.wire.primitives.backoff import backoff
 from gitkruise.wire.primitives.printable import shown
 
 __all__ = ["BranchEntry", "CommitAuthor", "Notes", "StatusBranch", "Update"]
@@ -80,7 +81,6 @@ class _Line:
         When another push was faster the change is made again on top of it, after 0.2 s doubling to
         10 s. Raises SourceFailed GK3501 when the attempts run out.
         """
-        wait_s = RETRY_FIRST_S
         for attempt in range(1, self._attempts_max + 1):
             old = self._tip if self._known else self.tip()
             before = self._repository.tree_id(old) if old else None
@@ -95,8 +95,7 @@ class _Line:
             except RefMoved:
                 self._known = False
                 if attempt < self._attempts_max:
-                    self._sleep(wait_s)
-                    wait_s = min(wait_s * 2, RETRY_CAP_S)
+                    self._sleep(backoff(attempt, first=RETRY_FIRST_S, cap=RETRY_CAP_S))
                 continue
             except SourceFailed:
                 self._known = False

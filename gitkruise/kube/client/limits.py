@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from gitkruise.wire.primitives.backoff import backoff
+
 
 def pause_s(attempt: int, *, first_s: float, cap_s: float, seed: str) -> float:
     """Seconds before try `attempt` (1 is the first retry): doubling from `first_s` to `cap_s`.
@@ -17,7 +19,7 @@ def pause_s(attempt: int, *, first_s: float, cap_s: float, seed: str) -> float:
     """
     if attempt <= 0:
         return 0.0
-    full = min(first_s * 2.0 ** min(attempt - 1, 40), cap_s)
+    full = backoff(attempt, first=first_s, cap=cap_s)
     drawn = hashlib.blake2b(f"{seed}/{attempt}".encode(), digest_size=4).digest()
     return full * (1.0 - int.from_bytes(drawn, "big") / 2**33)
 

@@ -16,6 +16,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
 from gitkruise.planner.cloneset.create import instance_ids, waves
+from gitkruise.wire.primitives.backoff import backoff
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import put
 from gitkruise.wire.primitives.times import format_time, parse_time
@@ -100,7 +101,7 @@ class _JobPods:
         if not self.failed_pods:
             return None
         last = max(p.ready_since or p.created or self.now for p in self.failed_pods)
-        pause = min(BACKOFF_FIRST_S * 2 ** (len(self.failed_pods) - 1), BACKOFF_MAX_S)
+        pause = backoff(len(self.failed_pods), first=BACKOFF_FIRST_S, cap=BACKOFF_MAX_S)
         return last + timedelta(seconds=pause)
 
     def missing(self) -> int:

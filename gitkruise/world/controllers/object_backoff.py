@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from gitkruise.wire.primitives.backoff import backoff
+
 Report = Callable[[Hashable, Exception], None]
 FIRST, LONGEST = timedelta(seconds=5), timedelta(minutes=5)  # rests, doubled each time
 OBJECTS_MAX: Final = 100_000  # that rest at a time; the rests of more begin again
@@ -47,7 +49,7 @@ class ObjectBackoff:
             call(now)
         except Exception as error:  # a bug met with this object must not stop the others
             failures = rest.failures + 1 if rest is not None else 1
-            pause = min(FIRST * 2 ** min(failures - 1, 10), LONGEST)
+            pause = backoff(failures, first=FIRST, cap=LONGEST)
             if len(self._rests) >= OBJECTS_MAX:
                 self._rests.clear()
             self._rests[key] = _Retry(call, now + pause, failures)

@@ -29,6 +29,7 @@ from gitkruise.model.planning.trace import HELD, IN_PLACE, SIDECAR, Line, Trace
 from gitkruise.model.planning.workload import Workload, always, nobody
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import REVISION_HASH, SIDECARSET
+from gitkruise.wire.primitives.backoff import backoff
 from gitkruise.wire.primitives.names import (
     GroupKind,
     Obj,
@@ -214,7 +215,7 @@ class Simulation:
         times = [plan.wake_at] if plan.wake_at else []
         if any(isinstance(o, Stale | Refused) for o in outcomes) or plan.problem:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-            pause = min(RETRY_FIRST_S * 2 ** min(failures - 1, 20), RETRY_MAX_S)
+            pause = backoff(failures, first=RETRY_FIRST_S, cap=RETRY_MAX_S)
             times.append(self.now + timedelta(seconds=pause))
         else:
             self._failures.pop(key, None)
