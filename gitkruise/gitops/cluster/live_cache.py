@@ -26,7 +26,7 @@ from gitkruise.planner.sync.annotations import MANAGER, UNIT
 from gitkruise.planner.sync.autoscale import AUTOSCALERS
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 log = logging.getLogger(__name__)
 AT_ONCE: Final = 64  # requests of all units together
@@ -53,12 +53,35 @@ class LiveView:
         self._inventory = Inventory(self.transport, self.store, clock)
         self._listable: dict[GroupKind, bool] = {}  # autoscalers, and whether we may list them
         self._asking = asyncio.Lock()
+        self._doubted = False
         self._informers: dict[tuple[GroupKind, str], Informer] = {}
         self._new: asyncio.Queue[Informer] = asyncio.Queue()
 
     async def discover(self) -> None:
-        """Read which kinds this cluster serves. Raises ApiError."""
+        """Read which kinds this cluster serves. Raises ApiError.
+
+        Kinds in a version that is no longer served are followed in the stored one.
+        """
         self.catalog = await served_catalog(self.transport, load_catalog())
+        for informer in self._informers.values():
+            now = self.catalog.by_ref(informer.ref)
+            stored = self.catalog.stored(informer.feed.group_kind)
+            if stored is not None and (now is None or not now.verbs):
+                log.info("%s is followed as %s now", informer.feed, stored.api_version)
+                informer.use(stored.ref)
+
+    async def rediscover(self) -> bool:
+        """Discover again after a rejection; return whether other versions are served now.
+
+        Raises ApiError.
+        """
+        before, self._doubted = _served(self.catalog), False
+        await self.discover()
+        return _served(self.catalog) != before
+
+    def doubt(self) -> None:
+        """Discover again soon: a request was rejected, perhaps for its version."""
+        self._doubted = True
 
     async def run(self) -> None:
         """Follow everything that is wanted, now and later, until cancelled."""
@@ -70,13 +93,13 @@ class LiveView:
                 tasks.create_task(self._containment.keep(*watch, lambda _: None))
 
     async def _look_again(self) -> None:
-        """Discover the kinds again while one cannot be followed: its definition may have been
-        deleted."""
+        """Discover the kinds again while one cannot be followed, or after a rejection: its
+        definition may have been changed or deleted."""
         while True:
             await self._clock.sleep(AGAIN_S)
-            if self.problem() is not None:
+            if self._doubted or self.problem() is not None:
                 try:
-                    await self.discover()
+                    await self.rediscover()
                 except ApiError as error:
                     log.info("cannot read the kinds that the cluster serves: %s", error)
 
@@ -178,6 +201,10 @@ class LiveView:
         if served is None:
             return []
         return await listed(self.transport, served.ref, namespace=namespace)
+
+
+def _served(catalog: Catalog) -> frozenset[ResourceRef]:
+    return frozenset(kind.ref for kind in catalog.kinds() if kind.verbs)
 
 
 def _not_followed(informer: Informer) -> Finding:

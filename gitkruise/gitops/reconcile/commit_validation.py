@@ -118,6 +118,8 @@ class CommitValidator:
         findings, replaced = await self._preflight(intake.desired, intake.causal.id)
         if not findings:
             return intake if known else await self._agreed(intake, before, replaced)
+        if await self._around.live.rediscover():
+            return await self.read(commit, before, looked, known=known)
         told = (*intake.findings, *findings)
         return replace(intake, desired=None, findings=told, by_cluster=True)
 

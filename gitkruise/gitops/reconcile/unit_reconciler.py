@@ -364,6 +364,7 @@ class UnitSync:
                 passing.append(item.finding)
             elif item.finding is not None:
                 self._refusals.note(d.key, d.digest, item.finding, self._around.clock.now())
+                self._around.live.doubt()
         if passing:
             self._times.append(self._setbacks.back_off())
         self._reporter.problem(tuple(passing))

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 
 import msgspec
 
@@ -32,7 +33,7 @@ from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.rawobject import meta_of
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.wire.primitives.requests import ApiRequest
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +48,23 @@ class Informer:
         self.error: ApiError | None = None  # the error that holds up the feed, or None
         self.synced = asyncio.Event()  # a complete list has been taken in
         self._transport, self._store, self._clock = transport, store, clock
+        self._asked = feed  # `feed` in the version that is asked for
         store.follow(feed)
+
+    @property
+    def ref(self) -> ResourceRef:
+        """Return the resource that is asked for, in its version."""
+        return self._asked.ref
+
+    def use(self, ref: ResourceRef) -> None:
+        """Ask for another version of the same kind; what is known stays known."""
+        self._asked = replace(self.feed, ref=ref)
 
     async def run(self) -> None:
         state: WatchState = Empty()
         while True:
             await self._clock.sleep(pause(state, self.feed))
-            request = wanted(state, self.feed)
+            request = wanted(state, self._asked)
             if isinstance(state, Watching):
                 async with aclosing(self._watch(request)) as replies:
                     async for reply in replies:
@@ -91,7 +102,7 @@ class Informer:
 
     def _take(self, state: WatchState, reply: WatchReply) -> WatchState:
         """One step; the store hears of it, and objects it cannot read are reported and skipped."""
-        after, events = step(state, reply, self.feed)
+        after, events = step(state, reply, self._asked)
         for event in events:
             try:
                 if self._keeps(event):
