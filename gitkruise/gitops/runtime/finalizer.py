@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -53,6 +53,15 @@ class RemovedUnit:
         return self.record.removal
 
 
+@dataclass(slots=True)
+class _Outliving:
+    """Objects of a forgotten unit whose deletion was requested: their uids."""
+
+    uids: Mapping[ObjectKey, str]
+    timeout: timedelta
+    told: Finding | None = None
+
+
 class UnitFinalizer:
     """End removed units by their `prune.deletionPolicy`.
 
@@ -60,8 +69,9 @@ class UnitFinalizer:
     because an object may have moved to one of them. Orphan leaves all objects; MirrorPrune deletes
     them up to prune.maxDelete; Delete and WaitForTermination are explicit and have no limit. No
     policy deletes objects that hold data or need an approval. A unit is forgotten when it has
-    nothing left to delete; with WaitForTermination when all its objects are gone. Its pre-delete
-    Jobs run before anything is deleted.
+    nothing left to delete; with WaitForTermination when all its objects are gone. With the other
+    policies, objects may outlive their unit: those that still exist `prune.timeout` after their
+    deletion are logged. Its pre-delete Jobs run before anything is deleted.
     """
 
     def __init__(
@@ -79,6 +89,7 @@ class UnitFinalizer:
         self._authority, self._hooks = around.authority, around.hooks
         self._told: dict[str, Finding] = {}
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
+        self._outliving: dict[str, _Outliving] = {}  # by unit that is forgotten
 
     def add(self, unit: RemovedUnit) -> None:
         """One more unit to end, or one to end otherwise than was said before."""
@@ -94,7 +105,9 @@ class UnitFinalizer:
                 others = [p for p in self._remaining() if unit.source in {"", p.source}]
                 if all(p.sure and self._authority.fresh(p.source) for p in others):
                     await self._guarded(unit)
-            if self._left:
+            for name in [*self._outliving]:
+                self._look_at_outliving(name)
+            if self._left or self._outliving:
                 await wait_for(self._added, self._clock, timedelta(seconds=_PAUSE_S))
             else:
                 await self._added.wait()
@@ -147,7 +160,29 @@ class UnitFinalizer:
             f"{count} object{'' if count == 1 else 's'} deleted" if count else "nothing was left"
         )
         await self._forget(unit, words)
+        uids = {key: str(live[key].obj["metadata"]["uid"]) for key in live}
+        leaving = {key: uid for key, uid in uids.items() if uid in self._asked[name]}
+        if leaving:
+            self._outliving[name] = _Outliving(leaving, removal.timeout)
         return None
+
+    def _look_at_outliving(self, name: str) -> None:
+        """Report objects that a forgotten unit should have taken with it."""
+        outliving = self._outliving[name]
+        found = {key: self._live.store.seen(key) for key in outliving.uids}
+        live = {
+            key: Live(obj=there.obj, ready=True)
+            for key, there in found.items()
+            if there is not None and there.obj["metadata"]["uid"] == outliving.uids[key]
+        }
+        late, _ = lingering(live, (), self._clock.now(), outliving.timeout)
+        if not live:
+            del self._outliving[name]
+            if outliving.told is not None:
+                log.warning("unit %s was removed: the last of its objects is gone", name)
+        elif late is not None and late != outliving.told:
+            outliving.told = late
+            log.warning("unit %s was removed: %s; next: %s", name, late, dict(late.notes)["next"])
 
     async def _forget(self, unit: RemovedUnit, why: str) -> None:
         await self._hooks.forget(unit.record.unit)

@@ -186,6 +186,35 @@ def test_nothing_is_deleted_while_another_units_git_cannot_be_read(house: House)
     house.stage.play(script)
 
 
+def test_an_object_that_outlives_its_unit_is_logged(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    def logged() -> list[str]:
+        return [r.getMessage() for r in caplog.records if "was removed" in r.getMessage()]
+
+    async def script() -> None:
+        house.push(*LEFT)
+        await house.run("timeout: 2m")
+        meta: dict[str, Any] = {"name": NAMES[0], "namespace": SPACE, "finalizers": ["a.com/b"]}
+        house.stage.meddle({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+        async with controller(house.program(None), house.stage.wire, house.stage.clock):
+            await house.stage.rest(60)
+            assert (house.there(), logged()) == (1, [])
+            assert "units/shop/leaves" not in house.branch()  # the unit is forgotten
+            await house.stage.rest(300)
+            (late,) = logged()
+            assert "unit shop/leaves was removed: GK2306: ConfigMap shop/leaves-0 waits" in late
+            assert "for a.com/b, 2m after it was deleted" in late
+            house.stage.meddle(
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "finalizers": []}}
+            )
+            await house.stage.rest(60)
+        assert (house.there(), len(logged())) == (0, 2)
+        assert "the last of its objects is gone" in logged()[1]
+
+    house.stage.play(script)
+
+
 @pytest.mark.slow
 def test_a_finalizer_is_waited_for(house: House) -> None:
     async def script() -> None:
