@@ -187,13 +187,13 @@ class UnitSync:
                 continue
             overtaken = self._pending != self._unasked
             if plan is None or plan.quiet or overtaken or not await self._act(plan, seen):
-                if plan is not None and not plan.waiting:
+                if plan is None or not plan.waiting:
                     await self.pruning.find(self._around.live, self.label)
                 return self._next_look(seen)
         return self._around.clock.now()
 
     async def _look(self, intake: Intake) -> tuple[Observation, SyncPlan | None]:
-        """Observe, plan (nothing while suspended) and report."""
+        """Observe, plan and report; there is no plan to carry out while suspended."""
         assert intake.desired is not None
         content = content_of_hooks(intake.desired, intake.causal.id)
         self._hooked = await self._around.hooks.ran(self.unit.id, content)
@@ -203,17 +203,17 @@ class UnitSync:
         seen, bad = self._verdicts.weigh(found, intake.desired, now, present)
         until = self.unit.spec.suspended(now)
         self._times += [until] if until else []
-        plan = None if until else self._plan(intake.desired, seen)
+        plan = self._plan(intake.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
         silent = self._around.live.problem()
         troubles = (*bad, *self._refusals.findings, *filter(None, [silent, lingers]))
-        if plan is not None and plan.quiet and not self._unasked:
+        if not until and plan.quiet and not self._unasked:
             self._reporter.well()
-        self._reporter.observed(intake, seen, plan, troubles)
-        if content and plan is not None and plan.all_done:
+        self._reporter.observed(intake, seen, plan, troubles, suspended=bool(until))
+        if content and not until and plan.all_done:
             await self._around.hooks.note(self.unit.id, content)
-        return seen, plan
+        return seen, None if until else plan
 
     async def _pick_up(self) -> None:
         """Read a commit again that waited for other units, or was rejected some time ago."""
@@ -413,7 +413,7 @@ class UnitSync:
             intake = await self._judge.read(commit, self.intake, self._looked)
             if intake.desired is None and self.intake is None:
                 await self._go_back(commit)
-            self._reporter.awaits(intake.awaits)
+            self._reporter.awaits(intake.awaits, intake)
         except (Reported, ApiError):
             self._pending = self._pending or commit
             raise

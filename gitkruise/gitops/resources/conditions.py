@@ -60,7 +60,6 @@ _SOURCE_REASONS: Final = (
     ("GK70", "InvalidSpec"), ("GK4301", "AuthenticationFailed"), ("GK", "GitOperationFailed"),
 )  # fmt: skip
 _LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
-_WAITS_FOR: Final = "waits for "
 _WAITS: Final = (
     ("a window (", "WindowClosed"), ("consent (", "ApprovalRequired"), ("", "DependencyNotReady"),
 )  # fmt: skip
@@ -175,9 +174,8 @@ def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[StatusCo
     status, reason = _READY[record.state]
     if errors and status != "True":
         status, reason = "False", reason_of(errors[0])
-    elif record.state is State.WAITING and record.message.startswith(_WAITS_FOR):
-        what = record.message.removeprefix(_WAITS_FOR)
-        found = (word for start, word in _WAITS if what.startswith(start))
+    elif record.state is State.WAITING and record.waits:
+        found = (word for start, word in _WAITS if record.waits.startswith(start))
         status, reason = "False", next(found)
     yield StatusCondition("Ready", status, "Suspended" if suspended else reason, message)
     if record.objects:

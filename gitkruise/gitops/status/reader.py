@@ -51,6 +51,7 @@ class UnitNews:
     objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
     drift: tuple[DriftRecord, ...] = ()
     promotion: PromotionRecord | None = None
+    waits: str = ""  # what `attempted` waits for before any of it is sent
 
 
 def status_branches(repository: Repository) -> dict[str, str]:
@@ -163,6 +164,7 @@ def _unit(
         objects=objects,
         drift=tuple(_drift(row, objects) for row in drift),
         promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,
+        waits=str(raw.get("waits", "")),
     )
 
 

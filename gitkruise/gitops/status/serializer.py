@@ -125,8 +125,7 @@ def commit_subject(records: Sequence[UnitRecord]) -> str:
 def news_of(record: UnitRecord) -> str:
     """Return state, counts and commit of a unit in a few words."""
     counts = f" {record.updated}/{record.total}" if record.rollouts and record.counted else ""
-    told = record.attempted if record.state is State.REJECTED else record.causal or record.applied
-    at = f" at {told.short}" if told else ""
+    at = f" at {record.about.short}" if record.about else ""
     return f"{record.state.lower()}{counts}{at}"
 
 
@@ -181,6 +180,7 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "state": str(record.state),
             "message": _cut(record.message),
             "since": format_time(record.since),
+            "waits": _cut(record.waits),
             "attempted": _commit(record.attempted),
             "applied": _commit(record.applied),
             "causal": _commit(record.causal),

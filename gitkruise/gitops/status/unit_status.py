@@ -64,7 +64,8 @@ class Reporter:
         self._rejected: Intake | None = None
         self._remarks: dict[str, Finding] = {}  # by channel
         self._crashes: dict[str, Finding] = {}  # by what of the unit met an unexpected exception
-        self._awaits = ""  # units that are to be ready before the newest commit is taken
+        self._awaits = ""  # what is to happen before the newest commit is taken
+        self._awaiting: GitCommit | None = None  # that commit
         self._promotion: Stand = lambda _: None
         self.record = UnitRecord(
             unit=unit.id,
@@ -119,6 +120,7 @@ class Reporter:
             replace(
                 self.record,
                 attempted=intake.touched,
+                waits="",
                 findings=intake.findings,
                 superseded=tuple((commit, intake.commit.id) for commit in intake.overtaken),
             ),
@@ -137,11 +139,14 @@ class Reporter:
         """Return whether everything is as git wants, without findings."""
         return self.record.state in SETTLED and not self.record.findings and not self._awaits
 
-    def awaits(self, units: str) -> None:
-        """Set the units that the newest commit waits for; "" for none."""
-        self._awaits = units
-        if units and not self.record.objects and not self._rejected:
-            self._change(self.record, State.WAITING, f"waits for {units}")
+    def awaits(self, what: str, intake: Intake | None = None) -> None:
+        """Set what the newest commit waits for; "" for nothing. `intake` is that commit, if new."""
+        self._awaits = what
+        if what and intake is not None:
+            self._awaiting, self._rejected = intake.touched, None
+        if what and not self.record.objects and not self._rejected:
+            record = replace(self.record, attempted=self._awaiting, waits=what)
+            self._change(record, State.WAITING, f"waits for {what}")
 
     def problem(self, findings: tuple[Finding, ...]) -> None:
         """Record a failure of a round; it is shown until a round succeeds."""
@@ -216,24 +221,34 @@ class Reporter:
         self,
         intake: Intake,
         seen: Observation,
-        plan: SyncPlan | None,
+        due: SyncPlan,
         refused: tuple[Finding, ...] = (),
+        *,
+        suspended: bool = False,
     ) -> None:
-        """Record the observation of a round; without a plan the unit was suspended."""
+        """Record the observation of a round; what is `due` is not done while suspended."""
         assert intake.desired is not None
+        plan = None if suspended else due
         drift = plan.standing if plan is not None else ()
         blocked = plan.blocked if plan is not None else ()
         answer = of_commit(intake.desired, seen, plan)
         objects = object_records(intake.desired, answer, drift)
         troubles = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
         state, message = unit_state(objects, plan, self._rejection(), troubles)
-        if self._awaits and state in _PATIENT:
-            state, message = State.WAITING, f"waits for {self._awaits}"
+        waits = self._awaits
+        if suspended and due.pending and not waits:
+            waits = f"the end of its suspension{_suspended(self.unit)}"
+        if waits and state in _PATIENT:
+            state, message = State.WAITING, f"waits for {waits}"
+        elif suspended:
+            message = f"suspended{_suspended(self.unit)}: {message}"
+        waiting = self._awaiting if self._awaits else None
         done = plan is not None and plan.all_done
         self._follow_steps(intake, seen)
         record = replace(
             self.record,
-            attempted=(self._rejected or intake).touched,
+            attempted=waiting or (self._rejected or intake).touched,
+            waits=waits,
             applied=intake.causal if done else self.record.applied,
             sent=intake.causal if plan is not None and plan.all_sent else self.record.sent,
             causal=intake.causal,
@@ -243,8 +258,7 @@ class Reporter:
             drift=drift_records(drift),
             findings=self._findings((*refused, *blocked)),
         )
-        suspended = "" if plan is not None else _suspended(self.unit)
-        self._change(record, state, suspended + message)
+        self._change(record, state, message)
 
     def _unfinished(self) -> bool:
         """Return whether the commit taken last is still being rolled out."""
@@ -331,12 +345,11 @@ def removal_of(unit: Unit) -> Removal:
 
 
 def _suspended(unit: Unit) -> str:
-    """Return `suspended by dana until 2026-11-21T20:00:00Z (freeze): ` with the fields that are
-    set."""
+    """Return ` by dana until 2026-11-21T20:00:00Z (freeze)` with the fields that are set."""
     asked = unit.spec.suspend
     if not isinstance(asked, Suspend):
-        return "suspended: "
+        return ""
     by = f" by {shown(asked.by, 80)}" if asked.by else ""
     until = f" until {shown(asked.until, 40)}" if asked.until else ""
     why = f" ({shown(asked.reason, 200)})" if asked.reason else ""
-    return f"suspended{by}{until}{why}: "
+    return f"{by}{until}{why}"

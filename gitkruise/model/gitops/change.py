@@ -194,6 +194,14 @@ class SyncPlan:
         return not (self.apply or self.replace or self.prune)
 
     @property
+    def pending(self) -> bool:
+        """Return whether git asks for changes that are not made yet, corrections of drift aside."""
+        drifted = {change.key for change in self.drift}
+        fresh = any(d.key not in drifted for d in self.apply)
+        unsent = any(not one.sent for one in self.waiting)
+        return fresh or unsent or bool(self.replace or self.prune)
+
+    @property
     def all_done(self) -> bool:
         """Return whether every object of the plan is applied and healthy."""
         return not (self.apply or self.replace or self.waiting)

@@ -135,6 +135,7 @@ class UnitRecord:
 
     `attempted` is the newest commit looked at, `causal` the one that last changed this unit's
     content, `sent` the last one all of which was sent, `applied` the last one that was well, too.
+    `waits` is what `attempted` waits for before any of it is sent; "" unless it waits.
     """
 
     unit: str
@@ -155,6 +156,15 @@ class UnitRecord:
     superseded: tuple[tuple[GitCommit, str], ...] = ()  # (commit, id of the one that overtook it)
     removal: Removal | None = None  # unknown in records of earlier versions
     promotion: PromotionRecord | None = None  # of units that have one
+    waits: str = ""
+
+    @property
+    def about(self) -> GitCommit | None:
+        """Return the commit that state and message are about: one that was rejected or waits, or
+        the live one."""
+        if self.state is State.REJECTED or (self.state is State.WAITING and self.waits):
+            return self.attempted
+        return self.causal or self.applied
 
     @property
     def counted(self) -> bool:

@@ -55,10 +55,8 @@ def aggregate_context(template: str, cluster: str) -> str:
 
 
 def told_of(record: UnitRecord) -> GitCommit | None:
-    """The commit that a record is about: the rejected one, or the one that is live."""
-    if record.state is State.REJECTED:
-        return record.attempted
-    return record.causal or record.applied
+    """The commit that a record is about: one that was rejected or waits, or the live one."""
+    return record.about
 
 
 def state_of(state: State) -> StatusState:

@@ -59,7 +59,8 @@ STATES: list[tuple[State, str, dict[str, tuple[str, str]]]] = [
 @pytest.mark.parametrize("row", STATES, ids=[f"{row[0]} {row[1]}" for row in STATES])
 def test_states(row: tuple[State, str, dict[str, tuple[str, str]]]) -> None:
     state, message, wanted = row
-    record = replace(RECORD, state=state, message=message)
+    waits = message.removeprefix("waits for ") if message.startswith("waits for ") else ""
+    record = replace(RECORD, state=state, message=message, waits=waits)
     status = unit_status(Unit("shop", "web", SPEC), record, None, TOLD)
     assert conditions(status) == wanted
     assert (status["phase"], status["observedGeneration"]) == (str(state), 7)
