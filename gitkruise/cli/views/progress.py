@@ -67,7 +67,8 @@ class ProgressLines:
     def lines(self, record: UnitRecord, now: datetime) -> Iterator[str]:
         """Yield the changes since the last record of the unit."""
         attempted = record.attempted or record.causal
-        mark = (record.state, record.findings, attempted.id if attempted else "")
+        commit = attempted.id if attempted else ""
+        mark = (record.state, record.findings, commit, record.waits)
         if self._units.get(record.unit) != mark:
             self._units[record.unit] = mark
             yield _unit_line(record, now)
@@ -106,4 +107,5 @@ def _unit_line(record: UnitRecord, now: datetime) -> str:
     found = record.attempted or record.causal
     commit = f" commit={found.short}" if found else ""
     subject = f' "{found.subject}"' if found else ""
-    return f"{format_time(now)} unit {record.unit} state={record.state}{commit}{subject}"
+    waits = f' waits-for="{record.waits}"' if record.waits else ""
+    return f"{format_time(now)} unit {record.unit} state={record.state}{commit}{subject}{waits}"

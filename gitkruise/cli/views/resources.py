@@ -12,16 +12,18 @@ from gitkruise.cli.console.environment import BOUNDLESS
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.model.gitops.record import Rollout
-from gitkruise.model.gitops.unit_state import worst
+from gitkruise.model.gitops.unit_state import SETTLED, State, worst
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 
 if TYPE_CHECKING:
     from gitkruise.gitops.inspect.cluster_view import Managed
+    from gitkruise.gitops.status.reader import UnitNews
     from gitkruise.model.workloads.pod import PodFacts
     from gitkruise.wire.primitives.names import Obj
 
 Item = dict[str, Any]
+_KNOWN_BY_GIT: Final = frozenset({State.REJECTED, State.STUCK, State.DRIFTED, State.UNKNOWN})
 
 
 def rollout_obj(r: Rollout) -> Item:
@@ -108,9 +110,10 @@ def revisions(found: Sequence[Managed]) -> list[Item]:
     ]
 
 
-def units(found: Sequence[Managed]) -> list[Item]:
-    """Return units from the annotations of live objects; the status branch has more."""
-    by_unit: dict[str, list[Managed]] = {}
+def units(found: Sequence[Managed], recorded: Sequence[UnitNews]) -> list[Item]:
+    """Return units from the annotations of live objects, and from the status branch."""
+    news = {unit.unit: unit for unit in recorded}
+    by_unit: dict[str, list[Managed]] = {name: [] for name in news}
     for m in found:
         if m.unit:
             by_unit.setdefault(m.unit, []).append(m)
@@ -118,13 +121,24 @@ def units(found: Sequence[Managed]) -> list[Item]:
         {
             "namespace": unit.partition("/")[0],
             "name": unit.partition("/")[2],
-            "state": str(worst(m.state for m in mine)),
+            **_unit_state(mine, news.get(unit)),
             "workloads": len(mine),
             "updated": sum(m.rollout.updated for m in mine if m.rollout),
             "total": sum(m.rollout.total for m in mine if m.rollout),
         }
         for unit, mine in sorted(by_unit.items())
     ]
+
+
+def _unit_state(mine: Sequence[Managed], news: UnitNews | None) -> Item:
+    """Return the state of live workloads, or what only the record knows of a unit at rest."""
+    state = worst(m.state for m in mine)
+    message = next((m.message for m in mine if m.state is state and state not in SETTLED), "")
+    known = news is not None and (news.waits or not mine or news.state in _KNOWN_BY_GIT)
+    if news is not None and known and (state in SETTLED or news.state is State.REJECTED):
+        state, message = news.state, next(iter(news.problems), news.message)
+        message = f"waits for {news.waits}" if news.waits else message
+    return {"state": str(state), "message": message}
 
 
 def events(found: Sequence[Obj], about: frozenset[str]) -> list[Item]:
@@ -173,9 +187,7 @@ def _rollout_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
             style.state(_state(i)))  # fmt: skip
 
 
-def _state(i: Item) -> Any:
-    from gitkruise.model.gitops.unit_state import State  # noqa: PLC0415  a word back into its state
-
+def _state(i: Item) -> State:
     return State(i["state"])
 
 
@@ -200,7 +212,8 @@ def _event_cells(i: Item, style: Style, now: datetime) -> tuple[str, ...]:
 
 def _unit_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
     moved = f"{i['updated']}/{i['total']}" if i["total"] else ""
-    return (i["namespace"], i["name"], str(i["workloads"]), moved, style.state(_state(i)))
+    state = style.state(_state(i))
+    return (i["namespace"], i["name"], str(i["workloads"]), moved, state, i["message"])
 
 
 def _heads(*columns: str | Column) -> tuple[Column, ...]:
@@ -242,7 +255,10 @@ VIEWS: Final = {
         (("TIME", "last"),),
     ),
     "units": TableView(
-        "UnitList", _heads("NAMESPACE", _NAME, "WORKLOADS", "NEW", "STATE"), _unit_cells
+        "UnitList",
+        _heads("NAMESPACE", _NAME, Column(name="WORKLOADS", drop=1), Column(name="NEW", drop=2),
+               "STATE", Column(name="MESSAGE", least=20, prose=True)),
+        _unit_cells,
     ),
 }  # fmt: skip
 

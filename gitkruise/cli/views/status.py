@@ -129,10 +129,11 @@ def _header(view: StatusView, style: Style) -> Iterator[str]:
         yield f'{where}  {commit.short} "{shorten(commit.subject, max(room, 16))}"  {who}'
     yield cluster
     for unit in view.units:
-        if unit.state in {State.REJECTED, State.UNKNOWN} or unit.problems:
+        if unit.state in {State.REJECTED, State.UNKNOWN} or unit.problems or unit.waits:
             at = f' at {unit.attempted.short} "{unit.attempted.subject}"' if unit.attempted else ""
             yield f"{style.state(unit.state)}  unit {unit.unit}{at}"
-            yield from (f"  {problem}" for problem in unit.problems[:3] or (unit.message,))
+            waits = (f"waits for {unit.waits}",) if unit.waits else ()
+            yield from (f"  {text}" for text in (*waits, *unit.problems[:3]) or (unit.message,))
 
 
 def _when(commit: GitCommit) -> float:
@@ -200,6 +201,7 @@ def status_obj(view: StatusView) -> dict[str, Any]:
             "source": u.source,
             "state": str(u.state),
             "message": u.message,
+            "waits": u.waits,
             "attempted": u.attempted.id if u.attempted else "",
             "applied": u.applied.id if u.applied else "",
             "problems": list(u.problems),

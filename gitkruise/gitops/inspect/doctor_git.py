@@ -12,8 +12,9 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.inspect.doctor_cluster import Check, bad, good, warn
 from gitkruise.gitops.preview.inputs import config_at
-from gitkruise.gitops.status.reader import read_units, status_branches
+from gitkruise.gitops.status.reader import UnitNews, read_units, status_branches
 from gitkruise.model.gitops.config import Config
+from gitkruise.model.gitops.unit_state import State
 
 
 def git_checks(folder: Path, variables: Mapping[str, str]) -> Iterator[Check]:
@@ -68,11 +69,27 @@ def _records(publisher: Publisher) -> Iterator[Check]:
                 commit = repository.commit(repository.resolve(ref))
                 when = f", last written {commit.time:%Y-%m-%d %H:%M} UTC" if commit.time else ""
                 yield good("git", "record", f"cluster {cluster}: {_many(len(units), 'unit')}{when}")
+                yield from filter(None, map(_unit, units))
     except SourceFailed as error:
         yield _bad("git", "record", error)
         return
     if not found:
         yield warn("git", "record", "no status branch: nothing was written back yet")
+
+
+def _unit(unit: UnitNews) -> Check | None:
+    """Return a check of a unit that needs a user, or waits; None for the others."""
+    at = f" at {unit.attempted.short}" if unit.attempted else ""
+    next_ = f"gitkruise status --cluster {unit.cluster}"
+    if unit.state in {State.REJECTED, State.STUCK}:
+        why = unit.problems[0] if unit.problems else unit.message
+        return bad("git", "unit", f"{unit.unit} is {unit.state}{at}: {why}", next_)
+    if unit.waits:
+        return warn("git", "unit", f"{unit.unit}{at} waits for {unit.waits}", next_)
+    if unit.state in {State.DRIFTED, State.UNKNOWN} or unit.problems:
+        why = unit.problems[0] if unit.problems else unit.message
+        return warn("git", "unit", f"{unit.unit} is {unit.state}{at}: {why}", next_)
+    return None
 
 
 def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:

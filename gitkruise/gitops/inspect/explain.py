@@ -12,7 +12,7 @@ from gitkruise.gitops.inspect.disruption_budgets import ALONE, Sharing
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Rollout, RolloutStep
-from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.planner.report.summary import keeps
 from gitkruise.wire.primitives.names import ObjectKey, named
@@ -77,6 +77,8 @@ def explain(
     state, message = managed.state, managed.message
     if told is not None and told.state in {State.DRIFTED, State.REJECTED}:
         state, message = told.state, told.message
+    if unit is not None and unit.waits and state in SETTLED:
+        state, message = State.WAITING, f"waits for {unit.waits}"
     held = plan.held if plan else ()
     reasons = [*_of_unit(unit), *_of_rollout(managed.rollout), *_of_pods(held, managed.rollout)]
     if plan is not None and plan.problem is not None:
@@ -111,6 +113,9 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
     if unit.state is State.REJECTED and unit.attempted is not None:
         problem = unit.problems[0] if unit.problems else unit.message
         yield f"commit {unit.attempted.short} was rejected, so what it asks is not live: {problem}"
+    elif unit.waits:
+        commit = f"commit {unit.attempted.short}" if unit.attempted else "the newest commit"
+        yield f"{commit} of unit {unit.unit} is not live: it waits for {unit.waits}"
     elif unit.message.startswith("suspended"):
         yield f"unit {unit.unit} is suspended: nothing new is applied"
 
@@ -177,6 +182,8 @@ def _moves(m: Managed, state: State, unit: UnitNews | None) -> Iterator[str]:
         yield f"gitkruise resume {words}"
     elif state is State.DRIFTED:
         yield "gitkruise drift shows what differs; drift.mode: correct puts it back"
+    elif state is State.WAITING and unit is not None and unit.waits:
+        yield f"what unit {unit.unit} waits for"
     elif state in {State.ROLLING, State.WAITING}:
         yield "nothing: it goes on by itself when pods become available"
     if unit is not None and unit.state is State.REJECTED and unit.attempted is not None:

@@ -17,6 +17,11 @@ from gitkruise.cli.console.output import list_of, say, say_json, say_yaml
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.filters import Filters, parse_filters
+from gitkruise.cli.context.local_repository import (
+    record_options,
+    repository_at_hand,
+    units_at_hand,
+)
 from gitkruise.cli.context.resource_args import ResourceArg, parse_resource_arg
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from gitkruise.cli.views.resources import Item
     from gitkruise.cli.views.watch_screen import Drawing
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
+    from gitkruise.gitops.status.reader import UnitNews
 
 OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
 _WHOLE = frozenset({"json", "yaml"})  # one document with all items
@@ -67,6 +73,7 @@ _WHOLE = frozenset({"json", "yaml"})  # one document with all items
     default="text",
     help="Output format; jsonl prints one document per line.",
 )
+@record_options
 @cluster_options
 @click.pass_context
 def get(
@@ -84,12 +91,17 @@ def get(
     Keys while watching rollouts: p shows pods, e events, r revisions; / filters the rows.
 
     TYPE is one of rollouts, clonesets (clone, cs), sidecarsets (ss), pods, revisions, events,
-    units.
+    units. Units that wait or were rejected are known from the status branch, if a repository is
+    found.
     """
     wanted = parse_resource_arg(words)
     chosen = parse_filters(wanted.noun, flags["selector"], flags["states"], flags["commit"])
-    given = {k: flags[k] for k in GetOptions.__slots__ if k not in {"wanted", "filters"}}
-    options = GetOptions(wanted=wanted, filters=chosen, **given)
+    computed = {"wanted", "filters", "repository"}
+    given = {k: flags[k] for k in GetOptions.__slots__ if k not in computed}
+    repository = ""
+    if wanted.noun == "units":
+        _, repository = repository_at_hand(flags["config_path"], flags["repo"])
+    options = GetOptions(wanted=wanted, filters=chosen, repository=repository, **given)
     if options.exit_when_done and not options.watch:
         raise UsageProblem(Finding(code="GK7015", message="--exit-when-done requires --watch"))
     if options.watch and (options.output in _WHOLE or options.output.startswith(PREFIX)):
@@ -104,6 +116,7 @@ class GetOptions:
 
     wanted: ResourceArg
     filters: Filters
+    repository: str  # with the records of units; "" for none
     namespace: str
     all_namespaces: bool
     watch: bool
@@ -119,7 +132,9 @@ async def _get(options: GetOptions, choice: ClusterChoice) -> int:
         scope = "" if options.all_namespaces else options.namespace or chosen.namespace
         survey = _survey(chosen, options, scope, on_screen=_on_screen(options, environment))
         await survey.look()
-        reader = _ItemReader(survey, options, scope)
+        path = options.repository
+        units = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
+        reader = _ItemReader(survey, options, scope, units)
         if options.watch:
             return await _watch(reader, chosen, environment)
         now = chosen.clock.now()
@@ -156,8 +171,11 @@ def _survey(
 class _ItemReader:
     """Turns the newest state of the survey into the requested items."""
 
-    def __init__(self, survey: Survey, options: GetOptions, scope: str) -> None:
+    def __init__(
+        self, survey: Survey, options: GetOptions, scope: str, units: Sequence[UnitNews]
+    ) -> None:
         self.survey, self.options, self._scope = survey, options, scope
+        self._units = [u for u in units if scope in {"", u.unit.partition("/")[0]}]
 
     def picture(self, now: datetime) -> tuple[list[Managed], list[Item]]:
         """Return (workloads, items of the noun). Raises ClusterFailed GK4010."""
@@ -165,7 +183,7 @@ class _ItemReader:
 
         noun, name = self.options.wanted.noun, self.options.wanted.name
         if noun == "units":
-            units = resources.units(self.survey.managed(now))
+            units = resources.units(self.survey.managed(now), self._units)
             return [], self.options.filters.items(u for u in units if name in {"", u["name"]})
         found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
         if name and not found and not self.options.watch:

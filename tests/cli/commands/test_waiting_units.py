@@ -1,0 +1,97 @@
+"""Units that wait or were rejected, as status, get units, why and doctor show them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gitkruise.cli.console.style import Style
+from gitkruise.cli.views.progress import ProgressLines
+from gitkruise.cli.views.resources import units
+from gitkruise.gitops.inspect.cluster_view import Managed
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import State
+from tests.cli.calls import Caller
+from tests.cli.live import applied
+from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, cloneset, commit, unit_record
+
+CONSENT = 'consent (2 objects change; git commit -m "Agreed")'
+MARKS = {"commit": "2" * 40, "path": "c.yaml:1", "unit-ref": "shop/shop"}
+WAITING: UnitRecord = replace(
+    unit_record(state=State.WAITING),
+    attempted=commit(3, "next"),
+    message=f"waits for {CONSENT}",
+    waits=CONSENT,
+    objects=(),
+)
+
+
+@pytest.mark.slow
+def test_every_command_names_the_commit_that_waits(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", WAITING)
+    env = {"KUBECONFIG": str(cluster)}
+    with applied(cluster, cloneset(replicas=1), **MARKS):
+        done = ["get", "cs", "checkout", "-n", "shop", "-w", "--exit-when-done"]
+        assert gk(*done, **env).code == 0
+        status = gk("status", cwd=checkout.folder, **env)
+        found = gk("get", "units", "-n", "shop", "-o", "json", cwd=checkout.folder, **env).obj
+        why = gk("why", "checkout", "-n", "shop", cwd=checkout.folder, **env)
+        failing = gk("status", "--fail-on", "waiting", cwd=checkout.folder, **env)
+    assert '… Waiting  unit shop/shop at 3333333 "next"\n  waits for consent (2' in status.out
+    assert [(u["name"], u["state"]) for u in found["items"]] == [("shop", "Waiting")]
+    assert found["items"][0]["message"] == f"waits for {CONSENT}"
+    assert why.out.startswith("cloneset/checkout is … Waiting\n")
+    assert "commit 3333333 of unit shop/shop is not live: it waits for consent" in why.out
+    assert failing.code == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "words"),
+    [
+        (WAITING, 0, "! git      unit        shop/shop at 3333333 waits for consent"),
+        (unit_record(state=State.REJECTED, findings=(REJECTED,)), 1,
+         "✗ git      unit        shop/shop is Rejected at 3333333: GK1203"),
+        (unit_record(state=State.STUCK), 1, "✗ git      unit        shop/shop is Stuck at 2222222"),
+        (unit_record(state=State.UNKNOWN), 0, "! git      unit        shop/shop is Unknown at"),
+        (unit_record(), 0, ""),
+    ],
+    ids=["waiting", "rejected", "stuck", "unknown", "held"],
+)  # fmt: skip
+def test_doctor(gk: Caller, checkout: Checkout, record: UnitRecord, code: int, words: str) -> None:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", record)
+    ended = gk("doctor", "git", cwd=checkout.folder)
+    assert (ended.code, words in ended.out) == (code, True), ended.out
+    assert ("unit        shop/shop" in ended.out) is bool(words)
+
+
+def test_the_log_says_what_it_waits_for() -> None:
+    style = Style(colour=False, unicode=True, width=200)
+    line = next(ProgressLines(style).lines(replace(WAITING, rollouts=()), START))
+    assert line.endswith(
+        f'unit shop/shop state=Waiting commit=3333333 "next" waits-for="{CONSENT}"'
+    )
+
+
+def test_a_unit_without_workloads_is_listed_from_its_record(checkout: Checkout) -> None:
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import read_units  # noqa: PLC0415
+
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", unit_record(state=State.REJECTED, findings=(REJECTED,)))
+    with Repository.open(str(checkout.folder)) as repository:
+        news = read_units(repository, "refs/heads/gitkruise/status/sandbox")
+    live = Managed(
+        key=CHECKOUT, obj={}, state=State.STUCK, message="no image", unit="shop/shop",
+        commit="", path="",
+    )  # fmt: skip
+    for mine in ([], [live]):
+        (unit,) = units(mine, news)
+        assert (unit["state"], unit["message"][:6]) == ("Rejected", "GK1203")
+    (unit,) = units([live], [])
+    assert (unit["state"], unit["message"]) == ("Stuck", "no image")
