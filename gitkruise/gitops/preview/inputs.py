@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
 from gitkruise.git.manifests.reader import ParseCache, read_desired
+from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import PostBuild, offline
 from gitkruise.gitops.build.validate import check_documents
@@ -37,14 +38,14 @@ class PlanSide:
     """One of the two commits of a plan: its objects over all units.
 
     `ignore` holds the rules of the object's unit about drift, for objects of units that have any;
-    `units` whose each object is. `replaced` are warnings: what a plan starts from instead of a
+    `units` whose each object is. `warnings` say what a plan starts from instead of a
     commit that is invalid.
     """
 
     commit: GitCommit
     objects: tuple[Desired, ...]
     findings: tuple[Finding, ...] = ()
-    replaced: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = field(default_factory=dict)
     units: Mapping[ObjectKey, Unit] = field(default_factory=dict)
 
@@ -73,17 +74,16 @@ def config_at(repository: Repository, commit: str) -> Config:
 
 
 def default_range(repository: Repository, branch: str) -> tuple[str, str]:
-    """(from, to) of a plan without arguments: the followed branch, and where HEAD is.
+    """(from, to) of a plan without arguments: the followed branch, and HEAD merged into it.
 
-    On that branch itself it is the last commit against its parent.
+    Where that branch contains HEAD already it is the last commit against its parent. Raises
+    SourceFailed GK3212 when git cannot merge them.
     """
     head = repository.resolve(repository.default_branch())
-    followed = _known(repository, branch)
-    if followed and followed != head:
-        return followed, head
-    upstream = _known(repository, f"refs/remotes/origin/{branch}")
-    if upstream and upstream != head:
-        return upstream, head
+    for ref in (branch, f"refs/remotes/origin/{branch}"):
+        followed = _known(repository, ref)
+        if followed and not repository.is_ancestor(head, followed):
+            return followed, merged(repository, followed, head)
     parents = repository.commit(head).parents
     return (parents[0] if parents else "", head)
 
@@ -125,7 +125,7 @@ def read_base(
         said = (_passed_over(message, error.findings[0]),)
     side = read_side(repository, commit, config, catalog, gates)
     side = base_of(repository, side, config, catalog, gates)
-    return replace(side, replaced=(*said, *side.replaced))
+    return replace(side, warnings=(*said, *side.warnings))
 
 
 def base_of(
@@ -151,7 +151,7 @@ def base_of(
         start = f"{valid.commit.short}, the last valid one" if valid else "nothing"
         message = f"unit {unit.id} rejects {side.commit.short}: the plan starts from {start}"
         said.append(_passed_over(message, errors[0]))
-    return replace(side_of(side.commit, config, read), replaced=tuple(said))
+    return replace(side_of(side.commit, config, read), warnings=tuple(said))
 
 
 def _last_valid(

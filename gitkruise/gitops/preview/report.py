@@ -51,7 +51,7 @@ def report_of(
         target.objects,
         heading,
         key=key,
-        findings=(*(base.replaced if base else ()), *target.findings, *preview.unplayed),
+        findings=(*(base.warnings if base else ()), *target.findings, *preview.unplayed),
     )
 
 

@@ -286,3 +286,67 @@ def test_a_version_that_nothing_knows_is_not_simulated(gk: Caller, checkout: Che
     checkout.commit("two", {"c.yaml": cloneset("v2").replace("/v1alpha1", "/v2alpha1")})
     ended = gk("plan", "-o", "json", cwd=checkout.folder)
     assert (ended.code, [f["code"] for f in ended.obj["findings"]]) == (0, ["GK2109"])
+
+
+@pytest.fixture
+def diverged(checkout: Checkout) -> Checkout:
+    """`canary` changes the image; `main` went on with a ConfigMap and other files since."""
+    checkout.commit("base", {"c.yaml": GOOD})
+    run_git(checkout.folder, "checkout", "-q", "-b", "canary")
+    checkout.commit("canary", {"c.yaml": cloneset("v2", partition="60%")})
+    run_git(checkout.folder, "checkout", "-q", "main")
+    checkout.commit("flags", {"flags.yaml": CONFIG_MAP})
+    return checkout
+
+
+@pytest.mark.parametrize("words", [["main..canary"], ["main...canary"], []], ids=str)
+def test_a_branch_that_is_behind_is_planned_as_merged(
+    gk: Caller, diverged: Checkout, words: list[str]
+) -> None:
+    if not words:
+        run_git(diverged.folder, "checkout", "-q", "canary")
+    refs = run_git(diverged.folder, "for-each-ref")
+    ended = gk("plan", *words, "-o", "json", cwd=diverged.folder)
+    assert (ended.code, ended.err) == (0, "")
+    changed = [(c["change"], c["name"]) for c in ended.obj["changes"]]
+    assert changed == [("configure", "checkout")]
+    assert ended.obj == gk("plan", *words, "-o", "json", cwd=diverged.folder).obj
+    assert run_git(diverged.folder, "for-each-ref") == refs
+    assert run_git(diverged.folder, "status", "--porcelain") == ""
+
+
+def test_two_commits_are_compared_as_they_are_on_request(gk: Caller, diverged: Checkout) -> None:
+    plan = gk("plan", "--from", "main", "--to", "canary", "-o", "json", cwd=diverged.folder).obj
+    assert {c["change"] for c in plan["changes"]} == {"configure", "prune"}
+
+
+def test_a_branch_with_nothing_of_its_own_has_nothing_to_merge(
+    gk: Caller, checkout: Checkout, history: list[str]
+) -> None:
+    run_git(checkout.folder, "checkout", "-q", "-b", "old", "HEAD~1")
+    for words in (["main..old"], ["main...old"]):
+        plan = gk("plan", *words, "-o", "json", cwd=checkout.folder).obj
+        assert [f["code"] for f in plan["findings"]] == ["GK3213"]
+        assert not [c for c in plan["changes"] if c["change"] != "unchanged"]
+    plan = gk("plan", "-o", "json", cwd=checkout.folder).obj
+    assert (plan["from"], plan["to"]) == (history[0], history[1])
+
+
+def test_a_branch_that_conflicts_has_no_plan(gk: Caller, diverged: Checkout) -> None:
+    diverged.commit("other", {"c.yaml": cloneset("v3")})
+    ended = gk("plan", "main..canary", cwd=diverged.folder)
+    assert (ended.code, ended.out) == (4, "")
+    assert "error[GK3212]" in ended.err
+    assert "c.yaml" in ended.err
+    assert "unchanged" in ended.err
+
+
+def test_a_merge_runs_no_driver_of_the_repository(
+    gk: Caller, diverged: Checkout, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    diverged.commit("attributes", {".gitattributes": "*.yaml merge=x\n"})
+    diverged.commit("other", {"c.yaml": cloneset("v1", replicas=11)})
+    run_git(diverged.folder, "config", "merge.x.driver", f"touch {ran}")
+    assert gk("plan", "main..canary", cwd=diverged.folder).code in {0, 4}
+    assert not ran.exists()

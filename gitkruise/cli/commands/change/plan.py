@@ -32,7 +32,7 @@ _NO_SERVER: Final = Finding(
 @click.command(
     cls=ExitCodesCommand, exits=(1, 3, 4, 5), says="with --exit-code: the commit changes something"
 )
-@click.argument("commits", metavar="[COMMIT|FROM..TO]", default="")
+@click.argument("commits", metavar="[COMMIT|INTO..BRANCH]", default="")
 @click.option("--repo", default=".", show_default=True, help="Repository to read.")
 @click.option(
     "--config",
@@ -71,19 +71,22 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
     Examples:
       gitkruise plan                         compare with the followed branch
       gitkruise plan 4f2c9e1                 compare one commit with its parent
-      gitkruise plan main..canary --sandbox  list pods by name
+      gitkruise plan main..canary --sandbox  merge canary into main; list pods by name
+      gitkruise plan --from v2 --to v1       compare two commits as they are
 
+    INTO..BRANCH (or INTO...BRANCH) plans the result of a merge, also where the branch is behind.
     Without a cluster (--sandbox, --kubeconfig, --context) the plan counts pods; with one it
     lists them by name.
     """
     from gitkruise.model.workloads.feature_gates import parse_gates  # noqa: PLC0415  not for --help
 
-    first, dots, second = commits.partition("..")
+    first, dots, second = commits.partition("..." if "..." in commits else "..")
     options = _PlanOptions(
         repo=flags["repo"],
         config_path=flags["config_path"],
         base=flags["base"] or (first if dots else ""),
         target=flags["target"] or (second if dots else first),
+        merge=bool(dots and first),
         include_dirty=flags["include_dirty"],
         gates=parse_gates(flags["feature_gates"]),
         cluster=cluster if cluster.given and not flags["offline"] else None,
@@ -105,6 +108,7 @@ class _PlanOptions:
     config_path: Path | None
     base: str
     target: str
+    merge: bool
     include_dirty: bool
     gates: Gates
     cluster: ClusterChoice | None
@@ -184,7 +188,7 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
     url, snapshot = _work_tree(options)
     with Repository.open(url) as repository:
         # Resolved before the imports below: an unknown commit needs no schemas.
-        old, new = _range(repository, options, snapshot)
+        old, new, warnings = _range(repository, options, snapshot)
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
         from gitkruise.gitops.preview.inputs import config_at, read_base, read_side  # noqa: PLC0415
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
@@ -198,7 +202,8 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
             raise InvalidManifests(*map(_unplanned, errors))
         if not old:
             return None, target
-        return read_base(repository, old, given, config, catalog, options.gates), target
+        base = read_base(repository, old, given, config, catalog, options.gates)
+        return replace(base, warnings=(*warnings, *base.warnings)), target
 
 
 def _unplanned(finding: Finding) -> Finding:
@@ -247,17 +252,36 @@ def _top_of(folder: Path) -> str:
     return str(next((p for p in (here, *here.parents) if (p / ".git").exists()), here))
 
 
-def _range(repository: Repository, options: _PlanOptions, snapshot: str) -> tuple[str, str]:
-    """(from, to) as commit ids; from is "" for a first commit."""
+def _range(
+    repository: Repository, options: _PlanOptions, snapshot: str
+) -> tuple[str, str, tuple[Finding, ...]]:
+    """(from, to, warnings): commit ids; from is "" for a first commit."""
     from gitkruise.gitops.preview.inputs import default_range  # noqa: PLC0415
 
     if not options.base and not options.target and not snapshot:
-        return default_range(repository, "main")
+        return (*default_range(repository, "main"), ())
     new = snapshot or _commit(repository, options.target or repository.default_branch())
-    if options.base:
-        return _commit(repository, options.base), new
-    parents = repository.commit(new).parents
-    return (parents[0] if parents else "", new)
+    if not options.base:
+        parents = repository.commit(new).parents
+        return (parents[0] if parents else "", new, ())
+    old = _commit(repository, options.base)
+    if not options.merge:
+        return old, new, ()
+    from gitkruise.git.repository.merge import merged  # noqa: PLC0415  only for a range
+
+    result = merged(repository, old, new)
+    backwards = result == old != new
+    return old, result, ((_nothing_to_merge(old, new),) if backwards else ())
+
+
+def _nothing_to_merge(old: str, new: str) -> Finding:
+    """GK3213: the branch has no commit that the other one lacks."""
+    return Finding(
+        code="GK3213",
+        message=f"{new[:7]} is in the history of {old[:7]}: there is nothing to merge",
+        notes=(("next", f"gitkruise plan --from {old[:7]} --to {new[:7]}   plans to go back"),),
+        severity="warning",
+    )
 
 
 def _commit(repository: Repository, revision: str) -> str:
