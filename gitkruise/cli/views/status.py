@@ -166,7 +166,8 @@ def _next(view: StatusView) -> str:
     rejected = next((u for u in view.units if u.state is State.REJECTED), None)
     if rejected is not None and rejected.attempted is not None:
         return f"gitkruise plan {rejected.attempted.short}"
-    needy = next((m for s in NEEDS_YOU for m in view.objects if m.state is s), None)
+    guilty_first = sorted(view.objects, key=lambda m: m.rollout is not None and m.rollout.innocent)
+    needy = next((m for s in NEEDS_YOU for m in guilty_first if m.state is s), None)
     if needy is None:
         return ""
     if needy.state is State.DRIFTED:

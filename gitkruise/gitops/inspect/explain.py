@@ -65,6 +65,9 @@ _ORDER: Final = {hold: rank for rank, hold in enumerate(
 )}  # fmt: skip
 
 
+_MOVING: Final = frozenset({State.STUCK, State.ROLLING, State.WAITING})
+
+
 def explain(
     managed: Managed,
     plan: Plan | None,
@@ -90,7 +93,7 @@ def explain(
         state=state,
         message=message,
         reasons=tuple(reasons),
-        next=tuple(_moves(managed, state, unit)),
+        next=tuple(_moves(managed, state, unit, sharing)),
         held=held,
         acts=len(plan.actions) if plan else 0,
         step=step,
@@ -131,10 +134,15 @@ def _of_rollout(r: Rollout | None) -> Iterator[str]:
     for why, pods in causes.items():
         verb = "runs" if len(pods) == 1 else "run"
         yield f"{_pods(len(pods))} {verb} the new revision and cannot start: {why}"
-    if r.state is State.STUCK and not r.failing:
+    hindered: dict[str, list[str]] = defaultdict(list)
+    for pod, why in r.hindered:
+        hindered[why].append(pod)
+    for why, pods in hindered.items():
+        yield f"{_pods(len(pods))} cannot start because of another object's {why}"
+    if r.state is State.STUCK and not r.failing and not r.hindered:
         yield r.message
     down = r.replicas - r.available
-    if r.state is State.ROLLING and down > 0 and not r.failing:
+    if r.state is State.ROLLING and down > 0 and not r.failing and not r.hindered:
         yield f"{_pods(down)} {'is' if down == 1 else 'are'} not available yet"
 
 
@@ -165,17 +173,13 @@ def budget(r: Rollout) -> str:
     )
 
 
-def _moves(m: Managed, state: State, unit: UnitNews | None) -> Iterator[str]:
+def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> Iterator[str]:
     """Yield the next steps for a user, or that none is needed."""
     words = named(m.key)
-    abandoned = m.message.startswith("AbandonedRevisionRunning")
-    if state is State.STUCK and m.rollout is not None:
-        if not abandoned:
-            where = f" ({m.path})" if m.path else ""
-            yield f"a commit that mends it{where}"
-        yield f"gitkruise rollback {words}"
+    if m.rollout is not None and m.rollout.innocent and state in _MOVING:
+        yield from _culprits(m.rollout, shared)
     elif state is State.STUCK:
-        yield f"kubectl describe {m.key.kind.lower()} {m.key.name} -n {m.key.namespace}"
+        yield from _repairs(m)
     elif state is State.HELD and m.rollout is not None:
         yield f"gitkruise promote {words}" if m.rollout.kept else "deleting the old pods"
     elif state is State.PAUSED:
@@ -184,10 +188,29 @@ def _moves(m: Managed, state: State, unit: UnitNews | None) -> Iterator[str]:
         yield "gitkruise drift shows what differs; drift.mode: correct puts it back"
     elif state is State.WAITING and unit is not None and unit.waits:
         yield f"what unit {unit.unit} waits for"
-    elif state in {State.ROLLING, State.WAITING}:
+    elif state in _MOVING:
         yield "nothing: it goes on by itself when pods become available"
     if unit is not None and unit.state is State.REJECTED and unit.attempted is not None:
         yield f"gitkruise plan {unit.attempted.short} shows what is wrong with the newest commit"
+
+
+def _repairs(m: Managed) -> Iterator[str]:
+    """Yield what mends an object that is stuck for a reason of its own."""
+    if m.rollout is None:
+        yield f"kubectl describe {m.key.kind.lower()} {m.key.name} -n {m.key.namespace}"
+        return
+    if not m.message.startswith("AbandonedRevisionRunning"):
+        where = f" ({m.path})" if m.path else ""
+        yield f"a commit that mends it{where}"
+    yield f"gitkruise rollback {named(m.key)}"
+
+
+def _culprits(r: Rollout, shared: Sharing) -> Iterator[str]:
+    """Yield what mends pods that cannot start for a container of another object."""
+    failing = [o for o in shared.others if o.rollout is not None and o.rollout.failing]
+    yield from (f"gitkruise why {named(o.key)}" for o in failing)
+    if not failing:
+        yield f"a commit that mends {r.hindered[0][1].partition(':')[0]} where it is defined"
 
 
 def _pods(number: int) -> str:

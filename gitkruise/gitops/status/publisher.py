@@ -97,6 +97,7 @@ def _plain(rollout: Rollout) -> Rollout:
         current_revision="",
         revisions=(),
         failing=(),
+        hindered=(),
         pods=(),
     )
 

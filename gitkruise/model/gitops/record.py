@@ -42,7 +42,8 @@ class Rollout:
     """Progress of one CloneSet (or similar workload) against what git requests.
 
     `asked` is how many pods should be on the update revision; `updating` are on it and not
-    available yet. `failing` are (pod, why) of updated pods that cannot start. Unless
+    available yet. `failing` are (pod, why) of updated pods that cannot start for a container that
+    the workload brings, `hindered` of those that cannot for a container of another object. Unless
     `generation_seen`, all of them are of the spec before: the commit is not applied yet, or the
     controller has not seen it.
     """
@@ -65,9 +66,15 @@ class Rollout:
     current_revision: str
     revisions: tuple[RevisionCount, ...] = ()
     failing: tuple[tuple[str, str], ...] = ()
+    hindered: tuple[tuple[str, str], ...] = ()
     generation_seen: bool = True
     engine: str = "own"
     pods: tuple[PodRecord, ...] = ()  # by name; none where there are too many to be read
+
+    @property
+    def innocent(self) -> bool:
+        """Return whether only containers of other objects keep its pods from starting."""
+        return bool(self.hindered) and not self.failing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

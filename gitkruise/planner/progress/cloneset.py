@@ -11,7 +11,7 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.cloneset import CloneSetFacts, Policy, cloneset_facts
 from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.progress.failing_pods import broken
+from gitkruise.planner.progress.failing_pods import failure
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import partition_count, surge_count, unavailable_count
@@ -54,6 +54,7 @@ def observe_rollout(
         current_revision=str(owner.status.get("currentRevision") or ""),
         revisions=_revisions(owner, counts, revisions),
         failing=counts.failing,
+        hindered=counts.hindered,
         generation_seen=counts.seen,
     )
 
@@ -82,7 +83,10 @@ class _PodCounts:
         self.now, self.min_ready_s = now, owner.min_ready_s
         self.active, self.new = active, new
         self.new_available = sum(self.available(p) for p in new)
-        self.failing = tuple((p.name, why) for p in new if (why := broken(p)))
+        own = {c["name"] for c in get(owner.template, "spec", "containers", default=())}
+        found = [(p.name, failure(p, own)) for p in new]
+        self.failing = tuple((name, why.own) for name, why in found if why.own)
+        self.hindered = tuple((n, why.foreign) for n, why in found if why.foreign and not why.own)
         self.seen = int(owner.status.get("observedGeneration") or 0) >= owner.generation
 
     def available(self, pod: PodFacts) -> bool:
@@ -130,9 +134,10 @@ def _stuck(owner: CloneSetFacts, c: _PodCounts) -> str:
         if condition.get("type") == STALLED and condition.get("status") == "True":
             return str(condition.get("message") or "its writes make no progress")
     waiting = len(c.new) - c.new_available
-    if c.failing and len(c.failing) >= waiting:
-        pod, why = c.failing[0]
-        more = f" and {len(c.failing) - 1} more" if len(c.failing) > 1 else ""
+    down = (*c.failing, *c.hindered)
+    if down and len(down) >= waiting:
+        pod, why = down[0]
+        more = f" and {len(down) - 1} more" if len(down) > 1 else ""
         serving = sum(c.available(p) for p in c.active)
         return f"{pod}{more} cannot start: {why}; {serving} of {owner.replicas} keep serving"
     return ""

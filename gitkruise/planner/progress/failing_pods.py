@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 from gitkruise.model.workloads.pod import ContainerStatus, PodFacts, WaitingState
 from gitkruise.wire.values.images import same_image
@@ -27,27 +28,49 @@ _CREATED: Final = frozenset({"CrashLoopBackOff", "RunContainerError"})
 _QUOTED_IMAGE: Final = re.compile(r'\bimage(?: \w+)? "([^"]+)"')
 
 
-def broken(pod: PodFacts) -> str:
-    """Reason why a pod cannot start, in a sentence that stays the same while kubelet retries.
+class PodFailure(NamedTuple):
+    """Reason why a pod cannot start: `own` of containers of the object that is judged, `foreign` of
+    others, with the container; "" without one."""
+
+    own: str
+    foreign: str
+
+
+def failure(pod: PodFacts, own: Collection[str]) -> PodFailure:
+    """Return what a change of the object that brings the containers `own` would mend, and what
+    only a change of another object would."""
+    found = broken(pod)
+    mine = [why for name, why in found.items() if name in own]
+    others = [f"container {name}: {why}" for name, why in found.items() if name not in own]
+    return PodFailure(mine[0] if mine else "", others[0] if others else "")
+
+
+def broken(pod: PodFacts) -> Mapping[str, str]:
+    """Return the containers that cannot start, each with a sentence that stays the same while
+    kubelet retries.
 
     The image is the one it should run: the status still names the old one after an update in place.
     A failure of an image that the pod should no longer run is none: kubelet has not tried the next
     one yet.
     """
     images = {c.name: c.image for c in pod.containers}
+    found = {}
     for status in pod.statuses:
         waiting = status.waiting
         if waiting is None or waiting.reason not in BROKEN:
             continue
         image = images.get(status.name, status.image)
-        if _of_earlier_image(status, waiting, image):
-            continue
-        if waiting.reason in _PULLS:
-            return f"image {image} cannot be pulled"
-        if waiting.reason == "CrashLoopBackOff":
-            return f"CrashLoopBackOff: container {status.name} ends again and again"
-        return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
-    return ""
+        if not _of_earlier_image(status, waiting, image):
+            found[status.name] = _sentence(status.name, waiting, image)
+    return found
+
+
+def _sentence(name: str, waiting: WaitingState, image: str) -> str:
+    if waiting.reason in _PULLS:
+        return f"image {image} cannot be pulled"
+    if waiting.reason == "CrashLoopBackOff":
+        return f"CrashLoopBackOff: container {name} ends again and again"
+    return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
 
 
 def _of_earlier_image(status: ContainerStatus, waiting: WaitingState, image: str) -> bool:

@@ -12,7 +12,7 @@ from gitkruise.model.workloads.conditions import STALLED_NOTE
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.sidecarset import SidecarSetFacts, sidecarset_facts
 from gitkruise.planner.progress.cloneset import SOURCE_COMMIT
-from gitkruise.planner.progress.failing_pods import broken
+from gitkruise.planner.progress.failing_pods import failure
 from gitkruise.planner.sidecarset.matching import matched
 from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState, image_of
 from gitkruise.wire.primitives.names import Obj
@@ -70,9 +70,15 @@ def observe_sidecars(
     del now
     owner = sidecarset_facts(raw)
     it = stand(owner, pods)
-    failing = tuple((j.pod.name, why) for j in it.updated if (why := broken(j.pod)))
+    own = MatchCriteria(owner).names
+    found = [(j, failure(j.pod, own)) for j in it.pods]
+    failing = tuple((j.pod.name, why.own) for j, why in found if why.own and j.updated)
+    hindered = [(j, why.foreign) for j, why in found if why.foreign and not why.own]
     stalled = get(raw, "metadata", "annotations", STALLED_NOTE, default="")
-    state, message = _judge(owner, it, stalled or _failing(it, failing))
+    through = sum(j.updated and j.consistent and j.rested for j, _ in hindered)
+    state, message = _judge(owner, it, stalled or _failing(it, failing), through)
+    if hindered and state is not State.STUCK:
+        message += f"; {hindered[0][0].pod.name} cannot start: {hindered[0][1]}"
     partition = owner.update.partition
     return Rollout(
         key=owner.key,
@@ -93,6 +99,7 @@ def observe_sidecars(
         current_revision=_current(owner, it),
         revisions=_revisions(owner, it, revisions),
         failing=failing,
+        hindered=tuple((j.pod.name, why) for j, why in hindered),
         generation_seen=_seen(owner),
     )
 
@@ -110,7 +117,10 @@ def _seen(owner: SidecarSetFacts) -> bool:
     return int(owner.status.get("observedGeneration") or 0) >= owner.generation
 
 
-def _judge(owner: SidecarSetFacts, it: ProgressCounts, stuck: str) -> tuple[State, str]:
+def _judge(
+    owner: SidecarSetFacts, it: ProgressCounts, stuck: str, through: int
+) -> tuple[State, str]:
+    """`through` is how many pods run it and cannot start for a container of another object."""
     short = owner.latest_revision.rpartition("-")[2]
     share = f"{len(it.updated)} of {len(it.pods)} pods on {short}"
     old = len(it.pods) - len(it.updated)
@@ -120,9 +130,10 @@ def _judge(owner: SidecarSetFacts, it: ProgressCounts, stuck: str) -> tuple[Stat
         return State.DONE, f"{share}, running pods keep what they have"
     if stuck:
         return State.STUCK, stuck
-    if owner.update.paused and old and it.up < it.asked:
+    done = it.up + through >= it.asked
+    if owner.update.paused and old and not done:
         return State.PAUSED, f"{share}, paused"
-    if it.up < it.asked:
+    if not done:
         return State.ROLLING, f"{it.up} of {it.asked} asked run it and are ready"
     return _standing(owner, it, share)
 

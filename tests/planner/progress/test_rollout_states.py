@@ -27,7 +27,11 @@ def owner(replicas: int = 4, *, generation: int = 2, **more: Any) -> dict[str, A
         "metadata": {
             "name": "web", "namespace": "shop", "uid": OWNER_UID, "generation": generation,
         },
-        "spec": {"replicas": replicas, "updateStrategy": {"type": policy, "rollingUpdate": more}},
+        "spec": {
+            "replicas": replicas,
+            "template": {"spec": {"containers": [{"name": "main", "image": "web:bad"}]}},
+            "updateStrategy": {"type": policy, "rollingUpdate": more},
+        },
         "status": status,
     }  # fmt: skip
 
