@@ -48,6 +48,7 @@ from gitkruise.gitops.resources.status_writer import ProblemListener, StatusWrit
 from gitkruise.gitops.runtime.removals import UNITS, Removals
 from gitkruise.gitops.runtime.removed_units import farewell_of
 from gitkruise.gitops.runtime.supervisor import ProcessDeps, Supervisor
+from gitkruise.gitops.source.accepted_rewrites import REWRITES, AcceptedRewrites
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.status.publisher import Outbox
@@ -285,12 +286,8 @@ class _Program:
 
     async def start(self, transport: Transport, cache: ParseCache) -> RunningController:
         """Start everything. Raises Reported or ApiError when it cannot start."""
-        options, live, clock, containment = (
-            self._options,
-            self._live,
-            self._clock,
-            self._containment,
-        )
+        options, live = self._options, self._live
+        clock, containment = self._clock, self._containment
         leading = self._tasks.create_task(self._authority.run(clock))
         self._leading.append(leading)
         await self._authority.leading()
@@ -315,6 +312,7 @@ class _Program:
             state_dir=options.state_dir,
             listen=options.listen,
             cache=cache,
+            rewrites=AcceptedRewrites(self._remembered(REWRITES)),
             listeners=(*options.listeners, annotator.offer, status_writer.hear),
             moved=status_writer.moved,
             crashed=status_writer.crashed,

@@ -16,6 +16,7 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
 from gitkruise.gitops.runtime.fan_out import FanOut
 from gitkruise.gitops.source.accepted_commits import Memory
+from gitkruise.gitops.source.accepted_rewrites import AcceptedRewrites
 from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.source.repositories import Renewal, unknown_live
@@ -44,6 +45,7 @@ class FollowerDeps:
     authority: WriteAuthority
     workers: Workers
     containment: Containment = UNREPORTED
+    rewrites: AcceptedRewrites | None = None
 
 
 def follow(
@@ -59,8 +61,9 @@ def follow(
         memory = Memory(deps.state_dir, source, deps.cluster)
         renew = partial(_renew, deps.renewal, name, source, units)
         policy = FollowPolicy(
-            opened[name][1], memory=memory, renew=renew, containment=deps.containment
-        )
+            opened[name][1], memory=memory, rewrites=deps.rewrites, renew=renew,
+            containment=deps.containment,
+        )  # fmt: skip
         mine = [unit for unit in units.values() if source_of(unit.unit) == name]
         followers[name] = _follower((name, source), opened[name][0], mine, policy, deps)
     first, source = next(iter(sources.items()))

@@ -40,6 +40,7 @@ from gitkruise.gitops.runtime.components import ComponentSet
 from gitkruise.gitops.runtime.followers import FollowerDeps, Followers, follow
 from gitkruise.gitops.runtime.promotions import Promotions
 from gitkruise.gitops.runtime.restore import RestoredState, by_unit, restored
+from gitkruise.gitops.source.accepted_rewrites import AcceptedRewrites
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.poller import Polling
 from gitkruise.gitops.source.ref_resolver import ref_of
@@ -62,6 +63,7 @@ class ProcessDeps:
     state_dir: Path
     listen: Listen
     cache: ParseCache
+    rewrites: AcceptedRewrites
     listeners: tuple[Callable[[UnitRecord], None], ...]
     moved: Callable[[str], None] = lambda _: None  # a source has another state
     crashed: Callable[[Name], None] = lambda _: None  # something crashed, or is well again
@@ -94,7 +96,7 @@ class Supervisor:
         self._pool = Pool(deps.state_dir, self._transport, self._renewal)
         self._follower_deps = FollowerDeps(
             deps.state_dir, around.cluster, around.clock, self._renewal, deps.moved,
-            around.authority, around.workers, around.containment,
+            around.authority, around.workers, around.containment, deps.rewrites,
         )  # fmt: skip
         self._histories: dict[Repository, PathHistory] = {}
         self._past: dict[str, RestoredState] = {}  # of units that are rebuilt

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gitkruise.errors import Crashed, Finding, Reported, SourceFailed
+from gitkruise.errors import ApiError, Crashed, Finding, Reported, SourceFailed
 from gitkruise.git.plumbing.refs import is_object_id
 from gitkruise.git.repository.prefetch import bring_files
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.source.accepted_commits import Memory
+from gitkruise.gitops.source.accepted_rewrites import AcceptedRewrites
 from gitkruise.gitops.source.ancestry import leads_to
 from gitkruise.gitops.source.ref_resolver import ResolvedRef, look, ref_of
 from gitkruise.gitops.source.verification import Trusted, anything
@@ -30,12 +31,13 @@ class FollowPolicy:
 
     `trusted` says why a commit and its ref are not trusted, if so; `renew` refreshes its keys.
     Files below `paths` must be in the repository. `memory` holds the live commits of an earlier
-    run. `prepare` prepares a commit that passed.
+    run, `rewrites` those that users accepted. `prepare` prepares a commit that passed.
     """
 
     trusted: Trusted = anything
     paths: tuple[str, ...] = ()
     memory: Memory | None = None
+    rewrites: AcceptedRewrites | None = None
     renew: Callable[[], Awaitable[None]] | None = None  # what `trusted` judges by
     prepare: Callable[[str], Awaitable[None]] | None = None
     containment: Containment = UNREPORTED
@@ -119,15 +121,34 @@ class SourceFollower:
                 await self._policy.renew()
         except Reported as error:
             return error.findings[0]
-        problem = await asyncio.to_thread(self._judge, found)
+        try:
+            problem = await self._judged(found)
+        except ApiError as error:
+            return _unknown_acceptance(self.source, error)
         if problem is None and self._policy.prepare is not None:
             await self._policy.prepare(found.commit)
         return problem
 
-    def _judge(self, target: ResolvedRef) -> Finding | None:
+    async def _judged(self, found: ResolvedRef) -> Finding | None:
+        """Return why a commit is not handed on, after asking which rewrites were accepted.
+
+        An acceptance of the configuration is remembered for the other processes. Raises ApiError.
+        """
+        named, rewrites = self.source.accepted, self._policy.rewrites
+        accepted = {named} if named else set()
+        problem = await asyncio.to_thread(self._judge, found, accepted)
+        if rewrites is None:
+            return problem
+        if problem is None and is_object_id(named):
+            await rewrites.note(self.id, named)
+        if problem is not None and (other := await rewrites.of(self.id)):
+            return await asyncio.to_thread(self._judge, found, accepted | {other})
+        return problem
+
+    def _judge(self, target: ResolvedRef, accepted: Collection[str]) -> Finding | None:
         """Return why a commit is not handed on; None if it may be. Blocking."""
         try:
-            problem = self._rewritten(target) or self._untrusted(target)
+            problem = self._rewritten(target, accepted) or self._untrusted(target)
             if problem is None:
                 bring_files(self.repository, target.commit, self._policy.paths)
         except Reported as error:
@@ -161,7 +182,7 @@ class SourceFollower:
         unchanged = ("unchanged", f"{stays}; nothing of this commit was read")
         return replace(finding, notes=(*finding.notes[:-1], unchanged, finding.notes[-1]))
 
-    def _rewritten(self, target: ResolvedRef) -> Finding | None:
+    def _rewritten(self, target: ResolvedRef, accepted: Collection[str]) -> Finding | None:
         """Return GK3204 when a live commit is no longer in the ref's history.
 
         A range may choose another tag at any time, and a pinned commit is explicit; but a tag that
@@ -174,17 +195,16 @@ class SourceFollower:
             stood_on |= self._policy.memory.recall()
         for commit in sorted(stood_on - target.tagged):
             kept = leads_to(self.repository, commit, target.commit)
-            if not (kept or self._accepted(commit, target.commit)):
+            if not (kept or any(self._allows(a, commit, target.commit) for a in accepted)):
                 return self._lost(commit, target.commit)
         return None
 
-    def _accepted(self, lost: str, tip: str) -> bool:
-        """Return whether a user accepted this rewrite.
+    def _allows(self, named: str, lost: str, tip: str) -> bool:
+        """Return whether a user who named this commit accepted this rewrite.
 
         Its history contains the commit that they named, and that one does not contain what it
         drops. A later rewrite that drops newer commits needs another acceptance.
         """
-        named = self.source.accepted
         return (
             is_object_id(named)
             and leads_to(self.repository, named, tip)
@@ -227,6 +247,18 @@ class SourceFollower:
         except SourceFailed:
             return ""
         return f"   {_number(dropped)} dropped, {_number(added)} added"
+
+
+def _unknown_acceptance(source: GitSource, error: ApiError) -> Finding:
+    return Finding(
+        code="GK3308",
+        message=f"source {source.name}: the cluster does not say which rewrites were accepted",
+        notes=(
+            ("why", str(error)),
+            ("unchanged", "what runs stays as it is; it is tried again"),
+            ("next", "gitkruise doctor cluster"),
+        ),
+    )
 
 
 def _both(commits: Iterable[str]) -> str:
