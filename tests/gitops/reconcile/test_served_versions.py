@@ -16,6 +16,8 @@ from tests.gitops.stage import MakeStage, Stage, web
 ADDRESS = Address(namespace="gitkruise-system", url="https://127.0.0.1:1")
 KRUISE = "apps.kruise.io"
 
+pytestmark = pytest.mark.slow
+
 
 def alpha(image: str) -> dict[str, Any]:
     """Return the CloneSet web as an object of v1alpha1."""
