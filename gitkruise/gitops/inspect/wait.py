@@ -12,7 +12,7 @@ from gitkruise.gitops.preview.inputs import config_at, read_side
 from gitkruise.gitops.source.ancestry import leads_to
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.model.gitops.config import Config
-from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good
+from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good, worst
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 
@@ -31,7 +31,8 @@ class WaitCondition:
     """Has `commit` come to `goal`? Asked of the records again and again.
 
     applied: sent to the cluster, or overtaken by a newer one that was. held: and all is as it
-    asks, held rollouts too. done: and no rollout is held or paused.
+    asks, held rollouts too. done: and no rollout is held or paused. The state of a record is about
+    the newest commit that was read: of a commit that was not read yet it says nothing.
     """
 
     repository: Repository
@@ -47,30 +48,54 @@ class WaitCondition:
 
     def _judge(self, news: UnitNews, now: datetime) -> WaitResult:
         applied = news.applied.id if news.applied else ""
-        attempted = news.attempted.id if news.attempted else ""
-        if not (applied and self._covers(applied, news.unit)):
-            if news.state is State.REJECTED and attempted and self._covers(attempted, news.unit):
-                why = news.problems[0] if news.problems else news.message
-                return WaitResult(news=news, met=False, why=f"rejected: {why}")
+        read = news.attempted.id if news.attempted else applied
+        if not (read and self._covers(read, news.unit)):
             at = f"at {applied[:7]}" if applied else "nothing applied yet"
-            return WaitResult(news=news, met=None, why=f"{at}: {news.message}")
-        return WaitResult(news=news, met=self._reached(news, now), why=self._told(news, applied))
+            return WaitResult(news=news, met=None, why=f"not read yet, {at}: {news.message}")
+        if news.waits or news.state is State.REJECTED:
+            return self._behind(news, now, read, applied)
+        return WaitResult(
+            news=news, met=self._reached(news, news.state, now), why=self._told(news, read)
+        )
 
-    def _reached(self, news: UnitNews, now: datetime) -> bool | None:
-        if self.goal == "applied":
+    def _behind(self, news: UnitNews, now: datetime, read: str, applied: str) -> WaitResult:
+        """Return the result while the newest commit that was read is not live.
+
+        An older commit that is live is judged by its objects.
+        """
+        if applied and applied != read and self._within(applied):
+            state = worst(one.state for one in news.objects.values())
+            why = f"at {applied[:7]}: {state}; {news.message}"
+            return WaitResult(news=news, met=self._reached(news, state, now), why=why)
+        if news.state is not State.REJECTED:
+            return WaitResult(news=news, met=None, why=news.message)
+        problem = news.problems[0] if news.problems else news.message
+        if read == applied and not self._within(read):
+            return WaitResult(news=news, met=None, why=f"not read yet: {problem}")
+        return WaitResult(news=news, met=False, why=f"rejected: {problem}")
+
+    def _reached(self, news: UnitNews, state: State, now: datetime) -> bool | None:
+        if self.goal == "applied" and any(
+            there is not None and self._covers(there.id, news.unit)
+            for there in (news.sent, news.applied)
+        ):
             return True
-        if news.state is State.REJECTED or stuck_for_good(news.state, news.since, now):
+        if stuck_for_good(state, news.since, now):
             return False
         wanted = {State.DONE} if self.goal == "done" else SETTLED
-        return True if news.state in wanted else None
+        return True if state in wanted else None
 
-    def _told(self, news: UnitNews, applied: str) -> str:
-        overtaken = applied != self.commit and leads_to(self.repository, self.commit, applied)
-        return news.message + (f" (overtaken by {applied[:7]})" if overtaken else "")
+    def _told(self, news: UnitNews, read: str) -> str:
+        overtaken = read != self.commit and self._within(read)
+        return news.message + (f" (overtaken by {read[:7]})" if overtaken else "")
+
+    def _within(self, there: str) -> bool:
+        """Return whether the history of `there` contains the commit."""
+        return there == self.commit or leads_to(self.repository, self.commit, there)
 
     def _covers(self, there: str, unit: str) -> bool:
         """Return whether a unit at `there` contains the commit, by history or by content."""
-        if there == self.commit or leads_to(self.repository, self.commit, there):
+        if self._within(there):
             return True
         if (there, unit) not in self._same:
             self._same[there, unit] = self._asks_the_same(there, unit)

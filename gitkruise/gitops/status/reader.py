@@ -51,6 +51,7 @@ class UnitNews:
     objects: Mapping[ObjectKey, ObjectNews] = field(default_factory=dict)
     drift: tuple[DriftRecord, ...] = ()
     promotion: PromotionRecord | None = None
+    sent: GitCommit | None = None
     waits: str = ""  # what `attempted` waits for before any of it is sent
 
 
@@ -164,6 +165,7 @@ def _unit(
         objects=objects,
         drift=tuple(_drift(row, objects) for row in drift),
         promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,
+        sent=commit("sent"),
         waits=str(raw.get("waits", "")),
     )
 

@@ -183,6 +183,7 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "waits": _cut(record.waits),
             "attempted": _commit(record.attempted),
             "applied": _commit(record.applied),
+            "sent": _commit(record.sent),
             "causal": _commit(record.causal),
             "findings": [_finding(f) for f in record.findings],
             "removal": _removal(record.removal) if record.removal else None,

@@ -153,7 +153,7 @@ class UnitRecord:
     since: datetime
     attempted: GitCommit | None = None
     applied: GitCommit | None = None
-    sent: GitCommit | None = None  # not written to the record: it is still being applied
+    sent: GitCommit | None = None
     causal: GitCommit | None = None
     objects: tuple[ObjectRecord, ...] = ()
     rollouts: tuple[Rollout, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,12 +36,20 @@ class Story:
         self.first = checkout.commit("one", {"gitkruise.yaml": CONFIG, "apps/c.yaml": cloneset()})
         self.canary = checkout.commit("two", {"apps/c.yaml": cloneset("v2", partition="60%")})
         self.other = checkout.commit("three", {"README.md": "hello\n"})
+        self.fix = checkout.commit("four", {"apps/c.yaml": cloneset()})  # as `first`
+        run_git(checkout.folder, "reset", "-q", "--hard", self.other)
 
-    def record(self, applied: str, state: State, attempted: str = "") -> None:
+    def record(
+        self, applied: str, state: State, attempted: str = "", *, sent: str = "", waits: str = ""
+    ) -> None:
         at = GitCommit(id=applied, subject="x")
+        whole = unit_record(state=state, findings=(REJECTED,) if state is State.REJECTED else ())
         record: UnitRecord = replace(
-            unit_record(state=state, findings=(REJECTED,) if state is State.REJECTED else ()),
+            whole,
             applied=at if applied else None,
+            sent=GitCommit(id=sent, subject="z") if sent else None,
+            waits=waits,
+            objects=whole.objects[:1],
             attempted=GitCommit(id=attempted, subject="y") if attempted else at,
             message="4 of 10",
         )
@@ -88,6 +97,41 @@ def test_a_rejected_commit_never_comes(gk: Caller, story: Story) -> None:
     ended = wait(gk, story, story.canary)
     assert (ended.code, "rejected: GK1203" in ended.out) == (1, True)
     assert wait(gk, story, story.first, "--for", "applied").code == 0
+
+
+# commit, goal, what is applied, what was read, its state, whether it was sent, whether it waits,
+# result
+NOT_ALL = [
+    ("canary", "held", "first", "canary", State.STUCK, True, "", 1),
+    ("canary", "applied", "first", "canary", State.STUCK, True, "", 0),
+    ("canary", "applied", "first", "canary", State.STUCK, False, "", 1),
+    ("canary", "applied", "first", "canary", State.ROLLING, False, "", 6),
+    ("canary", "held", "first", "canary", State.PAUSED, True, "", 0),
+    ("canary", "done", "first", "canary", State.PAUSED, True, "", 6),
+    ("other", "held", "first", "canary", State.STUCK, True, "", 1),
+    ("fix", "held", "first", "canary", State.STUCK, True, "", 6),  # it was not read yet
+    ("fix", "held", "first", "canary", State.REJECTED, False, "", 6),
+    ("fix", "applied", "first", "canary", State.REJECTED, False, "", 6),
+    ("fix", "held", "first", "first", State.REJECTED, False, "", 6),  # the source rejects
+    ("first", "held", "first", "canary", State.REJECTED, False, "", 0),  # it is live
+    ("first", "held", "first", "canary", State.WAITING, False, "consent", 0),
+    ("first", "done", "first", "canary", State.WAITING, False, "consent", 6),
+    ("canary", "applied", "first", "canary", State.WAITING, False, "consent", 6),
+    ("canary", "held", "first", "canary", State.STUCK, False, "consent", 6),
+]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=[pytest.mark.slow] if n % 3 else []) for n, row in enumerate(NOT_ALL)],
+    ids=["-".join(map(str, row)) for row in NOT_ALL],
+)
+def test_commits_that_are_not_all_there(gk: Caller, story: Story, row: tuple[Any, ...]) -> None:
+    commit, goal, applied, read, state, sent, waits, code = row
+    at = getattr(story, read)
+    story.record(getattr(story, applied), state, at, sent=at if sent else "", waits=waits)
+    ended = wait(gk, story, getattr(story, commit), "--for", goal)
+    assert ended.code == code, ended.err + ended.out
 
 
 def test_json_tells_every_unit(gk: Caller, story: Story) -> None:
