@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -31,9 +31,12 @@ from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.progress.failing_pods import failure
 from gitkruise.planner.sync.annotations import COMMIT, PATH, UNIT, UNIT_REF, annotation
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.selectors import label_selector
 
 if TYPE_CHECKING:
     from gitkruise.model.planning.plan import Plan
@@ -48,11 +51,24 @@ WORKLOADS: Final = (
     GroupKind("batch", "Job"),
     GroupKind("batch", "CronJob"),
 )
+# They find their pods by spec.selector.
+_SELECTING: Final = frozenset(
+    {
+        GroupKind("apps", "Deployment"),
+        GroupKind("apps", "StatefulSet"),
+        GroupKind("apps", "DaemonSet"),
+        GroupKind("batch", "Job"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Managed:
-    """A live object and its state. `rollout` and `pods` are set for kinds that roll out."""
+    """A live object and its state. `rollout` and `pods` are set for kinds that roll out.
+
+    `failing` are (pod, why) of a workload of another kind: pods of its newest template that cannot
+    start, as far as pods were read.
+    """
 
     key: ObjectKey
     obj: Obj
@@ -63,6 +79,7 @@ class Managed:
     path: str
     rollout: Rollout | None = None
     pods: tuple[PodFacts, ...] = ()
+    failing: tuple[tuple[str, str], ...] = ()
 
 
 class Survey:
@@ -88,7 +105,9 @@ class Survey:
         self._transport = transport
         self._store = InformerCache()
         rolling = [ROLLOUTS[gk] for gk in self.kinds if gk in ROLLOUTS]
-        along = (POD, REVISION) if rolling else ()
+        along: tuple[GroupKind, ...] = (POD, REVISION) if rolling else ()
+        if not rolling and _SELECTING.intersection(self.kinds):
+            along = (POD,)
         everywhere = along if any(kind.everywhere for kind in rolling) else ()
         self._feeds = [
             Feed(
@@ -175,7 +194,27 @@ class Survey:
             path=annotation(obj, PATH),
             rollout=rollout,
             pods=tuple(pods),
+            failing=tuple(self._failing(key, obj)),
         )
+
+    def _failing(self, key: ObjectKey, obj: Obj) -> Iterator[tuple[str, str]]:
+        """Yield the pods of a workload's newest template that cannot start."""
+        if key.group_kind not in _SELECTING:
+            return
+        selector = label_selector(get(obj, "spec", "selector"))
+        wanted = get(obj, "spec", "template", "spec", "containers", default=())
+        images = {c["name"]: c.get("image", "") for c in wanted}
+        for pod in self._store.pods(key.namespace):
+            if pod.active and selector.matches(pod.labels) and _runs(pod, images):
+                own, foreign = failure(pod, images)
+                if own or foreign:
+                    yield pod.name, own or foreign
+
+
+def _runs(pod: PodFacts, images: Mapping[str, str]) -> bool:
+    """Return whether a pod is of the template with these images: an older one is replaced."""
+    found = {c.name: c.image for c in pod.containers if c.name in images}
+    return found == images
 
 
 def _judged(obj: Obj) -> tuple[State, str]:

@@ -83,7 +83,12 @@ def explain(
     if unit is not None and unit.waits and state in SETTLED:
         state, message = State.WAITING, f"waits for {unit.waits}"
     held = plan.held if plan else ()
-    reasons = [*_of_unit(unit), *_of_rollout(managed.rollout), *_of_pods(held, managed.rollout)]
+    reasons = [
+        *_of_unit(unit),
+        *_of_failing(managed),
+        *_of_rollout(managed.rollout),
+        *_of_pods(held, managed.rollout),
+    ]
     if plan is not None and plan.problem is not None:
         reasons.insert(0, f"the controller cannot go on: {plan.problem}")
     if not reasons and message and state is not State.DONE:
@@ -121,6 +126,17 @@ def _of_unit(unit: UnitNews | None) -> Iterator[str]:
         yield f"{commit} of unit {unit.unit} is not live: it waits for {unit.waits}"
     elif unit.message.startswith("suspended"):
         yield f"unit {unit.unit} is suspended: nothing new is applied"
+
+
+def _of_failing(m: Managed) -> Iterator[str]:
+    """Yield why pods of a workload without a rollout cannot start, then how many it has."""
+    causes: dict[str, list[str]] = defaultdict(list)
+    for pod, why in m.failing:
+        causes[why].append(pod)
+    for why, pods in causes.items():
+        yield f"{_pods(len(pods))} cannot start: {why}"
+    if causes and m.message:
+        yield m.message
 
 
 def _of_rollout(r: Rollout | None) -> Iterator[str]:
@@ -178,7 +194,7 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
     words = named(m.key)
     if m.rollout is not None and m.rollout.innocent and state in _MOVING:
         yield from _culprits(m.rollout, shared)
-    elif state is State.STUCK:
+    elif state is State.STUCK or (m.failing and state in _MOVING):
         yield from _repairs(m)
     elif state is State.HELD and m.rollout is not None:
         yield f"gitkruise promote {words}" if m.rollout.kept else "deleting the old pods"
@@ -196,11 +212,13 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
 
 def _repairs(m: Managed) -> Iterator[str]:
     """Yield what mends an object that is stuck for a reason of its own."""
+    where = f" ({m.path})" if m.path else ""
     if m.rollout is None:
+        if m.failing:
+            yield f"a commit that mends it{where}"
         yield f"kubectl describe {m.key.kind.lower()} {m.key.name} -n {m.key.namespace}"
         return
     if not m.message.startswith("AbandonedRevisionRunning"):
-        where = f" ({m.path})" if m.path else ""
         yield f"a commit that mends it{where}"
     yield f"gitkruise rollback {named(m.key)}"
 

@@ -18,7 +18,9 @@ from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import GroupKind
 from tests.gitops.reconcile.test_sidecars import mesh
 from tests.gitops.stage import MakeStage, Stage, web
+from tests.worlds import deployment
 
+DEPLOYMENT = GroupKind("apps", "Deployment")
 RECREATE = {"podUpdatePolicy": "ReCreate"}
 
 
@@ -105,5 +107,32 @@ def test_a_bad_sidecar_image_is_not_blamed_on_the_cloneset(staged: MakeStage) ->
             assert any("image mesh:bad cannot be pulled" in reason for reason in innocent.reasons)
             assert innocent.next == ("gitkruise why sidecarset/mesh",)
             assert await _next(stage) == "Next: gitkruise why sidecarset/mesh"
+
+    stage.play(script)
+
+
+def test_a_deployment_whose_image_cannot_be_pulled_does_not_go_on_by_itself(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(deployment("store", 2), message="first")
+            await stage.rest()
+            assert (await _why(stage, DEPLOYMENT)).next == ()
+            await stage.push(deployment("store", 2, "app:bad"), message="bad")
+            for wait_s in (60, 1200):  # before its progress deadline, and after
+                await stage.rest(wait_s)
+                answer = await _why(stage, DEPLOYMENT)
+                assert answer.reasons[0] == "1 pod cannot start: image app:bad cannot be pulled"
+                assert answer.next[0] == "a commit that mends it (app.yaml:1)"
+                assert not any("by itself" in step for step in answer.next)
+            await stage.push(deployment("store", 2, "app:v2"), message="mended")
+            await stage.rest(0.1)
+            assert not any("cannot start" in reason for reason in
+                           (await _why(stage, DEPLOYMENT)).reasons)  # fmt: skip
+            await stage.rest()
+            assert (await _why(stage, DEPLOYMENT)).next == ()
 
     stage.play(script)
