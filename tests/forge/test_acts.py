@@ -120,22 +120,22 @@ def test_a_promotion_and_a_rollback_by_hand(forge: Gitea, tmp_path: Path) -> Non
         canary = fleet.push(web("app:v2", partition="75%"), message="canary")
         desk.images("app:v2", *["app:v1"] * 3)
 
-        made = desk.act("promote", "--to", "50%")
+        made = desk.act("promote", "--partition", "50%")
         (pull,) = desk.pulls()
         branch = f"gitkruise/promote-web-{canary[:7]}"
         assert made["pullRequest"] == pull["html_url"]
         assert made["branch"] == pull["head"]["ref"] == branch
         assert pull["base"]["ref"] == "main"
-        assert pull["title"] == "web: promote to 50%"
+        assert pull["title"] == "web: promote to partition 50%"
         assert "1 pods in place" in pull["body"]
         desk.comment(1, "✅ current", "50%")
 
-        again = desk.act("promote", "--to", "25%")
+        again = desk.act("promote", "--partition", "25%")
         (pull,) = desk.pulls()
         assert again["pullRequest"] == pull["html_url"]
-        assert pull["title"] == "web: promote to 25%"
+        assert pull["title"] == "web: promote to partition 25%"
         assert run_git(fleet.work, "rev-parse", f"{again['commit']}~1") == made["commit"]
-        assert desk.act("promote", "--to", "25%")["commit"] == again["commit"]
+        assert desk.act("promote", "--partition", "25%")["commit"] == again["commit"]
         desk.comment(1, "✅ current", "25%", again["commit"][:7])
         assert len(fleet.comments(1)) == 1
         fleet.merge(1)

@@ -46,7 +46,7 @@ def test_each_step_is_a_pull_request_that_is_merged_when_the_forge_lets_it(
             await follower.until("Done", await asyncio.to_thread(fleet.sync))
             assert stage.images() == ["app:v2"] * 4
         titles = [p["title"] for p in pulls(fleet)]
-        assert titles == ["web: promote to 50%", "web: promote to all"]
+        assert titles == ["web: promote to partition 50%", "web: promote to all"]
         assert pulls(fleet)[1]["body"].startswith("Step 3 of 3 of the promotion of CloneSet shop/")
 
     asyncio.run(main())

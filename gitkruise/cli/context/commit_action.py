@@ -57,7 +57,6 @@ class ActionOptions:
 
     verb: str
     object_name: str
-    to: str
     namespace: str
     unit: str
     repo: str
@@ -73,6 +72,9 @@ class ActionOptions:
     timeout: str
     output: str
     cluster: ClusterChoice
+    to: str = ""  # a commit, for a rollback
+    partition: str = ""
+    updated: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,8 +192,8 @@ async def _action_args(
 ) -> ActionArgs:
     if options.verb == ActionVerb.ROLLBACK and options.to:
         return ActionArgs(to=commit_id(repository.git_dir, options.to))
-    if options.verb != ActionVerb.HOLD or options.to:
-        return ActionArgs(to=options.to)
+    if options.verb != ActionVerb.HOLD or options.partition or options.updated:
+        return ActionArgs(partition=options.partition, updated=options.updated)
     if not options.cluster.given:
         from gitkruise.gitops.status.reader import pods_to_go  # noqa: PLC0415
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def progress(promotion: PromotionRecord, now: datetime) -> str:
-    """Return `step 1 of 3; 50% in 8m`, or the reason why the next step waits."""
+    """Return `step 1 of 3; partition 50% in 8m`, or the reason why the next step waits."""
     behind = f"step {promotion.step} of {promotion.steps}"
-    onto = "all" if promotion.next in {"0", "0%"} else promotion.next
+    onto = "all" if promotion.next in {"0", "0%"} else f"partition {promotion.next}"
     if promotion.offered:
         return f"{behind}; {onto} is proposed: {promotion.offered}"
     if promotion.why:

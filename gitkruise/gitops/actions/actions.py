@@ -29,6 +29,7 @@ from gitkruise.gitops.preview.preview import Preview
 from gitkruise.model.gitops.change import ChangeKind, Desired, FieldChange, ObjectChange
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
+from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.primitives.names import ObjectKey, named
 from gitkruise.wire.primitives.paths import drop, get, put
@@ -75,9 +76,11 @@ class ActionTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionArgs:
-    """Arguments of a verb: `to` is a partition for promote and hold, a commit for
+    """Arguments of a verb: `partition` or `updated` for promote and hold, `to`, a commit, for
     rollback; `keep` is how many pods are not updated yet, where that is known."""
 
+    partition: str = ""
+    updated: str = ""
     to: str = ""
     keep: int | None = None
 
@@ -90,7 +93,7 @@ class FileEdit:
     file: str
     data: bytes
     fields: tuple[FieldChange, ...]
-    words: str  # `promote to 30%`
+    words: str  # `promote to partition 30%`
     why: str = ""  # the commit's body
     trailers: tuple[tuple[str, str], ...] = ()
 
@@ -104,7 +107,8 @@ def compute(
 
 
 def _promote(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
-    now, to = aim.strategy("partition"), parse_partition(wish.to or "0")
+    now, to = aim.strategy("partition"), _asked(aim, wish)
+    to = 0 if to is None else to
     if now in NO_PODS:
         raise _nothing(aim, "its partition is 0 already: it keeps no pod back")
     if aim.kept(to) >= aim.kept(now):
@@ -114,20 +118,21 @@ def _promote(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> Fil
             f"partition {_shown(to)} lets no more pods through than {_shown(now)} does",
             next_=f"name a lower one, or go back: gitkruise rollback {named(aim.key)}",
         )
-    words = "promote to all" if to in NO_PODS else f"promote to {_shown(to)}"
+    words = "promote to all" if to in NO_PODS else f"promote to partition {_shown(to)}"
     return _edited(repository, aim, ActionVerb.PROMOTE, {"partition": to}, words)
 
 
 def _hold(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
-    now = aim.strategy("partition")
-    if wish.to:
-        to = parse_partition(wish.to)
+    now, asked = aim.strategy("partition"), _asked(aim, wish)
+    if asked is not None:
+        to = asked
     elif wish.keep is None:
         raise _refuse(
             aim,
             "GK7047",
             "how many of its pods are updated is not known here",
-            next_="name a cluster (--sandbox, --context), fetch the status branch, or say --at 60%",
+            next_="name a cluster (--sandbox, --context) or the number (--updated 40%), or fetch "
+            "the status branch",
         )
     else:
         to = max(wish.keep, aim.kept(now))
@@ -251,11 +256,38 @@ def _held_by(repository: Repository, aim: ActionTarget) -> bool:
     return held_by(repository, aim.commit, aim.key, aim.desired.document.file) is not None
 
 
-def parse_partition(text: str) -> int | str:
+def _asked(aim: ActionTarget, wish: ActionArgs) -> int | str | None:
+    """The partition that was asked for, by itself or by the pods that are updated; None without.
+
+    Raises UsageProblem GK7042.
+    """
+    if wish.updated:
+        return _partition_of(aim, _amount(wish.updated, "number of updated pods"))
+    return _amount(wish.partition, "partition") if wish.partition else None
+
+
+def _partition_of(aim: ActionTarget, updated: int | str) -> int | str:
+    """The partition under which `updated` pods are updated; a share is rounded down, to pods."""
+    if isinstance(updated, str):
+        kept = 100 - int(updated.removesuffix("%"))
+        return f"{kept}%" if kept else 0
+    if aim.key.group_kind == SIDECARSET:
+        raise _refuse(
+            aim,
+            "GK7042",
+            "git does not say how many pods it has, so a number of updated pods names no partition",
+            next_="name a share, --updated 30%, or the pods that stay, --partition 7",
+        )
+    if updated > aim.pods:
+        raise _refuse(aim, "GK7042", f"{updated} updated pods are more than all {aim.pods}")
+    return aim.pods - updated if updated else "100%"
+
+
+def _amount(text: str, noun: str) -> int | str:
     """`28` or `30%`. Raises UsageProblem GK7042."""
     digits = text.removesuffix("%")
     if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
-        message = f'"{text}" is no partition: a number of pods, or a percentage such as 30%'
+        message = f'"{text}" is no {noun}: write a number of pods, or a percentage such as 30%'
         raise UsageProblem(Finding(code="GK7042", message=message))
     if text.endswith("%"):
         if int(digits) > 100:

@@ -219,7 +219,7 @@ class Promoter:
         act = Act(
             verb=ActionVerb.PROMOTE,
             key=self._key,
-            wish=ActionArgs(to=told.next),
+            wish=ActionArgs(partition=told.next),
             trailers=(("Gitkruise-Step", number),),
         )
         proposal = await self._proposer.propose(act, commit)

@@ -57,10 +57,10 @@ def tip(where: Path, ref: str = "main") -> str:
 
 
 SHOWN = {
-    "promote-to-30": ["promote", "checkout", "--to", "30%"],
-    "promote-to-a-number": ["promote", "cs/checkout", "-n", "shop", "--to", "3"],
+    "promote-to-30": ["promote", "checkout", "--partition", "30%"],
+    "promote-to-a-number": ["promote", "cs/checkout", "-n", "shop", "--partition", "3"],
     "promote-all": ["promote", "cloneset/checkout"],
-    "hold-at-80": ["hold", "checkout", "--at", "80%"],
+    "hold-at-80": ["hold", "checkout", "--partition", "80%"],
     "pause": ["pause", "checkout"],
     "rollback": ["rollback", "checkout"],
     "rollback-to": ["rollback", "checkout", "--to", "HEAD~1"],
@@ -83,18 +83,20 @@ def test_diff_and_plan_are_shown_and_nothing_is_done(
 
 
 def test_a_commit_moves_branch_remote_and_checkout_by_one_line(act: Act, origin: Origin) -> None:
-    ended = act("promote", "checkout", "--to", "30%", "--yes")
+    ended = act("promote", "checkout", "--partition", "30%", "--yes")
     assert ended.code == 0
     assert tip(origin.work) == tip(origin.bare) == tip(origin.work, "origin/main")
     assert run_git(origin.work, "status", "--porcelain") == ""
     assert (origin.work / FILE).read_text() == CANARY.replace("60%", "30%")
     message = run_git(origin.bare, "log", "-1", "--format=%an|%s|%(trailers)", "main")
     assert message.splitlines() == [
-        "Dana K|checkout: promote to 30%|Gitkruise-Action: promote",
+        "Dana K|checkout: promote to partition 30%|Gitkruise-Action: promote",
         "Gitkruise-Unit: default/repository",
         "Gitkruise-Object: CloneSet shop/checkout",
     ]
-    assert re.search(r"✓ \w{7} on main, pushed to origin: checkout: promote to 30%\n", ended.err)
+    assert re.search(
+        r"✓ \w{7} on main, pushed to origin: checkout: promote to partition 30%\n", ended.err
+    )
     assert "next: gitkruise wait default/repository --commit" in ended.err
 
 
@@ -116,11 +118,11 @@ def test_a_pull_request_gets_a_branch_of_its_own(act: Act, origin: Origin) -> No
 def test_the_same_act_again_goes_on_with_its_branch(act: Act, origin: Origin) -> None:
     old = tip(origin.bare)
     branch = f"gitkruise/promote-checkout-{old[:7]}"
-    assert act("promote", "checkout", "--to", "30%", "--pr").code == 0
+    assert act("promote", "checkout", "--partition", "30%", "--pr").code == 0
     first = tip(origin.bare, branch)
-    assert act("promote", "checkout", "--to", "30%", "--pr").code == 0
+    assert act("promote", "checkout", "--partition", "30%", "--pr").code == 0
     assert tip(origin.bare, branch) == first
-    assert act("promote", "checkout", "--to", "20%", "--pr").code == 0
+    assert act("promote", "checkout", "--partition", "20%", "--pr").code == 0
     assert tip(origin.bare, f"{branch}~1") == first
     text = run_git(origin.bare, "show", f"{branch}:{FILE}") + "\n"
     assert text == CANARY.replace("60% ", "20% ")
@@ -129,7 +131,7 @@ def test_the_same_act_again_goes_on_with_its_branch(act: Act, origin: Origin) ->
     run_git(origin.work, "commit", "-q", "--allow-empty", "-m", "somebody else's")
     run_git(origin.work, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
     run_git(origin.work, "checkout", "-q", "main")
-    again = act("promote", "checkout", "--to", "10%", "--pr")
+    again = act("promote", "checkout", "--partition", "10%", "--pr")
     assert (again.code, "GK3209" in again.err, "--branch" in again.err) == (4, True, True)
     assert run_git(origin.bare, "log", "-1", "--format=%s", branch) == "somebody else's"
 
@@ -174,7 +176,7 @@ def test_from_another_branch_the_checkout_stays_as_it_is(act: Act, origin: Origi
 
 @pytest.mark.slow
 def test_json_is_one_versioned_object(act: Act, origin: Origin) -> None:
-    shown = act("promote", "checkout", "--to", "2", "--print", "-o", "json").obj
+    shown = act("promote", "checkout", "--partition", "2", "--print", "-o", "json").obj
     assert (shown["apiVersion"], shown["kind"]) == ("gitkruise.io/v1alpha1", "Action")
     assert (shown["pushed"], shown["commit"], shown["branch"]) == (False, "", "main")
     assert "+    partition: 2" in shown["diff"]
@@ -182,18 +184,47 @@ def test_json_is_one_versioned_object(act: Act, origin: Origin) -> None:
     assert (rollout["updatedBefore"], rollout["updatedAfter"], rollout["hold"]) == (
         4, 8, "PartitionReached",
     )  # fmt: skip
-    done = act("promote", "checkout", "--to", "2", "--yes", "-o", "json").obj
+    done = act("promote", "checkout", "--partition", "2", "--yes", "-o", "json").obj
     assert done["commit"] == tip(origin.bare)
+
+
+UPDATED = {
+    ("promote", "70%"): "30%", ("promote", "7"): "3", ("promote", "100%"): "0",
+    ("promote", "10"): "0", ("hold", "3"): "7", ("hold", "0"): "100%", ("hold", "0%"): "100%",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=[pytest.mark.slow] if n % 3 else []) for n, row in enumerate(UPDATED)],
+    ids=" ".join,
+)
+def test_updated_pods_are_committed_as_the_partition_of_the_others(
+    act: Act, row: tuple[str, str]
+) -> None:
+    verb, amount = row
+    ended = act(verb, "checkout", "--updated", amount, "--force", "--print", "-o", "json")
+    assert ended.code == 0, ended.err
+    (added,) = [line for line in ended.obj["diff"].splitlines() if line.startswith("+  ")]
+    assert added.split()[1:3] == ["partition:", UPDATED[row]]
 
 
 NOTHING = [
     ("resume", "GK7041", "it is not paused"),
-    ("promote --to 60%", "GK7042", "lets no more pods through"),
-    ("promote --to 80%", "GK7042", "gitkruise rollback cloneset/checkout -n shop"),
-    ("promote --to many", "GK7042", "no partition"),
-    ("promote --to 101%", "GK7042", "more than all"),
-    ("hold --at 6", "GK7041", "holds it there already"),
-    ("hold --at 10%", "GK7042", "gitkruise promote"),
+    ("promote --partition 60%", "GK7042", "lets no more pods through"),
+    ("promote --partition 80%", "GK7042", "gitkruise rollback cloneset/checkout -n shop"),
+    ("promote --partition many", "GK7042", "no partition"),
+    ("promote --partition 101%", "GK7042", "more than all"),
+    ("hold --partition 6", "GK7041", "holds it there already"),
+    ("hold --partition 10%", "GK7042", "gitkruise promote"),
+    ("promote --to 30%", "GK7048", "gitkruise promote checkout --updated 30%"),
+    ("promote --to 30%", "GK7048", "gitkruise promote checkout --partition 30%"),
+    ("promote 30%", "GK7048", "gitkruise promote checkout --updated 30%"),
+    ("hold --at 30%", "GK7048", "gitkruise hold checkout --partition 30%"),
+    ("promote --updated 3 --partition 3", "GK7048", "--updated"),
+    ("promote --updated 11", "GK7042", "more than all 10"),
+    ("promote --updated few", "GK7042", "no number of updated pods"),
+    ("promote --updated 40%", "GK7042", "lets no more pods through"),
     ("hold", "GK7047", "--sandbox"),
     ("promote", "GK7045", "add --yes"),
     ("promote -n other", "GK7040", "git has no CloneSet checkout in namespace other"),
@@ -365,5 +396,5 @@ def test_who_signs_their_commits_signs_this_one(act: Act, origin: Origin) -> Non
     assert act("promote", "checkout", "--yes").code == 0
     assert "-----BEGIN SSH SIGNATURE-----" in run_git(origin.bare, "cat-file", "commit", "main")
     run_git(origin.work, "config", "user.signingkey", "/nowhere")
-    ended = act("hold", "checkout", "--at", "2", "--yes")
+    ended = act("hold", "checkout", "--partition", "2", "--yes")
     assert (ended.code, "GK3210" in ended.err) == (4, True)

@@ -101,19 +101,19 @@ def test_the_pull_request_is_opened_with_the_sinks_token_and_its_address_told(
         )
         put_token(cluster, TOKEN)
         words = ["checkout", "-n", "shop", "--kubeconfig", str(cluster)]
-        ended = gk("promote", *words, "--to", "30%", "--force", cwd=origin.work, **WHO)
+        ended = gk("promote", *words, "--partition", "30%", "--force", cwd=origin.work, **WHO)
         assert ended.code == 0, ended.err
         (pull,) = model.pulls.values()
-        assert (pull["title"], pull["base"]) == ("checkout: promote to 30%", "main")
+        assert (pull["title"], pull["base"]) == ("checkout: promote to partition 30%", "main")
         assert pull["head"] == model.head_of(pull["branch"])
         assert f"pull request: https://{'lab' if kind == 'gitlab' else 'hub'}/{REPO}" in ended.err
-        ended = gk("promote", *words, "--to", "20%", "--force", cwd=origin.work, **WHO)
+        ended = gk("promote", *words, "--partition", "20%", "--force", cwd=origin.work, **WHO)
         assert ended.code == 0, ended.err
-        assert [p["title"] for p in model.pulls.values()] == ["checkout: promote to 20%"]
+        assert [p["title"] for p in model.pulls.values()] == ["checkout: promote to partition 20%"]
         origin.commit({"other.md": "text"}, "main moves")
         run_git(origin.work, "fetch", "-q")
         model.open_pull(9, run_git(origin.bare, "rev-parse", "main"), branch="gitkruise/promote-x")
-        ended = gk("promote", *words, "--to", "20%", "--force", cwd=origin.work, **WHO)
+        ended = gk("promote", *words, "--partition", "20%", "--force", cwd=origin.work, **WHO)
         assert [p["state"] for p in model.pulls.values()] == ["closed", "open", "open"]
         assert "Overtaken by #10" in model.comments[1][0]["body"]
         put_token(cluster, "wrong")
@@ -130,7 +130,7 @@ def test_without_a_cluster_the_branch_is_pushed_and_the_page_told(
     kind: str, gk: Caller, tmp_path: Path
 ) -> None:
     origin, _ = canary(tmp_path, kind, "http://127.0.0.1:9")
-    ended = gk("promote", "checkout", "--to", "30%", cwd=origin.work, **WHO)
+    ended = gk("promote", "checkout", "--partition", "30%", cwd=origin.work, **WHO)
     assert ended.code == 0, ended.err
     branch = f"gitkruise/promote-checkout-{run_git(origin.bare, 'rev-parse', 'main')[:7]}"
     page = f"http://127.0.0.1:9/{REPO}{PAGES[kind].format(branch=branch)}"

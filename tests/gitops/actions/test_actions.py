@@ -76,12 +76,12 @@ def test_pods_move_as_asked_in_the_simulation(
     verb, to, history, before, after, hold = ARITHMETIC[name]
     origin = make_origin(tmp_path_factory.mktemp("git"))
     commit_all(origin, *history)
-    p = played(origin, verb, ActionArgs(to=to))
+    p = played(origin, verb, ActionArgs(partition=to))
     assert (p.updated_before, p.updated_after, p.hold) == (before, after, hold)
 
 
 def act(stage: Stage, verb: ActionVerb, to: str = "") -> str:
-    edit = compute(verb, stage.repository, aim(stage.repository)[1], ActionArgs(to=to))
+    edit = compute(verb, stage.repository, aim(stage.repository)[1], ActionArgs(partition=to))
     return edit.data.decode()
 
 

@@ -54,10 +54,14 @@ def played(stage: Stage, verb: ActionVerb, wish: ActionArgs) -> RolloutForecast:
 
 
 PLAYED = {
-    "promote": (ActionVerb.PROMOTE, ActionArgs(to="1"), (1, 3, "PartitionReached")),
+    "promote": (ActionVerb.PROMOTE, ActionArgs(partition="1"), (1, 3, "PartitionReached")),
     "promote-all": (ActionVerb.PROMOTE, ActionArgs(), (1, 4, "")),
-    "promote-by-share": (ActionVerb.PROMOTE, ActionArgs(to="50%"), (1, 2, "PartitionReached")),
-    "hold": (ActionVerb.HOLD, ActionArgs(to="100%"), (1, 1, "PartitionReached")),
+    "promote-by-share": (
+        ActionVerb.PROMOTE,
+        ActionArgs(partition="50%"),
+        (1, 2, "PartitionReached"),
+    ),
+    "hold": (ActionVerb.HOLD, ActionArgs(partition="100%"), (1, 1, "PartitionReached")),
     "rollback": (ActionVerb.ROLLBACK, ActionArgs(), (3, 4, "")),
 }
 
@@ -89,7 +93,7 @@ def test_a_sidecar_is_promoted_paused_resumed_held_and_rolled_back(staged: MakeS
                 (ActionVerb.PROMOTE, "1"), (ActionVerb.RESUME, ""),
                 (ActionVerb.HOLD, "3"), (ActionVerb.ROLLBACK, ""),
             ):  # fmt: skip
-                edit = compute(verb, stage.repository, aim(stage)[1], ActionArgs(to=to))
+                edit = compute(verb, stage.repository, aim(stage)[1], ActionArgs(partition=to))
                 await stage.push(app=edit.data.decode())
                 await stage.rest(90)
                 seen.append((stage.state, stage.images().count("mesh:v2")))
@@ -120,3 +124,13 @@ def test_what_is_done_already_is_refused(staged: MakeStage) -> None:
     for verb in (ActionVerb.PROMOTE, ActionVerb.RESUME, ActionVerb.ROLLBACK):
         with pytest.raises(UsageProblem, match="GK7041"):
             compute(verb, stage.repository, aim(stage)[1], ActionArgs())
+
+
+def test_updated_pods_of_a_sidecarset_are_named_by_their_share(staged: MakeStage) -> None:
+    stage = staged()
+    commit(stage, mesh(), web())
+    commit(stage, mesh("mesh:v2", partition="80%"), web())
+    edit = compute(ActionVerb.PROMOTE, stage.repository, aim(stage)[1], ActionArgs(updated="50%"))
+    assert edit.words == "promote to partition 50%"
+    with pytest.raises(UsageProblem, match="GK7042"):
+        compute(ActionVerb.PROMOTE, stage.repository, aim(stage)[1], ActionArgs(updated="2"))

@@ -21,7 +21,7 @@ from tests.gitops.stage import MakeStage, Stage, documents, web
 from tests.worlds import SPACE, START
 
 CANARY = web("app:v2", partition="75%")
-FIRST, STEP_2, STEP_3 = "first", "web: promote to 50%", "web: promote to all"
+FIRST, STEP_2, STEP_3 = "first", "web: promote to partition 50%", "web: promote to all"
 
 
 async def canary(stage: Stage) -> None:
@@ -217,7 +217,7 @@ def person(stage: Stage, verb: ActionVerb, to: str = "", **files: str) -> str:
     tip = stage.repository.resolve("main")
     stand = read_stand(stage.repository, "main", tip, configured(stage), rules)
     _, target = find_aim([stand], Sought(kind=CLONESET, name="web"))
-    edit = compute(verb, stage.repository, target, ActionArgs(to=to, keep=3))
+    edit = compute(verb, stage.repository, target, ActionArgs(partition=to, keep=3))
     return stage.origin.commit({edit.file: edit.data, **files}, act_message(edit, target))
 
 

@@ -59,7 +59,7 @@ def test_a_step_is_proposed_once_and_the_next_after_people_merged_it(
             first = await canary(stage)
             branch = f"gitkruise/step-web-50pct-{first}"
             assert shown(model) == [(branch, "open")]
-            assert model.pulls[1]["title"] == "web: promote to 50%"
+            assert model.pulls[1]["title"] == "web: promote to partition 50%"
             assert standing(stage).offered.endswith("/1")
         stage.start_over()
         async with promoting(stage, client(model, stage.clock)):

@@ -377,6 +377,6 @@ def test_a_promotion(staged: MakeStage) -> None:
             faulty.broken = False
             await stage.rest(900)
             assert standing(stage).why == ""
-            assert "web: promote to 50%" in written(stage)
+            assert "web: promote to partition 50%" in written(stage)
 
     stage.play(script)

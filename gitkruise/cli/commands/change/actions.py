@@ -71,6 +71,7 @@ _SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("-o", "--output"), {"type": click.Choice(["text", "json"]), "default": "text"}),
 )
 _EXITS = (1, 3, 4, 5, 6, 130)
+_EXTRA = {"allow_extra_args": True}  # `promote checkout 30%` gets an answer of its own
 _SAYS = "with --wait: the commit was rejected, or its rollout is stuck"
 
 
@@ -80,67 +81,102 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _act(ctx: click.Context, verb: str, object_name: str, to: str, flags: dict[str, Any]) -> None:
+def _amounts(bare: str, updated: str, partition: str) -> Callable[..., Any]:
+    """Add the two options that say which pods they count, and the one that does not, refused."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        options = (
+            (bare, "bare", {"hidden": True}),
+            ("--partition", "partition", {"metavar": "PODS", "help": partition}),
+            ("--updated", "updated", {"metavar": "PODS", "help": updated}),
+        )
+        for flag, name, settings in options:
+            command = click.option(flag, name, default="", **settings)(command)
+        return command
+
+    return add
+
+
+def _move(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any]) -> None:
+    """Promote or hold. Raises UsageProblem GK7048 for an amount without what it counts."""
+    bare = flags.pop("bare") or (ctx.args[0] if ctx.args else "")
+    if len(ctx.args) > 1 or (bare and not bare[0].isdigit()):
+        raise click.UsageError(f"unexpected argument: {' '.join(ctx.args) or bare}", ctx)
+    if bare:
+        message = f"{bare} does not say which pods it counts, the updated or the remaining ones"
+        raise _ambiguous(message, verb, object_name, bare)
+    if flags["updated"] and flags["partition"]:
+        message = "--updated and --partition set the same field"
+        raise _ambiguous(message, verb, object_name, flags["updated"])
+    _act(ctx, verb, object_name, flags)
+
+
+def _ambiguous(message: str, verb: str, object_name: str, amount: str) -> UsageProblem:
+    command = f"gitkruise {verb} {object_name}"
+    notes = (
+        ("unchanged", "nothing was committed or pushed"),
+        ("next", f"{command} --updated {amount}: that many pods on the new revision; or"),
+        ("", f"{command} --partition {amount}: that many stay on the old one"),
+    )
+    return UsageProblem(Finding(code="GK7048", message=message, notes=notes))
+
+
+def _act(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any]) -> None:
     from gitkruise.cli.context.commit_action import ActionOptions, act  # noqa: PLC0415  imports the model
 
     if flags["directly"] and (flags["pr"] or flags["branch"]):
         message = "--commit excludes --pr and --branch"
         raise UsageProblem(Finding(code="GK7010", message=message))
-    ctx.exit(act(ActionOptions(verb=verb, object_name=object_name, to=to, **flags)))
+    ctx.exit(act(ActionOptions(verb=verb, object_name=object_name, **flags)))
 
 
-@click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
+@click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS, context_settings=_EXTRA)
 @click.argument("object_name", metavar="TYPE/NAME")
-@click.option(
+@_amounts(
     "--to",
-    default="",
-    metavar="PARTITION",
-    help="Pods that stay on the old revision: 30%, 12 [default: 0].",
+    updated="Pods on the new revision afterwards: 70%, 28 [default: all].",
+    partition="Pods that stay on the old revision: 30%, 12 [default: 0].",
 )
 @_options
 @cluster_options
 @click.pass_context
-def promote(
-    ctx: click.Context, /, object_name: str, to: str, cluster: ClusterChoice, **flags: Any
-) -> None:
+def promote(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flags: Any) -> None:
     """Update more pods: commit a lower partition.
 
     \b
     Examples:
-      gitkruise promote cloneset/checkout -n shop --to 30%
+      gitkruise promote cloneset/checkout -n shop --updated 70%
+      gitkruise promote cloneset/checkout -n shop --partition 30%   (the same)
       gitkruise promote checkout -n shop --pr --sandbox
-      gitkruise promote sidecarset/mesh --to 20% --print
+      gitkruise promote sidecarset/mesh --partition 20% --print
 
     With a cluster (--sandbox, --context) the plan lists the pods by name.
     """
-    _act(ctx, "promote", object_name, to, flags | {"cluster": cluster})
+    _move(ctx, "promote", object_name, flags | {"cluster": cluster})
 
 
-@click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
+@click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS, context_settings=_EXTRA)
 @click.argument("object_name", metavar="TYPE/NAME")
-@click.option(
+@_amounts(
     "--at",
-    default="",
-    metavar="PARTITION",
-    help="Hold at this partition instead of the current one.",
+    updated="Pods on the new revision to hold at: 40%, 16 [default: the current number].",
+    partition="Pods that stay on the old revision: 60%, 24 [default: the current number].",
 )
 @_options
 @cluster_options
 @click.pass_context
-def hold(
-    ctx: click.Context, /, object_name: str, at: str, cluster: ClusterChoice, **flags: Any
-) -> None:
+def hold(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flags: Any) -> None:
     """Update no more pods: commit a partition that keeps the remaining pods on the old revision.
 
     \b
     Examples:
       gitkruise hold cloneset/checkout -n shop --sandbox
-      gitkruise hold checkout -n shop --at 60%
+      gitkruise hold checkout -n shop --partition 60%
 
     The current state is read from the cluster (with --context or --sandbox) or from the status
     branch. Updated pods stay updated; to bring them back, use gitkruise rollback.
     """
-    _act(ctx, "hold", object_name, at, flags | {"cluster": cluster})
+    _move(ctx, "hold", object_name, flags | {"cluster": cluster})
 
 
 @click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
@@ -155,7 +191,7 @@ def pause(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fla
     Examples:
       gitkruise pause cloneset/checkout -n shop
     """
-    _act(ctx, "pause", object_name, "", flags | {"cluster": cluster})
+    _act(ctx, "pause", object_name, flags | {"cluster": cluster})
 
 
 @click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
@@ -170,7 +206,7 @@ def resume(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fl
     Examples:
       gitkruise resume cloneset/checkout -n shop --wait
     """
-    _act(ctx, "resume", object_name, "", flags | {"cluster": cluster})
+    _act(ctx, "resume", object_name, flags | {"cluster": cluster})
 
 
 @click.command(cls=ExitCodesCommand, exits=_EXITS, says=_SAYS)
@@ -198,4 +234,4 @@ def rollback(
     Reverting a commit moves no pod while the partition holds them; rollback sets both. All other
     fields of the manifest keep their current values, including replicas.
     """
-    _act(ctx, "rollback", object_name, to, flags | {"cluster": cluster})
+    _act(ctx, "rollback", object_name, flags | {"to": to, "cluster": cluster})
