@@ -15,6 +15,7 @@ from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, connected
 from gitkruise.cli.context.confirm import confirm_push
+from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import parse_object
 from gitkruise.errors import Finding, InvalidManifests, UsageProblem
 from gitkruise.git.push.status_branch import edit_tree
@@ -197,6 +198,7 @@ async def _action_args(
     if not options.cluster.given:
         from gitkruise.gitops.status.reader import pods_to_go  # noqa: PLC0415
 
+        fetch_records(options.repo, options.cluster.name)
         return ActionArgs(keep=pods_to_go(repository, options.cluster.name, aim.key))
     from gitkruise.gitops.inspect.cluster_view import Survey  # noqa: PLC0415  imports the schemas
 

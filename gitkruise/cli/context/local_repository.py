@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.cli.console.ages import ago
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import tell
+from gitkruise.errors import Finding, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.gitops.status.reader import UnitNews
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.record import RolloutStep
     from gitkruise.wire.primitives.names import ObjectKey
 
+
+_FETCH_S: Final = 15.0  # a command that only reads goes on with what it has
 
 config_option: Final = click.option(
     "--config",
@@ -86,8 +91,41 @@ def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:
     return (here.name, str(here)) if (here / ".git").exists() else ("", "")
 
 
+def fetch_records(path: str, cluster: str) -> None:
+    """Fetch the status branches into the repository at `path`, if it has a remote.
+
+    Records are not fresh if that fails: a note on standard error gives the reason and their age.
+    """
+    from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415
+
+    try:
+        Publisher(Path(path), read_environment().variables).fetch_status(_FETCH_S)
+    except SourceFailed as error:
+        finding = error.findings[0]
+        said = dict(finding.notes).get("git said", "")
+        why = f"{finding.code}: {finding.message}" + (f" ({said})" if said else "")
+        tell(f"warning: the status branch is not up to date: {why}")
+        tell(f"   = {_age_of_records(path, cluster)}")
+
+
+def _age_of_records(path: str, cluster: str) -> str:
+    """Return when the fetched records were written, for each cluster or the chosen one."""
+    from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import status_branches  # noqa: PLC0415
+    from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
+
+    now, ages = SystemClock().now(), []
+    with Repository.open(path) as repository:
+        for name, ref in sorted(status_branches(repository).items()):
+            if cluster in {"", name}:
+                written = repository.commit(repository.resolve(ref)).time
+                ages.append(f"the record of cluster {name} was written {ago(written, now)}")
+    return "; ".join(ages) or "no record was fetched before"
+
+
 def units_at_hand(cluster: str, path: str) -> list[UnitNews]:
-    """Return the units recorded for this cluster in the repository at `path`."""
+    """Fetch and return the units recorded for this cluster in the repository at `path`."""
+    fetch_records(path, cluster)
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.status.reader import read_units, status_branches  # noqa: PLC0415
 
@@ -97,9 +135,10 @@ def units_at_hand(cluster: str, path: str) -> list[UnitNews]:
 
 
 def records_at_hand(cluster: str, path: str, commits: frozenset[str]) -> Records:
-    """Return the units and steps recorded for this cluster, and the data of `commits`."""
+    """Fetch and return the units and steps recorded for this cluster, and the data of `commits`."""
     if not path:
         return Records()
+    fetch_records(path, cluster)
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.status.reader import read_steps, read_units, status_branches  # noqa: PLC0415
 

@@ -152,16 +152,16 @@ class Publisher:
             return str(self.folder)
         return self._said(["config", "--get", f"remote.{branch.remote}.url"])
 
-    def fetch_status(self) -> None:
+    def fetch_status(self, limit_s: float = _TIME_S) -> None:
         """Bring the status branches of the remote here, if there is one. Raises GK31xx."""
         known = self.remotes()
         if not known:
             return
         remote = "origin" if "origin" in known else known[0]
         spec = f"+refs/heads/gitkruise/status/*:refs/remotes/{remote}/gitkruise/status/*"
-        result = self._git([*_FETCH, remote, spec])
+        result = self._git([*_FETCH, remote, spec], limit_s=limit_s)
         if result.status:
-            raise _remote_failed(remote, result)
+            raise _remote_failed(remote, result, limit_s)
 
     def identity(self) -> str:
         """Author of commits made here, as `Name <address>`; "" when git does not know."""
@@ -262,16 +262,20 @@ class Publisher:
             notes = (("next", "git status, then git pull or git checkout"),)
             raise SourceFailed(Finding(code="GK3103", message=shown(message), notes=notes))
 
-    def _git(self, words: Sequence[str], data: bytes = b"") -> Result:
+    def _git(self, words: Sequence[str], data: bytes = b"", *, limit_s: float = _TIME_S) -> Result:
         where = ["-C", str(self.tree.top)] if self.tree else [f"--git-dir={self.git_dir}"]
-        return self._launch([*where, *words], data)
+        return self._launch([*where, *words], data, limit_s)
 
-    def _launch(self, words: Sequence[str], data: bytes = b"") -> Result:
+    def _launch(self, words: Sequence[str], data: bytes = b"", limit_s: float = _TIME_S) -> Result:
         options = [word for line in _SAFE for word in ("-c", line)]
-        done = subprocess.run(  # noqa: S603  the user's own git with our words, no shell
-            ["git", *options, *words],  # noqa: S607  theirs, wherever it is on their path
-            env=self._environment, input=data, check=False, capture_output=True, timeout=_TIME_S,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(  # noqa: S603  the user's own git with our words, no shell
+                ["git", *options, *words],  # noqa: S607  theirs, wherever it is on their path
+                env=self._environment, input=data, check=False, capture_output=True,
+                timeout=limit_s,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Result(-1, b"", "", stopped="time")
         return Result(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
 
@@ -284,7 +288,7 @@ def _overtaken(name: str, *, new: bool) -> SourceFailed:
     return SourceFailed(Finding(code="GK3209", message=message, notes=notes))
 
 
-def _remote_failed(remote: str, result: Result) -> SourceFailed:
+def _remote_failed(remote: str, result: Result, limit_s: float = _TIME_S) -> SourceFailed:
     from gitkruise.git.plumbing.errors import remote_failure  # noqa: PLC0415  only when it fails
 
-    return remote_failure(remote, result, tries=1, timeout_s=_TIME_S)
+    return remote_failure(remote, result, tries=1, timeout_s=limit_s)

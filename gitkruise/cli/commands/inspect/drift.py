@@ -71,7 +71,10 @@ def drift(
     Without one it reads the status branch, which lists drift that is not corrected. Values of
     Secrets are never shown.
     """
-    from gitkruise.cli.context.local_repository import repository_at_hand  # noqa: PLC0415
+    from gitkruise.cli.context.local_repository import (  # noqa: PLC0415
+        fetch_records,
+        repository_at_hand,
+    )
 
     _, path = repository_at_hand(flags["config_path"], flags["repo"])
     if not path:
@@ -79,6 +82,7 @@ def drift(
         raise UsageProblem(
             Finding(code="GK7011", message="the current directory is not a repository", notes=notes)
         )
+    fetch_records(path, cluster.name)
     if cluster.given:
         work = _compared(cluster, path, flags["config_path"], flags["revision"])
         found, now = asyncio.run(work)

@@ -15,6 +15,7 @@ from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.style import Style, shorten
 from gitkruise.cli.console.tables import Column, fit_table
+from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import parse_object
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.model.gitops.unit_state import State
@@ -60,7 +61,9 @@ _HEADS: Final = (
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."
 )
 def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: Any) -> None:
-    """Show the request and the outcome of each commit. Reads the status branch; works offline.
+    """Show the request and the outcome of each commit. Needs no cluster access.
+
+    Reads the status branch, which a clone fetches first; offline it is as old as a note says.
 
     \b
     Examples:
@@ -73,7 +76,10 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     name = parse_object(object_name).name
-    url = str(Path(repo).resolve()) if Path(repo).exists() else repo
+    url = repo
+    if Path(repo).exists():
+        url = str(Path(repo).resolve())
+        fetch_records(url, cluster)
     with Repository.open(url) as repository:
         ref = status_branch(repository, cluster)
         found = read_steps(repository, ref)

@@ -1,0 +1,65 @@
+"""Commands that read the status branch in a clone: fetched first, or with the age of the record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitkruise.git.push.user_push import Publisher
+from gitkruise.model.gitops.unit_state import State
+from tests.cli.calls import Caller
+from tests.cli.shop import REJECTED, Checkout, cloneset, unit_record
+from tests.git.repos import run_git
+
+COMMANDS = {
+    "status": ["status"], "units": ["get", "units", "-A"], "history": ["history"],
+    "drift": ["drift"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def copy(gk: Caller, checkout: Checkout) -> Path:
+    """A clone of the shop, from before its newest commit was rejected."""
+    checkout.commit("first", {"c.yaml": cloneset()})
+    checkout.record("sandbox", unit_record())
+    folder = gk.folder / "copy"
+    run_git(gk.folder, "clone", "-q", str(checkout.folder), str(folder))
+    checkout.record("sandbox", unit_record(state=State.REJECTED, findings=(REJECTED,)))
+    return folder
+
+
+@pytest.mark.parametrize("command", ["status", pytest.param("units", marks=pytest.mark.slow)])
+def test_a_rejection_is_fetched(gk: Caller, copy: Path, cluster: Path, command: str) -> None:
+    ended = gk(*COMMANDS[command], cwd=copy, KUBECONFIG=str(cluster))
+    assert (ended.code, ended.err) == (0, "")
+    assert "! Rejected" in ended.out
+    assert "GK1203" in ended.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["status", *(pytest.param(c, marks=pytest.mark.slow) for c in ("units", "history", "drift"))],
+)
+def test_what_cannot_be_fetched_is_shown_with_its_age(
+    gk: Caller, checkout: Checkout, copy: Path, cluster: Path, command: str
+) -> None:
+    checkout.folder.rename(checkout.folder.with_name("gone"))
+    ended = gk(*COMMANDS[command], cwd=copy, KUBECONFIG=str(cluster))
+    assert ended.code == 0
+    assert ended.out
+    warning, age = ended.err.splitlines()
+    assert warning.startswith("warning: the status branch is not up to date: GK31")
+    assert age.startswith("   = the record of cluster sandbox was written ")
+    assert age.endswith(" ago")
+
+
+@pytest.mark.slow
+def test_a_remote_that_hangs_ends_at_the_limit(gk: Caller, copy: Path) -> None:
+    program = gk.folder / "ssh"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    run_git(copy, "remote", "set-url", "origin", "ssh://git.invalid/shop.git")
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(gk.folder), "GIT_SSH_COMMAND": str(program)}
+    with pytest.raises(Exception, match="cannot reach the git remote origin"):
+        Publisher(copy, env).fetch_status(0.3)
