@@ -120,7 +120,7 @@ class RunningController:
     fleet: Supervisor
     engine: str
     standings: UnitStates
-    custom: bool  # whether objects of the cluster are followed as well
+    custom: int | None  # units that are objects of the cluster at the start; None if not known
     metrics: str = ""  # where they are served
 
     @property
@@ -339,7 +339,7 @@ class _Program:
             fleet=fleet,
             engine=engine,
             standings=context.standings,
-            custom=resources.served,
+            custom=resources.units(),
         )
 
     def _remembered(self, annotation: str) -> LeaseAnnotation:

@@ -212,7 +212,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         for name in ("one", "two"):
             one = stack.enter_context(instance(tmp_path, name, cluster, config))
             made.instances.append(one)
-            one.program.until("following 1 units" if name == "one" else "waiting to lead")
+            one.program.until("following 1 unit of" if name == "one" else "waiting to lead")
         made.applied(first)
         yield made
 

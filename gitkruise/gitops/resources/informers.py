@@ -50,6 +50,10 @@ class CustomResources:
         """All of them as last seen, by kind, namespace and name."""
         return [obj for kind in SPECS for obj in self._store.objects(GroupKind(GROUP, kind))]
 
+    def units(self) -> int | None:
+        """Return the number of Unit objects; None while it is not known."""
+        return sum(obj["kind"] == "Unit" for obj in self.objects()) if self.complete else None
+
     def get(self, name: Name) -> Obj | None:
         """One object by kind and `namespace/name`."""
         namespace, _, short = name[1].partition("/")

@@ -8,7 +8,7 @@ import os
 import platform
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Config
     from gitkruise.model.gitops.record import UnitRecord
     from gitkruise.webhook.service import WebhookOptions
+
+
+HERE: Final = Path("gitkruise.yaml")
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -140,7 +143,7 @@ def run(
         ),
         processes=os.cpu_count() or 1,
     )
-    asyncio.run(_run(options, cluster))
+    asyncio.run(_run(options, cluster, config_path or HERE))
 
 
 def _config(path: Path | None) -> Config:
@@ -148,8 +151,7 @@ def _config(path: Path | None) -> Config:
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
     from gitkruise.model.gitops.config import Config  # noqa: PLC0415
 
-    here = Path("gitkruise.yaml")
-    return load_config(path or here) if path is not None or here.exists() else Config()
+    return load_config(path or HERE) if path is not None or HERE.exists() else Config()
 
 
 def _webhook(
@@ -170,7 +172,7 @@ def _webhook(
     )
 
 
-async def _run(options: RunOptions, choice: ClusterChoice) -> None:
+async def _run(options: RunOptions, choice: ClusterChoice, file: Path) -> None:
     from gitkruise.app import controller  # noqa: PLC0415  imports aiohttp and git
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
     from gitkruise.cli.views.progress import ProgressLines  # noqa: PLC0415
@@ -197,13 +199,33 @@ async def _run(options: RunOptions, choice: ClusterChoice) -> None:
         with waiting:
             async with controller(options, chosen.transport, chosen.clock) as running:
                 waiting.over = True
-                _announce(running, len(options.config.units), chosen.name)
+                units = following(len(options.config.units), file, running.custom, chosen.name)
+                _announce(running, units)
                 await stop.wait()
 
 
-def _announce(running: RunningController, units: int, cluster: str) -> None:
-    objects = ", and units of the cluster" if running.custom else ""
-    tell(f"following {units} units for cluster {cluster}{objects}, engine {running.engine}")
+def following(units: int, file: Path, custom: int | None, cluster: str) -> str:
+    """Return the words for the units that are followed: `units` of `file`, `custom` of the cluster;
+    None if these are not known."""
+    if not units and not custom:
+        here = f"{file} has no Unit" if file.exists() else f"{file} does not exist"
+        there = f"cluster {cluster} has none" if custom == 0 else f"those of {cluster} are unknown"
+        return (
+            f"no unit yet: {here}, and {there}; "
+            "next: name a file with --config, or kubectl apply a GitSource and a Unit"
+        )
+    if custom is None:
+        return f"{_count(units)} of {file} for cluster {cluster}"
+    parts = [f"{_count(units)} of {file}"] if units else []
+    return " and ".join([*parts, f"{_count(custom)} of cluster {cluster}"])
+
+
+def _count(count: int) -> str:
+    return f"{count} unit" if count == 1 else f"{count} units"
+
+
+def _announce(running: RunningController, units: str) -> None:
+    tell(f"engine {running.engine}, following {units}")
     if running.metrics:
         tell(f"metrics at {running.metrics}")
     for name, url in running.hooks.items():
