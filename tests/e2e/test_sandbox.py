@@ -55,6 +55,25 @@ def test_a_killed_sandbox_comes_back_with_everything(tmp_path: Path) -> None:
         ]
 
 
+def test_run_follows_what_was_bootstrapped(tmp_path: Path) -> None:
+    work = tmp_path / "fleet"
+    work.mkdir()
+    with sandbox(tmp_path / "state") as cluster:
+        for line in ("init -q -b main", "config user.name Dana", "config user.email d@example.com",
+                     "commit -q --allow-empty -m first"):  # fmt: skip
+            output(["git", *line.split()], cluster.env, work)
+        words = gitkruise("bootstrap", "clusters/dev", "--sandbox", "--yes")
+        done = subprocess.run(
+            words, env=cluster.env, cwd=work, capture_output=True, text=True, check=True
+        )
+        assert "next: gitkruise run --sandbox" in done.stderr
+        with started(gitkruise("run", "--sandbox"), cluster.env, tmp_path) as run:
+            run.until("following 1 unit of cluster sandbox")
+            run.until("unit gitkruise-system/cluster state=Done")
+            run.interrupt()
+            assert run.ends() == 0
+
+
 def test_the_foreground_writes_its_kubeconfig_when_it_answers(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kc"
     env = environment(tmp_path / "state")

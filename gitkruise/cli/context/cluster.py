@@ -95,7 +95,8 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 class ChosenCluster:
     """A connected cluster, and its name in git.
 
-    `home` is the namespace of the pod of this process, "" outside of the cluster.
+    `home` is the namespace of the pod of this process, "" outside of the cluster. `embedded`: it is
+    the embedded cluster, which starts no container.
     """
 
     transport: HttpTransport
@@ -103,6 +104,7 @@ class ChosenCluster:
     name: str
     namespace: str
     home: str = ""
+    embedded: bool = False
 
 
 @asynccontextmanager
@@ -134,6 +136,7 @@ async def connected(
                 name=name,
                 namespace=connection.namespace,
                 home=connection.namespace if connection.inside else "",
+                embedded=choice.sandbox or connection.context == _SANDBOX_CONTEXT,
             )
     except Exception as error:
         lost = next((e for e in leaves(error) if isinstance(e, _CLUSTER_AS_A_WHOLE)), None)

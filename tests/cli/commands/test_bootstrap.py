@@ -115,6 +115,8 @@ def test_said_again_it_does_nothing_and_with_other_words_a_commit(
     first = gk(*words)
     assert first.code == 0, first.err
     assert "created     Unit gitkruise-system/cluster" in first.out
+    assert "starts no containers" in first.err  # it is the embedded cluster
+    assert "next: gitkruise run --sandbox" in first.err
     assert run_git(origin.bare, "rev-list", "--count", "main") == "2"
     again = gk(*words)
     assert (again.code, "already: nothing to do" in again.err) == (0, True)

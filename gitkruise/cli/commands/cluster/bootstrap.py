@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gitkruise.cli.commands.cluster.install import installed_obj, line_of
+from gitkruise.cli.commands.cluster.install import SIMULATED, installed_obj, line_of
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
@@ -113,6 +113,8 @@ async def _bootstrap(options: _BootstrapOptions) -> None:
             objects = () if options.dry_run else draft.objects
             done = await _installer(options, chosen).install(objects)
             _say(options, draft, commit, done)
+            if chosen.embedded and options.output == "text" and not options.dry_run:
+                tell(SIMULATED)
 
 
 async def _draft(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from gitkruise.gitops.install.installer import Installed, InstallOptions
 
 FIELDS_SHOWN: Final = 4
+SIMULATED: Final = (
+    "the embedded cluster starts no containers, so the controller does not run there; "
+    "next: gitkruise run --sandbox"
+)
 
 
 @click.command(cls=ExitCodesCommand, exits=(5, 6))
@@ -58,13 +62,15 @@ def install(
     if export:
         _print(options)
         return
-    done = asyncio.run(_install(cluster, options))
+    done, embedded = asyncio.run(_install(cluster, options))
     style = Style.of(read_environment())
     if output == "json":
         say_json(list_of("InstallList", [installed_obj(item) for item in done]), style)
     else:
         say([line_of(item) for item in done], style)
     tell(_summary(done, options))
+    if embedded and not (options.crds_only or options.dry_run):
+        tell(SIMULATED)
 
 
 def _print(options: InstallOptions) -> None:
@@ -74,13 +80,14 @@ def _print(options: InstallOptions) -> None:
     click.echo(manifest_text(manifests(options)), nl=False, color=False)
 
 
-async def _install(choice: ClusterChoice, options: InstallOptions) -> list[Installed]:
+async def _install(choice: ClusterChoice, options: InstallOptions) -> tuple[list[Installed], bool]:
+    """Install; return the results, and whether the cluster is the embedded one."""
     from gitkruise.gitops.install.installer import Installer, manifests  # noqa: PLC0415
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     async with connected(choice, read_environment()) as chosen:
         installer = Installer(chosen.transport, load_catalog(), chosen.clock, options)
-        return await installer.install(manifests(options))
+        return await installer.install(manifests(options)), chosen.embedded
 
 
 def line_of(item: Installed) -> str:

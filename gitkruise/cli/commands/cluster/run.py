@@ -192,7 +192,7 @@ async def _run(options: RunOptions, choice: ClusterChoice, file: Path) -> None:
                 tell(line)
 
         assert options.custom is not None
-        rules = replace(options.custom, home=chosen.home)
+        rules = replace(options.custom, home=chosen.home, local_sources=choice.sandbox)
         options = replace(
             options, cluster=chosen.name, listeners=(report,), problems=report_problem, custom=rules
         )
