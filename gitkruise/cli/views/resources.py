@@ -11,7 +11,7 @@ from gitkruise.cli.console.ages import age
 from gitkruise.cli.console.environment import BOUNDLESS
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
-from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.record import Rollout, pod_counts
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
@@ -123,10 +123,11 @@ def units(found: Sequence[Managed], recorded: Sequence[UnitNews]) -> list[Item]:
             "name": unit.partition("/")[2],
             **_unit_state(mine, news.get(unit)),
             "workloads": len(mine),
-            "updated": sum(m.rollout.updated for m in mine if m.rollout),
-            "total": sum(m.rollout.total for m in mine if m.rollout),
+            "updated": counts.updated,
+            "total": counts.total,
         }
         for unit, mine in sorted(by_unit.items())
+        for counts in (pod_counts(m.rollout for m in mine if m.rollout),)
     ]
 
 

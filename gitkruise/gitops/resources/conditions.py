@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from gitkruise.errors import CRASHED, Finding
 from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.gitops.record import Rollout, UnitRecord, pod_counts
 from gitkruise.model.gitops.unit_state import State, worst
 from gitkruise.planner.sync.annotations import wish_to_look
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -218,8 +218,8 @@ def _published(why: str) -> StatusCondition:
 
 
 def _pods(rollouts: Sequence[Rollout]) -> Obj:
-    updated, total = sum(r.updated for r in rollouts), sum(r.total for r in rollouts)
-    counts = {"updated": updated, "total": total, "ready": sum(r.ready for r in rollouts)}
+    updated, ready, total = pod_counts(rollouts)
+    counts = {"updated": updated, "total": total, "ready": ready}
     return {**counts, "summary": f"{updated}/{total}"} if rollouts else {}
 
 

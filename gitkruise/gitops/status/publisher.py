@@ -99,6 +99,9 @@ def _plain(rollout: Rollout) -> Rollout:
         failing=(),
         hindered=(),
         pods=(),
+        members=frozenset(),
+        behind=frozenset(),
+        unready=frozenset(),
     )
 
 

@@ -5,8 +5,10 @@ A record carries no heartbeat and no resourceVersion: nothing in it changes with
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.document import GitCommit
@@ -70,11 +72,44 @@ class Rollout:
     generation_seen: bool = True
     engine: str = "own"
     pods: tuple[PodRecord, ...] = ()  # by name; none where there are too many to be read
+    members: frozenset[str] = frozenset()  # uids of the pods in `total`
+    behind: frozenset[str] = frozenset()  # of those not in `updated`
+    unready: frozenset[str] = frozenset()  # of those not in `ready`
 
     @property
     def innocent(self) -> bool:
         """Return whether only containers of other objects keep its pods from starting."""
         return bool(self.hindered) and not self.failing
+
+
+class PodCounts(NamedTuple):
+    """Pods of several rollouts, each once: a SidecarSet's are also those of their workloads.
+
+    One is updated, or ready, if all its rollouts say so.
+    """
+
+    updated: int
+    ready: int
+    total: int
+
+
+def pod_counts(rollouts: Iterable[Rollout]) -> PodCounts:
+    """Count the pods of `rollouts`. Before the spec was seen none is known to be updated."""
+    members: set[str] = set()
+    behind: set[str] = set()
+    unready: set[str] = set()
+    unnamed = [0, 0, 0]  # pods without a uid are taken for different ones
+    for r in rollouts:
+        old = r.members if not r.generation_seen else r.behind
+        updated = r.updated if r.generation_seen else 0
+        members |= r.members
+        behind |= old
+        unready |= r.unready
+        unnamed[0] += r.total - len(r.members)
+        unnamed[1] += r.total - updated - len(old)
+        unnamed[2] += r.total - r.ready - len(r.unready)
+    total = len(members) + unnamed[0]
+    return PodCounts(total - len(behind) - unnamed[1], total - len(unready) - unnamed[2], total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +216,8 @@ class UnitRecord:
     @property
     def updated(self) -> int:
         """Return how many pods are known to run what `causal` wants."""
-        return sum(r.updated for r in self.rollouts if r.generation_seen)
+        return pod_counts(self.rollouts).updated
 
     @property
     def total(self) -> int:
-        return sum(r.total for r in self.rollouts)
+        return pod_counts(self.rollouts).total

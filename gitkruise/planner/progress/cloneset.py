@@ -56,6 +56,9 @@ def observe_rollout(
         failing=counts.failing,
         hindered=counts.hindered,
         generation_seen=counts.seen,
+        members=frozenset(p.uid for p in active if p.uid),
+        behind=frozenset(p.uid for p in active if p.uid and not p.on_revision(update)),
+        unready=frozenset(p.uid for p in active if p.uid and not p.update_ready(now)),
     )
 
 

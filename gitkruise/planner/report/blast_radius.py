@@ -42,12 +42,14 @@ _ONLY_NEW: Final = frozenset(
 
 
 def moved(p: RolloutForecast, *, created: bool) -> PodEffects:
-    """Pods of one rollout that was played ahead."""
+    """Pods of one rollout that was played ahead. A SidecarSet creates none: its pods are counted
+    where their workload is."""
     moves = Counter(move.how for step in p.steps for move in step.moves)
+    creates = p.replicas if created else moves[CREATE]
     return PodEffects(
         in_place=moves[IN_PLACE] + moves[HOT],
         recreated=moves[RECREATE],
-        added=p.replicas if created else moves[CREATE],
+        added=creates if p.sidecars is None else 0,
         removed=moves[DELETE],
     )
 

@@ -101,6 +101,9 @@ def observe_sidecars(
         failing=failing,
         hindered=tuple((j.pod.name, why) for j, why in hindered),
         generation_seen=_seen(owner),
+        members=frozenset(j.pod.uid for j in it.pods if j.pod.uid),
+        behind=frozenset(j.pod.uid for j in it.pods if j.pod.uid and not j.updated),
+        unready=frozenset(j.pod.uid for j in it.pods if j.pod.uid and not j.up),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from gitkruise.cli.views.plan import plan_lines
 from gitkruise.gitops.preview.render_html import plan_html
 from gitkruise.gitops.preview.render_json import plan_obj
 from gitkruise.gitops.preview.render_markdown import plan_markdown
-from gitkruise.model.gitops.report import PlanReport
-from gitkruise.wire.primitives.names import Obj
-from tests.gitops.plans import report
+from gitkruise.model.gitops.report import PlanReport, PodEffects
+from gitkruise.model.planning.forecast import Sidecars
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from tests.gitops.plans import prediction, report
 from tests.planner.sync.build import thing
 
 PLAIN = Style(colour=False, unicode=True, width=200)
@@ -209,3 +211,18 @@ def test_html_runs_nothing_and_loads_nothing() -> None:
 
 def test_terminals_are_steered_by_nobody() -> None:
     assert "\x1b" not in FORMS["text"](hostile())
+
+
+def test_a_sidecarset_adds_no_pods_of_its_own() -> None:
+    matched = Sidecars(barred=(), left_out=0, born=(("mesh", "mesh:v1"),), born_with="mesh-new")
+    keys = {
+        kind: ObjectKey("apps.kruise.io", kind, "", "web") for kind in ("CloneSet", "SidecarSet")
+    }
+    created = [
+        {"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "metadata": {"name": "web"},
+         "spec": {"replicas": 8} if kind == "CloneSet" else {}}
+        for kind in keys
+    ]  # fmt: skip
+    born = [replace(prediction(key), previous="", steps=(), hold="") for key in keys.values()]
+    rollouts = [replace(born[0], replicas=8), replace(born[1], replicas=5, sidecars=matched)]
+    assert report([], created, rollouts).totals.pods == PodEffects(added=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,11 @@ import pytest
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.views.progress import ProgressLines
 from gitkruise.gitops.status.serializer import commit_subject
+from gitkruise.model.gitops.record import pod_counts
+from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.commit_statuses import describe
+from tests.cli import shop as example
+from tests.gitops.reconcile.test_sidecars import mesh
 from tests.gitops.stage import WEB, MakeStage, config_map, web
 from tests.worlds import START
 
@@ -112,3 +117,28 @@ def test_a_commit_that_mends_a_bad_image_in_place_is_never_stuck(
     assert told[-1][0] == "Done"
     assert not [news for news in told if news[0] == "Stuck"]
     assert [line.split()[1] for line in stage.diary()].count("stuck") == 1
+
+
+def test_a_pod_under_two_rollouts_of_a_unit_is_counted_once(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(mesh(), web(), message="first")
+            await stage.rest()
+            assert (stage.record.updated, stage.record.total) == (4, 4)
+            await stage.push(mesh("mesh:v2", partition=3), web(), message="canary")
+            await stage.rest()
+            assert sorted(r.updated for r in stage.record.rollouts) == [1, 4]
+            assert (stage.record.updated, stage.record.total) == (1, 4)
+
+    stage.play(script)
+    told = [line.split(" at ")[0] for line in stage.diary()]
+    assert "shop/web: done 4/4" in told
+    assert told[-1] == "shop/web: held 1/4"
+
+
+def test_pods_without_a_uid_are_different_ones() -> None:
+    rollout = replace(example.rollout(State.HELD), updated=4, ready=9, total=10)
+    assert pod_counts([rollout, rollout]) == (8, 18, 20)
+    assert pod_counts([replace(rollout, generation_seen=False)]) == (0, 9, 10)
