@@ -245,7 +245,7 @@ def _commit(
     from gitkruise.git.plumbing.commits import CommitAuthor, format_commit  # noqa: PLC0415
     from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
 
-    tree = edit_tree(repository, repository.tree_id(aim.commit), {edit.file: edit.data}, [])
+    tree = edit_tree(repository, repository.tree_id(aim.commit), edit.files, [])
     message = act_message(edit, aim, subject=options.message)
     if earlier and (repository.tree_id(earlier), repository.message(earlier)) == (tree, message):
         return earlier
@@ -287,13 +287,14 @@ def _onto(options: ActionOptions, aim: ActionTarget, sink: Sink | None) -> str:
 
 def _diff(repository: Repository, aim: ActionTarget, edit: FileEdit) -> Iterator[str]:
     """Return a unified diff, without context lines in a file that contains Secrets."""
-    entry = repository.find(aim.commit, edit.file)
-    assert entry is not None
-    old = repository.read_blob(entry.id)
-    context = 0 if _SECRET.search(old) else 3
-    before, after = (data.decode("utf-8", "replace").splitlines() for data in (old, edit.data))
-    names = (f"a/{edit.file}", f"b/{edit.file}")
-    return difflib.unified_diff(before, after, *names, lineterm="", n=context)
+    for file, data in edit.files.items():
+        entry = repository.find(aim.commit, file)
+        assert entry is not None
+        old = repository.read_blob(entry.id)
+        context = 0 if _SECRET.search(old) else 3
+        before, after = (each.decode("utf-8", "replace").splitlines() for each in (old, data))
+        names = (f"a/{file}", f"b/{file}")
+        yield from difflib.unified_diff(before, after, *names, lineterm="", n=context)
 
 
 # Showing ------------------------------------------------------------------------------------------

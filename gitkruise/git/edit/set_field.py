@@ -37,12 +37,33 @@ def edit_field(data: bytes, file: str, key: ObjectKey, path: FieldPath, value: A
     added to the nearest mapping that is there. An object without a namespace matches any.
     Raises InvalidManifests: what does not parse, GK3601 no such object, GK3602 no safe edit.
     """
-    assert path
-    assert isinstance(value, str | int | float | bool | None)
+    parsed = _parsed(data, file)
+    return _edited((data, file), parsed, find_object(parsed, key, file), path, value, str(key))
+
+
+def edit_document(data: bytes, file: str, path: FieldPath, value: Any) -> bytes:
+    """`data` with the scalar `value` at `path` of its first document, which may have no name.
+
+    Raises InvalidManifests as `edit_field` does.
+    """
+    parsed = _parsed(data, file)
+    return _edited((data, file), parsed, parsed.documents[0], path, value, shown(file))
+
+
+def _parsed(data: bytes, file: str) -> Parsed:
     parsed = parse_file(data, file)
     if not parsed.ok:
         raise InvalidManifests(*(f for f in parsed.findings if f.severity == "error"))
-    document = find_object(parsed, key, file)
+    return parsed
+
+
+def _edited(
+    whole: tuple[bytes, str], parsed: Parsed, document: Document, path: FieldPath, value: Any,
+    named: str,
+) -> bytes:  # fmt: skip
+    assert path
+    assert isinstance(value, str | int | float | bool | None)
+    data, file = whole
     if get(document.obj, *path) == value and type(get(document.obj, *path)) is type(value):
         return data
     text = data.decode("utf-8")
@@ -55,7 +76,7 @@ def edit_field(data: bytes, file: str, key: ObjectKey, path: FieldPath, value: A
             result = (bom + edited).encode("utf-8")
             if [d.obj for d in parse_file(result, file).documents] == wanted:
                 return result
-    raise refused("GK3602", f"cannot change only {_dotted(path)} of {key}", document, path)
+    raise refused("GK3602", f"cannot change only {_dotted(path)} of {named}", document, path)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -77,6 +77,10 @@ class Renderer:
         needed = self._needed(commit, path)
         return needed.digest(), tuple(needed.folders)
 
+    def kustomizations(self, commit: str, path: str) -> tuple[Document, ...]:
+        """The kustomizations that are read, the outermost first. Raises InvalidManifests."""
+        return tuple(self._needed(commit, path).kustomizations)
+
     def _needed(self, commit: str, path: str) -> _Needed:
         needed = _Needed(self._repository, commit, self._cache)
         needed.collect(path)

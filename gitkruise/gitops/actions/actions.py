@@ -7,7 +7,7 @@ when the simulated rollout ends in another state or when it changes more than th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
@@ -69,6 +69,11 @@ class ActionTarget:
         promotion = self.unit.spec.promotion
         return promotion is not None and promotion.workload.name == self.key.name
 
+    @property
+    def kustomized(self) -> str | None:
+        """Return the folder that kustomize may render; None where files are taken as they are."""
+        return None if self.unit.spec.render.kind == "plain" else self.unit.spec.path
+
     def kept(self, partition: int | str | None) -> int:
         """Pods that a partition keeps on the current revision."""
         return partition_count(partition, self.pods)
@@ -96,6 +101,12 @@ class FileEdit:
     words: str  # `promote to partition 30%`
     why: str = ""  # the commit's body
     trailers: tuple[tuple[str, str], ...] = ()
+    others: Mapping[str, bytes] = field(default_factory=dict)  # further files to write
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Return every file to write."""
+        return {self.file: self.data, **self.others}
 
 
 def compute(
@@ -163,18 +174,18 @@ def _resume(repository: Repository, aim: ActionTarget, _: ActionArgs) -> FileEdi
 
 
 def _rollback(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
-    file, now = aim.desired.document.file, aim.commit
+    file, now, folder = aim.desired.document.file, aim.commit, aim.kustomized
     if wish.to:
         back = repository.commit(wish.to)
         trailers: tuple[tuple[str, str], ...] = ()
     else:
-        target = rollback_target(repository, now, aim.key, file)
+        target = rollback_target(repository, now, aim.key, file, folder)
         if target is None:
             raise _nothing(aim, "git contains no earlier template of it")
         back = target.until
-        newest = next(templates(repository, now, aim.key, file))
+        newest = next(templates(repository, now, aim.key, file, folder))
         trailers = (("Gitkruise-Rollback-Of", newest.since.id),)
-    found = compute_rollback(repository, aim.key, now=now, to=back.id, file=file)
+    found = compute_rollback(repository, aim.key, now=now, to=back.id, file=file, folder=folder)
     if not found.fields:
         raise _nothing(aim, f"git asks for the template of {back.short} already, and for all pods")
     same = back.id == now or not any(c.path[:2] in template_paths(aim.key) for c in found.fields)
@@ -189,6 +200,7 @@ def _rollback(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> Fi
         words=words,
         why=why[:1].upper() + why[1:],
         trailers=trailers,
+        others=found.others,
     )
 
 
@@ -227,8 +239,8 @@ def _edited(
 ) -> FileEdit:
     document = aim.desired.document
     data, after = _data(repository, aim), document.obj
-    for field, value in fields.items():
-        path = strategy_path(document, field)
+    for name, value in fields.items():
+        path = strategy_path(document, name)
         data = edit_field(data, document.file, aim.key, path, value)
         after = put(after, path, value)
     changes = all_differences(document.obj, after, None)
@@ -308,7 +320,8 @@ def earlier_stages(
     A preview without a cluster takes each of these rollouts as complete.
     """
     file = aim.desired.document.file
-    found = list(islice(templates(repository, aim.commit, aim.key, file), _STAGES_MAX))[1:]
+    pasts = templates(repository, aim.commit, aim.key, file, aim.kustomized)
+    found = list(islice(pasts, _STAGES_MAX))[1:]
     return tuple(
         tuple(_as_it_was(d, past.document.obj) if d.key == aim.key else d for d in objects)
         for past in reversed(found)

@@ -97,7 +97,7 @@ class Proposer:
             return None
         stand, aim = self._aim(act.key, tip)
         edit = compute(act.verb, repository, aim, act.wish)
-        tree = edit_tree(repository, repository.tree_id(tip), {edit.file: edit.data}, [])
+        tree = edit_tree(repository, repository.tree_id(tip), edit.files, [])
         message = act_message(edit, aim, trailers=act.trailers)
         data = format_commit(tree, [tip], self.identity, self.clock.now(), message)
         commit = repository.write_object("commit", data)

@@ -7,15 +7,22 @@ running (CloneSet moves only pods above the partition, and never back for a rais
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final
 
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
 from gitkruise.git.edit.copy_field import graft
-from gitkruise.git.edit.set_field import edit_field
+from gitkruise.git.edit.set_field import edit_field, refused
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.image_tags import (
+    Kustomizations,
+    kustomizations,
+    reparsed,
+    tags_as_they_were,
+    with_images,
+)
 from gitkruise.model.gitops.change import FieldChange
 from gitkruise.model.gitops.document import Document, FieldPath, GitCommit
 from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
@@ -32,11 +39,13 @@ _COMMITS_MAX: Final = 200  # looked through for older templates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """The file to write, and what it changes in the object."""
+    """The object's file as it is to be written, `others` that set its images, and what all of them
+    change in the object."""
 
     file: str
     data: bytes
     fields: tuple[FieldChange, ...]
+    others: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +74,18 @@ def template_paths(key: ObjectKey) -> tuple[FieldPath, ...]:
 
 
 def compute_rollback(
-    repository: Repository, key: ObjectKey, *, now: str, to: str, file: str = ""
+    repository: Repository,
+    key: ObjectKey,
+    *,
+    now: str,
+    to: str,
+    file: str = "",
+    folder: str | None = None,
 ) -> Rollback:
     """Template of commit `to`, partition 0, not paused, everything else as at commit `now`.
 
-    `file` is where the object is written, where that is known. Raises UsageProblem GK7020 when
+    `file` is where the object is written, where that is known; `folder` is the path of a unit whose
+    kustomizations may set images. Raises UsageProblem GK7020 when
     the object is in neither, InvalidManifests GK3602 when its lines cannot be edited, and
     SourceFailed.
     """
@@ -83,8 +99,20 @@ def compute_rollback(
     paused = strategy_path(current, "paused")
     if get(current.obj, *paused):
         data = edit_field(data, file, key, paused, value=False)
+    here, there = (kustomizations(repository, commit, folder) for commit in (now, to))
     after = _object(data, file, key)
-    return Rollback(file=file, data=data, fields=all_differences(current.obj, after, None))
+    others = tags_as_they_were(repository, after, (now, here), there)
+    after = with_images(after, reparsed(here, others))
+    old = with_images(target.obj, there)
+    for path in template_paths(key):
+        if get(after, *path) != get(old, *path):
+            raise refused("GK3602", f"cannot put the template of {key} back", current, path)
+    before = with_images(current.obj, here)
+    fields = all_differences(before, after, None)
+    if others and data == _read(repository, now, file):  # the object's own file stays as it is
+        (file, data), *rest = others.items()
+        others = dict(rest)
+    return Rollback(file=file, data=data, fields=fields, others=others)
 
 
 def _with_template(
@@ -121,14 +149,19 @@ def _with_part(
 
 
 def templates(
-    repository: Repository, commit: str, key: ObjectKey, file: str
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None = None
 ) -> Iterator[TemplateSpan]:
-    """Yield the templates of the object, newest first, as far back as this file contains it."""
-    commits = repository.commits_between("", commit, paths=[file], limit=_COMMITS_MAX)
+    """Yield the templates of the object, newest first, as far back as this file contains it.
+
+    Images are those that the kustomizations of `folder` set.
+    """
+    setters = kustomizations(repository, commit, folder)
+    paths = [file, *(setter.file for setter in setters)]
+    commits = repository.commits_between("", commit, paths=paths, limit=_COMMITS_MAX)
     newest: tuple[GitCommit, Document] | None = None
     since: GitCommit | None = None
     for each in commits:
-        found = _in_file(repository, each.id, key, file)
+        found = _with_its_images(repository, each.id, key, file, folder if setters else None)
         if found is None:
             break
         if newest is not None and since is not None:
@@ -157,7 +190,7 @@ def commit_of_partition(
 
 
 def rollback_target(
-    repository: Repository, commit: str, key: ObjectKey, file: str
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None = None
 ) -> TemplateSpan | None:
     """Return the default template to go back to; None without an earlier one.
 
@@ -166,7 +199,7 @@ def rollback_target(
     Where the newest template is itself a return to an older one, and its partition keeps pods from
     returning, it is that: going back was begun and is not done.
     """
-    pasts = templates(repository, commit, key, file)
+    pasts = templates(repository, commit, key, file, folder)
     newest, before = next(pasts, None), next(pasts, None)
     if newest is None or before is None:
         return None
@@ -220,6 +253,20 @@ def _in_file(repository: Repository, commit: str, key: ObjectKey, file: str) -> 
         return None
     parsed = parse_file(repository.read_blob(entry.id), file)
     return next((d for d in parsed.documents if _is(d.obj, key)), None)
+
+
+def _with_its_images(
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None
+) -> Document | None:
+    """The object with the images that kustomizations set; None at a commit that cannot be read."""
+    found = _in_file(repository, commit, key, file)
+    if found is None:
+        return None
+    try:
+        setters: Kustomizations = kustomizations(repository, commit, folder)
+    except InvalidManifests:
+        return None
+    return replace(found, obj=with_images(found.obj, setters))
 
 
 def _is(obj: Any, key: ObjectKey) -> bool:

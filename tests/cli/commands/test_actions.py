@@ -398,3 +398,22 @@ def test_who_signs_their_commits_signs_this_one(act: Act, origin: Origin) -> Non
     run_git(origin.work, "config", "user.signingkey", "/nowhere")
     ended = act("hold", "checkout", "--partition", "2", "--yes")
     assert (ended.code, "GK3210" in ended.err) == (4, True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kubectl")
+def test_a_rollback_edits_the_kustomization_that_sets_the_tag(act: Act, origin: Origin) -> None:
+    setter = "resources: [checkout.yaml]\nimages:\n  - name: shop/checkout\n    newTag: %s\n"
+    image = re.search(r"image: (\S+):", cloneset())
+    assert image is not None
+    setter = setter.replace("shop/checkout", image[1])
+    for tag in ("v7", "v8"):
+        files: dict[str, str | None] = {FILE: cloneset(), "apps/kustomization.yaml": setter % tag}
+        origin.commit({**files, "kustomization.yaml": "resources: [apps]\n"}, tag)
+    run_git(origin.work, "fetch", "-q")
+    run_git(origin.work, "reset", "--hard", "-q", "origin/main")
+    ended = act("rollback", "checkout", "--yes")
+    assert ended.code == 0, ended.err
+    changed = run_git(origin.bare, "show", "--format=", "--name-only", "main").split()
+    assert changed == ["apps/kustomization.yaml"]
+    assert run_git(origin.bare, "show", "main:apps/kustomization.yaml") == (setter % "v7").strip()
