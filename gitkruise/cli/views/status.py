@@ -18,6 +18,7 @@ from gitkruise.cli.views.resources import rollout_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
 from gitkruise.wire.primitives.names import named
+from gitkruise.wire.primitives.printable import visible
 
 if TYPE_CHECKING:
     from gitkruise.gitops.status.reader import UnitNews
@@ -102,7 +103,11 @@ def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]
     width = 10_000 if wide else style.width
     promoted = {u.promotion.key: u.promotion for u in view.units if u.promotion is not None}
     rows = [_row(m, style, promoted.get(m.key), view.now) for m in view.objects]
-    yield from fit_table(_HEADS, rows, width)
+    head, *lines = fit_table(_HEADS, rows, width)
+    yield head
+    for m, row, line in zip(view.objects, rows, lines, strict=True):
+        yield line
+        yield from _reason(m, row[-1], line, style)
     counts = Counter(m.state for m in view.objects)
     worst_first = [*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU)]
     totals = " · ".join(f"{counts[s]} {s.lower()}" for s in worst_first if counts[s])
@@ -112,6 +117,15 @@ def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]
     next_ = _next(view)
     if next_:
         yield f"Next: {next_}"
+
+
+def _reason(m: Managed, why: str, line: str, style: Style) -> Iterator[str]:
+    """Yield the reason of an object that needs a user, if its line has no room for all of it."""
+    import textwrap  # noqa: PLC0415  only to fold sentences
+
+    why = visible(why)
+    if m.state in NEEDS_YOU and why not in line:
+        yield from (f"  {text}" for text in textwrap.wrap(why, max(style.width - 2, 20)))
 
 
 def _header(view: StatusView, style: Style) -> Iterator[str]:
