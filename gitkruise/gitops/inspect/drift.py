@@ -39,8 +39,10 @@ async def compare(
     config: Config | None,
     cluster: tuple[Transport, str],
     catalog: Catalog,
-) -> list[DriftRecord]:
-    """Return every field that differs, by unit, object and field; a missing object is one row.
+) -> tuple[list[DriftRecord], frozenset[ObjectKey]]:
+    """Return every field that differs, by unit, object and field, and all objects compared.
+
+    A missing object is one row.
 
     Each unit is compared at `revision`. The default is the commit in its record and in the
     annotations of its objects, otherwise HEAD.
@@ -53,15 +55,19 @@ async def compare(
         units = read_units(repository, ref) if ref else []
         applied = {u.unit: u.applied.id for u in units if u.applied}
         found: list[DriftRecord] = []
+        compared: set[ObjectKey] = set()
         for unit in (config or config_at(repository, head)).units.values():
             commit = head if revision else applied.get(unit.id, head)
-            found += await _of_unit(repository, unit, (commit, revision), (transport, catalog))
-        return found
+            at = (commit, revision)
+            records, wanted = await _of_unit(repository, unit, at, (transport, catalog))
+            found += records
+            compared.update(d.key for d in wanted)
+        return found, frozenset(compared)
 
 
 async def _of_unit(
     repository: Repository, unit: Unit, at: tuple[str, str], where: tuple[Transport, Catalog]
-) -> list[DriftRecord]:
+) -> tuple[list[DriftRecord], tuple[Desired, ...]]:
     """One unit's, at a commit: the one that was asked for, or a newer one that objects carry."""
     commit, fixed = at
     wanted = await _desired(repository, unit, commit, where)
@@ -73,7 +79,7 @@ async def _of_unit(
             wanted = await _desired(repository, unit, newest, where)
             live = await _live(wanted, *where)
     sized = await _sized({d.key.namespace for d in wanted}, *where)
-    return _differences(unit, wanted, live, sized, where[1])
+    return _differences(unit, wanted, live, sized, where[1]), wanted
 
 
 async def _desired(

@@ -43,7 +43,7 @@ def test_in_other_copies(
 
 FILTERS = [
     (["checkout"], 2), (["cs/checkout", "-n", "shop"], 2), (["--limit", "1"], 1),
-    (["--commit", "2222222"], 1), (["--commit", "9999999"], 0), (["-n", "other"], 0),
+    (["--commit", "2222222"], 1), (["rollout/checkout"], 2),
 ]  # fmt: skip
 
 
@@ -53,11 +53,16 @@ def test_narrowed(gk: Caller, recorded: Checkout, words: list[str], count: int) 
     assert len(ended.obj["items"]) == count
 
 
-def test_an_object_without_a_record_is_told_from_those_with_one(
-    gk: Caller, recorded: Checkout
+@pytest.mark.parametrize(
+    "words",
+    [["nope"], ["-n", "other"], ["--commit", "9999999"], ["ss/checkout"], ["checkout", "-n", "x"]],
+    ids=" ".join,
+)
+def test_what_is_not_recorded_is_told_from_what_is(
+    gk: Caller, recorded: Checkout, words: list[str]
 ) -> None:
-    ended = gk("history", "nope", cwd=recorded.folder)
-    assert ended.code == 2
+    ended = gk("history", *words, "-o", "json", cwd=recorded.folder)
+    assert (ended.code, ended.out, "GK7017" in ended.err) == (2, "", True)
     assert "shop/checkout" in ended.err
 
 

@@ -316,8 +316,7 @@ def recorded(checkout: Checkout) -> Checkout:
 
 
 FILTERS = [
-    ([], 2), (["deployment/web"], 1), (["web"], 1), (["cloneset/web"], 0), (["-n", "other"], 0),
-    (["-n", "shop"], 2),
+    ([], 2), (["deployment/web"], 1), (["web"], 1), (["-n", "shop"], 2),
 ]  # fmt: skip
 
 
@@ -331,6 +330,15 @@ def test_recorded_drift(gk: Caller, recorded: Checkout, words: list[str], count:
     text = gk("drift", *words, cwd=recorded.folder).out
     assert (text == "nothing differs from git\n") == (count == 0)
     assert ("kubectl-scale" in text) == any(i["name"] == "web" for i in objects(ended))
+
+
+@pytest.mark.parametrize(
+    "words", [["cloneset/web"], ["-n", "other"], ["nope"], ["web", "-n", "other"]], ids=" ".join
+)
+def test_drift_of_nothing(gk: Caller, recorded: Checkout, words: list[str]) -> None:
+    ended = gk("drift", *words, cwd=recorded.folder)
+    assert (ended.code, ended.out, "GK7017" in ended.err) == (2, "", True)
+    assert "there are: Deployment shop/web, CloneSet shop/checkout" in ended.err
 
 
 def objects(ended: Ended) -> list[dict[str, str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
@@ -21,6 +21,7 @@ from gitkruise.errors import Finding, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.model.gitops.record import DriftRecord
+    from gitkruise.wire.primitives.names import ObjectKey
 
 _HEADS: Final = (
     Column(name="OBJECT", least=20),
@@ -85,31 +86,48 @@ def drift(
     fetch_records(path, cluster.name)
     if cluster.given:
         work = _compared(cluster, path, flags["config_path"], flags["revision"])
-        found, now = asyncio.run(work)
+        found, known, now = asyncio.run(work)
     else:
-        found, now = _recorded(cluster.name, path)
-    rows = [d for d in found if _wanted(d, object_name, namespace)]
+        found, known, now = _recorded(cluster.name, path)
+    if (object_name or namespace) and not any(
+        _wanted(key, object_name, namespace) for key in known
+    ):
+        raise _unknown(object_name, namespace, known)
+    rows = [d for d in found if _wanted(d.key, object_name, namespace)]
     style = Style.of(read_environment())
     if flags["output"] == "json":
         say_json(list_of("DriftList", [_item(d) for d in rows]), style)
     else:
-        say(_lines(rows, style, now), style)
+        say(_lines(rows, style, now, compared=bool(known)), style)
     ctx.exit(1 if rows else 0)
 
 
-def _recorded(cluster: str, path: str) -> tuple[Sequence[DriftRecord], datetime]:
+_Compared: TypeAlias = "tuple[Sequence[DriftRecord], Set[ObjectKey], datetime]"
+
+
+def _unknown(name: str, namespace: str, known: Set[ObjectKey]) -> UsageProblem:
+    """Return error GK7017: there is nothing that could differ."""
+    where = f"namespace {namespace}" if namespace else "any namespace"
+    there = ", ".join(map(str, sorted(known)[:8])) or "none"
+    notes = (("there are", there), ("next", "gitkruise drift, without a name, compares all"))
+    message = f"{name or 'objects'}: not in a unit, in {where}"
+    return UsageProblem(Finding(code="GK7017", message=message, notes=notes))
+
+
+def _recorded(cluster: str, path: str) -> _Compared:
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.status.reader import read_units, status_branch  # noqa: PLC0415
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     with Repository.open(path) as repository:
         units = read_units(repository, status_branch(repository, cluster))
-    return [d for unit in units for d in unit.drift], SystemClock().now()
+    known = {key for unit in units for key in unit.objects}
+    return [d for unit in units for d in unit.drift], known, SystemClock().now()
 
 
 async def _compared(
     choice: ClusterChoice, path: str, config_path: Path | None, revision: str
-) -> tuple[Sequence[DriftRecord], datetime]:
+) -> _Compared:
     from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415
     from gitkruise.gitops.inspect.drift import compare  # noqa: PLC0415  imports the model
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
@@ -117,23 +135,25 @@ async def _compared(
     given = load_config(config_path) if config_path else None
     async with connected(choice, read_environment()) as chosen:
         where = (chosen.transport, chosen.name)
-        found = await compare(path, revision, given, where, load_catalog())
-        return found, chosen.clock.now()
+        found, known = await compare(path, revision, given, where, load_catalog())
+        return found, known, chosen.clock.now()
 
 
-def _wanted(d: DriftRecord, name: str, namespace: str) -> bool:
-    if namespace not in {"", d.key.namespace}:
+def _wanted(key: ObjectKey, name: str, namespace: str) -> bool:
+    if namespace not in {"", key.namespace}:
         return False
     kind, slash, short = name.rpartition("/")
-    fits = not slash or d.key.kind.lower() == kind.lower().removesuffix("s")
-    return not name or (d.key.name == short and fits)
+    fits = not slash or key.kind.lower() == kind.lower().removesuffix("s")
+    return not name or (key.name == short and fits)
 
 
-def _lines(rows: Sequence[DriftRecord], style: Style, now: datetime) -> list[str]:
+def _lines(
+    rows: Sequence[DriftRecord], style: Style, now: datetime, *, compared: bool
+) -> list[str]:
     from gitkruise.wire.primitives.times import parse_time  # noqa: PLC0415
 
     if not rows:
-        return ["nothing differs from git"]
+        return ["nothing differs from git" if compared else "no unit has objects to compare"]
     cells = [
         (str(d.key), d.field, d.git, d.live, d.manager or "-", ago(parse_time(d.written), now))
         for d in rows

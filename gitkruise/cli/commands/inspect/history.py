@@ -16,7 +16,7 @@ from gitkruise.cli.console.output import list_of, say, say_json
 from gitkruise.cli.console.style import Style, shorten
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.local_repository import fetch_records
-from gitkruise.cli.context.resource_args import parse_object
+from gitkruise.cli.context.resource_args import NOUNS, parse_object
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import named
@@ -75,7 +75,7 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
     from gitkruise.gitops.status.reader import read_steps, read_units, status_branch  # noqa: PLC0415
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
-    name = parse_object(object_name).name
+    wanted = parse_object(object_name)
     url = repo
     if Path(repo).exists():
         url = str(Path(repo).resolve())
@@ -87,12 +87,14 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
     rows = [
         (key, step)
         for key, step in found
-        if name in {"", key.name}
+        if wanted.name in {"", key.name}
+        and ("/" not in object_name or NOUNS.get(key.kind.lower(), "") == _noun(wanted.noun))
         and namespace in {"", key.namespace}
         and step.commit.id.startswith(flags["commit"])
     ]
-    if name and not rows:
-        raise _no_record(object_name, found)
+    words = (object_name, f"namespace {namespace}" * bool(namespace), flags["commit"])
+    if any(words) and not rows:
+        raise _no_record(", ".join(filter(None, words)), found)
     style = Style.of(read_environment())
     rows = rows[: flags["limit"]]
     shown = {key for key, _ in rows}
@@ -105,6 +107,10 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         now = SystemClock().now()
         say(history_lines(rows, style, now, several=len({key for key, _ in rows}) > 1), style)
         say(_promotion_lines(promotions, now), style)
+
+
+def _noun(word: str) -> str:
+    return "clonesets" if word == "rollouts" else word
 
 
 def _no_record(wanted: str, found: list[tuple[ObjectKey, RolloutStep]]) -> UsageProblem:
