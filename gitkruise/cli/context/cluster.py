@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitkruise.cli.console.command import GroupedOption
-from gitkruise.cli.console.environment import Environment
+from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.errors import (
     ClusterFailed,
     Finding,
@@ -25,8 +25,10 @@ from gitkruise.errors import (
 )
 
 if TYPE_CHECKING:
+    from gitkruise.git.repository.repository import Repository
     from gitkruise.kube.client.http import HttpTransport
     from gitkruise.kube.system.clock import Clock
+    from gitkruise.model.gitops.config import Config
 
 _SANDBOX_CONTEXT = "gitkruise-sandbox"  # as sandbox.kubeconfig writes it
 _CLUSTER_AS_A_WHOLE = (Unauthorized, Forbidden, Unavailable, GatewayTimeout)
@@ -192,3 +194,24 @@ def sandbox_kubeconfig(environment: Environment) -> Path:
             )
         )
     return root / "kubeconfig"
+
+
+async def units_of_cluster(
+    choice: ClusterChoice, repository: Repository, commit: str
+) -> Config | None:
+    """The units that follow a repository, where they are objects of the chosen cluster.
+
+    None without a cluster, or where the commit has a configuration file, which counts. Raises
+    UsageProblem GK7049, ClusterFailed and ApiError.
+    """
+    from gitkruise.gitops.preview.inputs import CONFIG_FILE  # noqa: PLC0415  imports jsonschema
+
+    if not choice.given or repository.find(commit, CONFIG_FILE) is not None:
+        return None
+    from gitkruise.git.push.worktree import addresses  # noqa: PLC0415  runs git
+    from gitkruise.gitops.config.cluster_units import cluster_config  # noqa: PLC0415  as above
+    from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415  as above
+
+    here = addresses(repository.git_dir)
+    async with connected(choice, read_environment()) as chosen:
+        return await cluster_config(chosen.transport, load_catalog(), here, chosen.name)

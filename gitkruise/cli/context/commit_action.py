@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.context.cluster import ClusterChoice, connected
+from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_cluster
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import parse_object
@@ -123,7 +123,8 @@ def act(options: ActionOptions) -> int:
 async def _draft(
     publisher: Publisher, repository: Repository, options: ActionOptions
 ) -> _CommitDraft:
-    branch, stand, aim = _aim(publisher, repository, options)
+    given = await _given(repository, options)
+    branch, stand, aim = _aim(publisher, repository, options, given)
     args = await _action_args(repository, aim, options)
     edit = compute(ActionVerb(options.verb), repository, aim, args)
     sink = stand.config.sink_of(aim.unit)
@@ -158,7 +159,7 @@ async def _draft(
 
 
 def _aim(
-    publisher: Publisher, repository: Repository, options: ActionOptions
+    publisher: Publisher, repository: Repository, options: ActionOptions, given: Config | None
 ) -> tuple[Branch, Stand, ActionTarget]:
     wanted = parse_object(options.object_name)
     kind = _MOVED.get(wanted.noun)
@@ -170,22 +171,28 @@ def _aim(
     rules = (load_catalog(), _GATES)
     branches: dict[str, Branch] = {}
     stands = []
-    for name in units_by_branch(_config(repository, options, "HEAD"), default):
+    for name in units_by_branch(_config(repository, given, "HEAD"), default):
         branches[name] = publisher.branch(name)
         tip = branches[name].tip
-        there = units_by_branch(_config(repository, options, tip), default).get(name)
+        there = units_by_branch(_config(repository, given, tip), default).get(name)
         if there is not None:
             stands.append(read_stand(repository, name, tip, there, rules))
     stand, aim = find_aim(stands, sought)
     return branches[stand.branch], stand, aim
 
 
-def _config(repository: Repository, options: ActionOptions, revision: str) -> Config:
-    if options.config_path is not None:
-        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  only where it is given
+async def _given(repository: Repository, options: ActionOptions) -> Config | None:
+    """The configuration that is not in the repository: a file, or objects of the cluster."""
+    if options.config_path is None:
+        head = commit_id(repository.git_dir, "HEAD")
+        return await units_of_cluster(options.cluster, repository, head)
+    from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  only where it is given
 
-        return load_config(options.config_path)
-    return config_at(repository, commit_id(repository.git_dir, revision))
+    return load_config(options.config_path)
+
+
+def _config(repository: Repository, given: Config | None, revision: str) -> Config:
+    return given or config_at(repository, commit_id(repository.git_dir, revision))
 
 
 async def _action_args(

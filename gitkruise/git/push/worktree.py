@@ -92,6 +92,14 @@ def commit_id(git_dir: Path, revision: str) -> str:
         raise SourceFailed(Finding(code="GK3201", message=message, notes=notes)) from None
 
 
+def addresses(git_dir: Path) -> tuple[str, ...]:
+    """The addresses of a repository: its folder, and the URLs of its remotes."""
+    settings = _run(git_dir, [*LIST]).split("\0")
+    pairs = (text.partition("\n") for text in settings)
+    urls = [url for key, _, url in pairs if key.startswith("remote.") and key.endswith(".url")]
+    return (str(git_dir), *urls)
+
+
 def _run(
     git_dir: Path | None, words: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> str:

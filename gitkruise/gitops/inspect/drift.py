@@ -8,12 +8,13 @@ from typing import Final
 
 from gitkruise.errors import InvalidManifests, NotFound
 from gitkruise.git.manifests.reader import ParseCache
-from gitkruise.git.push.worktree import commit_id
+from gitkruise.git.push.worktree import addresses, commit_id
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.build.post_build import gather
+from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
-from gitkruise.gitops.preview.inputs import config_at
+from gitkruise.gitops.preview.inputs import CONFIG_FILE, config_at
 from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.gitops.status.observer import drift_records
@@ -56,6 +57,9 @@ async def compare(
         applied = {u.unit: u.applied.id for u in units if u.applied}
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
+        if config is None and repository.find(head, CONFIG_FILE) is None:
+            here = addresses(repository.git_dir)
+            config = await cluster_config(transport, catalog, here, name)
         for unit in (config or config_at(repository, head)).units.values():
             commit = head if revision else applied.get(unit.id, head)
             at = (commit, revision)

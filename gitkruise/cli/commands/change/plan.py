@@ -12,7 +12,12 @@ from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
-from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.cli.context.cluster import (
+    ClusterChoice,
+    cluster_options,
+    connected,
+    units_of_cluster,
+)
 from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
@@ -195,6 +200,10 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
 
         catalog = load_catalog()
         given = load_config(options.config_path) if options.config_path else None
+        if given is None and options.cluster is not None:
+            import asyncio  # noqa: PLC0415  slow to import, and not needed offline
+
+            given = asyncio.run(units_of_cluster(options.cluster, repository, new))
         config = given or config_at(repository, new)
         target = read_side(repository, new, config, catalog, options.gates)
         errors = [f for f in target.findings if f.severity == "error"]

@@ -1,0 +1,107 @@
+"""Configuration that is objects of a cluster, for commands about one repository."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from gitkruise.errors import Finding, Forbidden, NotFound, SourceFailed, UsageProblem
+from gitkruise.git.plumbing.refs import hide_password, parse_url
+from gitkruise.gitops.config.loader import check_document, declared, missing_for
+from gitkruise.kube.client.rawobject import thaw
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.config import GROUP, SPECS, Config, Unit
+from gitkruise.model.gitops.document import Document
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.requests import ApiRequest
+
+_SHOWN: Final = 8
+
+
+async def cluster_config(
+    transport: Transport, catalog: Catalog, addresses: Collection[str], cluster: str
+) -> Config | None:
+    """The Units of a cluster that follow the repository at one of `addresses`.
+
+    None where the cluster has no Unit. Broken objects are left aside, as the controller does.
+    Raises UsageProblem GK7049 when no Unit follows the repository, and ApiError.
+    """
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in SPECS}
+    broken: dict[str, str] = {}
+    for kind in SPECS:
+        for obj in await _listed(transport, catalog, kind, cluster):
+            name = f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+            document = Document(obj=obj, file=f"{kind} {name}")
+            problem = next(check_document(document), None)
+            if problem is None:
+                found[kind][name] = declared(document, obj)
+            elif kind == "Unit":
+                broken[name] = f"broken: {problem.code}"
+    config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
+    here = {place_of(address) for address in addresses} - {None}
+    mine: dict[str, Unit] = {}
+    others: dict[str, str] = {}
+    for name, unit in config.units.items():
+        missing = next(missing_for(unit, config), None)
+        url = "" if missing else config.source_of(unit).spec.url
+        if missing is not None:
+            broken[name] = f"broken: {missing.code}"
+        elif place_of(url) in here:
+            mine[name] = unit
+        else:
+            others[name] = hide_password(url)
+    if not mine and (others or broken):
+        raise _elsewhere({**others, **broken}, cluster)
+    return Config(config.sources, mine, config.sinks, config.receivers) if mine else None
+
+
+async def _listed(
+    transport: Transport, catalog: Catalog, kind: str, cluster: str
+) -> list[dict[str, Any]]:
+    stored = catalog.stored(GroupKind(GROUP, kind))
+    assert stored is not None
+    try:
+        body = (await transport.send(ApiRequest(verb="list", resource=stored.ref))).body
+    except NotFound:
+        return []  # the cluster does not serve our kinds
+    except Forbidden as error:
+        raise _forbidden(kind, cluster, error) from error
+    marks = {"apiVersion": stored.api_version, "kind": kind}
+    return [{**marks, **thaw(item)} for item in body.get("items") or ()]
+
+
+def place_of(url: str) -> tuple[str, str] | None:
+    """(host, path), the same for each protocol that leads to a repository."""
+    try:
+        remote = parse_url(url)
+    except SourceFailed:
+        return None
+    if remote.path is not None:
+        path = remote.path.resolve()
+        return "", str(path.parent if path.name == ".git" else path).removesuffix(".git")
+    _, scheme, rest = url.rpartition("://")
+    rest = rest.rpartition("@")[2] if "@" in rest else rest
+    path_text = rest.partition("/")[2] if scheme else rest.partition(":")[2]
+    return remote.host.lower(), path_text.strip("/").removesuffix(".git")
+
+
+def _elsewhere(units: Mapping[str, str], cluster: str) -> UsageProblem:
+    rows = [f"{name} ({why})" for name, why in units.items()]
+    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+    return _no_units(
+        f"no unit of cluster {cluster} follows this repository",
+        ("there are", ", ".join(rows[:_SHOWN]) + more),
+        ("why", "no remote of this repository has the address of a unit's source"),
+    )
+
+
+def _forbidden(kind: str, cluster: str, error: Forbidden) -> UsageProblem:
+    message = f"the units of cluster {cluster} are unknown: reading each {kind} is not allowed"
+    return _no_units(message, ("why", error.message))
+
+
+def _no_units(message: str, *notes: tuple[str, str]) -> UsageProblem:
+    unchanged = ("unchanged", "nothing was read or written further")
+    next_ = ("next", "name a file with the units of this repository: --config FILE")
+    return UsageProblem(Finding(code="GK7049", message=message, notes=(*notes, unchanged, next_)))

@@ -1,0 +1,116 @@
+"""Commands about a repository whose units are objects of the cluster work on those units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from tests.cli.calls import Caller
+from tests.cli.live import applied, send
+from tests.cli.shop import Checkout, cloneset
+from tests.git.repos import run_git
+
+WHO = {
+    "GIT_AUTHOR_NAME": "Dana K", "GIT_AUTHOR_EMAIL": "d@example.com",
+    "GIT_COMMITTER_NAME": "Dana K", "GIT_COMMITTER_EMAIL": "d@example.com",
+}  # fmt: skip
+KINDS = {"GitSource": "gitsources", "Unit": "units"}
+
+
+def _request(verb: str, kind: str, name: str, spec: Any = None) -> ApiRequest:
+    resource = ResourceRef("gitkruise.io", "v1alpha1", KINDS[kind])
+    body = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": kind,
+        "metadata": {"name": name, "namespace": "shop"}, "spec": spec,
+    }  # fmt: skip
+    if verb == "delete":
+        return ApiRequest(verb=verb, resource=resource, namespace="shop", name=name)
+    return ApiRequest(verb=verb, resource=resource, namespace="shop", body=body)
+
+
+@pytest.fixture
+def here(checkout: Checkout, tmp_path: Path) -> Checkout:
+    """One folder for each environment, with the same object in both."""
+    for subject, image in (("one", "v1"), ("two", "v2")):
+        text = cloneset(image, partition="60%" if image == "v2" else 0, name="prodweb")
+        checkout.commit(subject, {f"apps/{e}/c.yaml": text for e in ("prod", "staging")})
+    bare = tmp_path / "origin.git"
+    run_git(tmp_path, "clone", "-q", "--bare", str(checkout.folder), str(bare))
+    run_git(checkout.folder, "remote", "add", "origin", str(bare))
+    run_git(checkout.folder, "fetch", "-q", "origin")
+    run_git(checkout.folder, "branch", "-q", "--set-upstream-to=origin/main", "main")
+    return checkout
+
+
+@pytest.fixture
+def unit(cluster: Path, tmp_path: Path) -> Iterator[str]:
+    """The unit of the one environment, as an object of the cluster."""
+    url = f"file://{tmp_path / 'origin.git'}"
+    with applied(cluster, cloneset("v1", name="prodweb")):
+        send(
+            cluster,
+            _request("create", "GitSource", "shop", {"url": url, "ref": {"branch": "main"}}),
+            _request(
+                "create", "Unit", "prod", {"sourceRef": {"name": "shop"}, "path": "apps/prod"}
+            ),
+        )
+        yield "shop/prod"
+        send(cluster, _request("delete", "Unit", "prod"), _request("delete", "GitSource", "shop"))
+
+
+COMMANDS = {
+    "plan": ["plan", "-o", "json"],
+    "drift": ["drift", "-o", "json"],
+    "promote": ["promote", "prodweb", "--updated", "50%", "--print", "--force", "-o", "json"],
+    "rollback": ["rollback", "prodweb", "--print", "--force", "-o", "json"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_units_of_the_cluster_count(
+    gk: Caller, here: Checkout, cluster: Path, unit: str, name: str
+) -> None:
+    ended = gk(*COMMANDS[name], "--kubeconfig", str(cluster), cwd=here.folder, **WHO)
+    assert ended.code in {0, 1}, ended.err
+    assert "default/repository" not in ended.out + ended.err
+    assert "apps/staging" not in ended.out
+    if name in {"promote", "rollback"}:
+        assert (ended.obj["unit"], ended.obj["file"]) == (unit, "apps/prod/c.yaml")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_repository_that_no_unit_follows_is_not_taken_for_one(
+    gk: Caller, checkout: Checkout, cluster: Path, unit: str, name: str
+) -> None:
+    checkout.commit("one", {"c.yaml": cloneset("v1", name="prodweb")})
+    ended = gk(*COMMANDS[name], "--kubeconfig", str(cluster), cwd=checkout.folder, **WHO)
+    assert (ended.code, "GK7049" in ended.err) == (2, True), ended.err
+    assert unit in ended.err
+
+
+def test_a_configuration_in_the_repository_has_the_last_word(
+    gk: Caller, here: Checkout, cluster: Path, unit: str
+) -> None:
+    head = "apiVersion: gitkruise.io/v1alpha1\n"
+    config = f"{head}kind: GitSource\nmetadata: {{name: s}}\nspec: {{url: .}}\n---\n{head}"
+    config += "kind: Unit\nmetadata: {name: u}\nspec: {sourceRef: {name: s}, path: apps/staging}\n"
+    here.commit("configured", {"gitkruise.yaml": config})
+    words = ["rollback", "prodweb", "--dry-run", "--force", "-o", "json"]
+    run_git(here.folder, "push", "-q", "origin", "main")
+    ended = gk(*words, "--kubeconfig", str(cluster), cwd=here.folder, **WHO)
+    assert ended.obj["unit"] == "default/u", (unit, ended.err)
+
+
+def test_a_broken_unit_is_named_and_none_is_invented(
+    gk: Caller, here: Checkout, cluster: Path
+) -> None:
+    spec = {"sourceRef": {"name": "nowhere"}, "path": "apps/prod"}
+    send(cluster, _request("create", "Unit", "broken", spec))
+    ended = gk("plan", "--kubeconfig", str(cluster), cwd=here.folder)
+    send(cluster, _request("delete", "Unit", "broken"))
+    assert (ended.code, "GK7049" in ended.err) == (2, True), ended.err
+    assert "shop/broken (broken: GK" in ended.err
