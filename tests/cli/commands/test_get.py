@@ -70,6 +70,13 @@ def test_a_name_nobody_has_is_told_from_those_there_are(gk: Caller, cluster: Pat
     assert (ended.code, "GK4010" in ended.err, "there" in ended.err) == (5, True, True)
 
 
+@pytest.mark.parametrize("noun", ["cs", "units", "pods"])
+def test_an_empty_list_names_the_namespace(gk: Caller, cluster: Path, noun: str) -> None:
+    ended = gk("get", noun, "-n", "other", KUBECONFIG=str(cluster))
+    name = {"cs": "clonesets"}.get(noun, noun)
+    assert (ended.code, ended.out) == (0, f"no {name} in namespace other; -A lists all\n")
+
+
 def test_watching_a_rollout_to_its_end_off_a_terminal(gk: Caller, cluster: Path) -> None:
     env = {"KUBECONFIG": str(cluster)}
     with applied(cluster, cloneset("v1", name="watched")):

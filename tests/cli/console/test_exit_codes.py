@@ -133,7 +133,7 @@ def test_an_error_under_json_is_a_list_of_findings(gk: Caller) -> None:
 def test_130_interrupted(cluster: Path) -> None:
     words = ["get", "rollouts", "-n", "empty", "-w", "--kubeconfig", str(cluster)]
     with Terminal(words, environment()) as terminal:
-        terminal.read_until("no rollouts here")
+        terminal.read_until("no rollouts in namespace empty")
         terminal.signal(signal.SIGINT)
         assert terminal.end() == 130
         assert "Traceback" not in terminal.raw

@@ -245,6 +245,9 @@ class _ItemReader:
 
         wanted = self.options.wanted
         wide = self.options.output == "wide"
+        if not items:
+            where = f"namespace {self._scope}; -A lists all" if self._scope else "any namespace"
+            return [f"no {wanted.noun} in {where}"]
         if wanted.rollouts and wanted.name and len(found) == 1 and not wide:
             return rollout_block(found[0], style)
         headers = not self.options.no_headers
