@@ -3,6 +3,7 @@
 GitkruiseError
 ├── Reported                carries findings for a person                       never retried
 │   ├── UsageProblem        GK7xxx: wrong words or settings                     exit 2
+│   │   └── NothingToDo     GK7041: git asks for it already
 │   ├── InvalidManifests    GK1xxx, GK2xxx, GK9xxx: what was read is wrong      exit 3
 │   ├── SourceFailed        GK3xxx: git                                         exit 4, backed off
 │   ├── ClusterFailed       GK4xxx: the API server                              exit 5, backed off
@@ -108,6 +109,10 @@ class Reported(GitkruiseError):
 
 class UsageProblem(Reported):
     reason, exit_code = "UsageProblem", 2
+
+
+class NothingToDo(UsageProblem):
+    """Git asks for it already: to a command that was to bring it about, a success."""
 
 
 class InvalidManifests(Reported):

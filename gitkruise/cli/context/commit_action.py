@@ -17,7 +17,7 @@ from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_clu
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import parse_object
-from gitkruise.errors import Finding, InvalidManifests, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, NothingToDo, UsageProblem
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
 from gitkruise.git.push.worktree import commit_id
@@ -108,7 +108,11 @@ def act(options: ActionOptions) -> int:
     """Compute, show, confirm, commit and push; return the exit code."""
     publisher = Publisher(Path(options.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
-        draft = asyncio.run(_draft(publisher, repository, options))
+        try:
+            draft = asyncio.run(_draft(publisher, repository, options))
+        except NothingToDo as nothing:
+            _print_nothing(options, nothing)
+            return 0
         _show(draft)
         if options.dry_run:
             return 0
@@ -346,6 +350,17 @@ def _proposed(draft: _CommitDraft, publisher: Publisher, repository: Repository)
         same_action=same_action,
     )
     return open_pull(pushed, draft.sink, draft.options.cluster)
+
+
+def _print_nothing(options: ActionOptions, nothing: NothingToDo) -> None:
+    """Print that git asks for it already."""
+    message = nothing.findings[0].message
+    if options.output == "json":
+        document = {"apiVersion": API_VERSION, "kind": "Action", "verb": options.verb,
+                    "commit": "", "pushed": False, "message": message}  # fmt: skip
+        say_json(document, Style.of(read_environment()))
+        return
+    tell(f"{Style.of_errors(read_environment()).paint('✓', 'green')} {message}")
 
 
 def _print_result(draft: _CommitDraft, pull: str, page: str) -> None:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.edit.set_field import edit_field
 from gitkruise.git.plumbing.commits import format_message
 from gitkruise.git.repository.repository import Repository
@@ -112,8 +112,11 @@ class FileEdit:
 def compute(
     verb: ActionVerb, repository: Repository, aim: ActionTarget, wish: ActionArgs
 ) -> FileEdit:
-    """The edit that does it. Raises UsageProblem GK7041 when there is nothing to do, GK704x when
-    it makes no sense, InvalidManifests when the file cannot be edited."""
+    """Return the edit that does it.
+
+    Raises NothingToDo GK7041 when git asks for it already, UsageProblem GK704x when it makes no
+    sense, InvalidManifests when the file cannot be edited.
+    """
     return _VERBS[verb](repository, aim, wish)
 
 
@@ -181,7 +184,8 @@ def _rollback(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> Fi
     else:
         target = rollback_target(repository, now, aim.key, file, folder)
         if target is None:
-            raise _nothing(aim, "git contains no earlier template of it")
+            why = "there is nothing to do: git contains no earlier template of it"
+            raise _refuse(aim, "GK7041", why)
         back = target.until
         newest = next(templates(repository, now, aim.key, file, folder))
         trailers = (("Gitkruise-Rollback-Of", newest.since.id),)
@@ -401,8 +405,8 @@ def _shortfall(edit: FileEdit, p: RolloutForecast) -> str:
 # Words --------------------------------------------------------------------------------------------
 
 
-def _nothing(aim: ActionTarget, why: str) -> UsageProblem:
-    return _refuse(aim, "GK7041", f"there is nothing to do: {why}")
+def _nothing(aim: ActionTarget, why: str) -> NothingToDo:
+    return NothingToDo(*_refuse(aim, "GK7041", f"there is nothing to do: {why}").findings)
 
 
 def _refuse(aim: ActionTarget, code: str, message: str, next_: str = "") -> UsageProblem:

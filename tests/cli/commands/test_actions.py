@@ -210,12 +210,10 @@ def test_updated_pods_are_committed_as_the_partition_of_the_others(
 
 
 NOTHING = [
-    ("resume", "GK7041", "it is not paused"),
     ("promote --partition 60%", "GK7042", "lets no more pods through"),
     ("promote --partition 80%", "GK7042", "gitkruise rollback cloneset/checkout -n shop"),
     ("promote --partition many", "GK7042", "no partition"),
     ("promote --partition 101%", "GK7042", "more than all"),
-    ("hold --partition 6", "GK7041", "holds it there already"),
     ("hold --partition 10%", "GK7042", "gitkruise promote"),
     ("promote --to 30%", "GK7048", "gitkruise promote checkout --updated 30%"),
     ("promote --to 30%", "GK7048", "gitkruise promote checkout --partition 30%"),
@@ -247,6 +245,24 @@ def test_refused_as_wrong_usage(act: Act, origin: Origin, line: str, code: str, 
     ended = act(verb, "checkout", *flags)
     assert (ended.code, code in ended.err) == (2, True), ended.err
     assert words in ended.err
+    assert run_git(origin.bare, "show-ref") == before
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("resume", "it is not paused"), ("hold --partition 6", "holds it there already")],
+)
+def test_what_git_asks_for_already_is_no_error(
+    act: Act, origin: Origin, line: str, words: str
+) -> None:
+    before = run_git(origin.bare, "show-ref")
+    verb, *flags = line.split()
+    ended = act(verb, "checkout", *flags)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith("✓ CloneSet shop/checkout: there is nothing to do: ")
+    assert words in ended.err
+    found = act(verb, "checkout", *flags, "-o", "json").obj
+    assert (found["kind"], found["pushed"], words in found["message"]) == ("Action", False, True)
     assert run_git(origin.bare, "show-ref") == before
 
 
