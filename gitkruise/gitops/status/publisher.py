@@ -28,7 +28,7 @@ from gitkruise.gitops.status.serializer import (
     without_unit,
 )
 from gitkruise.kube.system.clock import Clock, wait_for
-from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.gitops.record import Rollout, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.wire.primitives.printable import visible_lines
 
@@ -41,24 +41,27 @@ _TERMINAL = SETTLED | {State.STUCK, State.REJECTED}
 def news(before: UnitRecord | None, after: UnitRecord) -> str:
     """Return why `after` is worth a commit: "now" for states and steps, "counts", or "".
 
-    While a commit is being rolled out, everything about it can wait.
+    While a commit is being rolled out, everything about it can wait. So can pods that move while
+    git does not: where they come to rest again quickly, nothing happened.
     """
     if before is None:
         return "now"
     if replace(before, sent=after.sent) == after:
         return ""
-    if _under_way(before) and _under_way(before) == _under_way(after):
+    known = _under_way(before) or before.state in SETTLED
+    if known and _under_way(after) and _mark(before) == _mark(after):
         return "counts"
     return "now" if _quiet(before) != _quiet(after) else "counts"
 
 
-def _under_way(record: UnitRecord) -> tuple[object, ...]:
-    """Return a mark of the unit's current rollout; () without one."""
-    if _gist(record.state) is not State.ROLLING:
-        return ()
-    steps = tuple((key, steps[-1].commit.id) for key, steps in record.steps if steps)
-    told = (record.attempted, record.findings, record.superseded, record.drift)
-    return (record.causal, steps, *told)
+def _under_way(record: UnitRecord) -> bool:
+    return _gist(record.state) is State.ROLLING
+
+
+def _mark(record: UnitRecord) -> tuple[object, ...]:
+    """Return what git wants of the unit, and what is wrong with that or waited for."""
+    told = (record.findings, record.superseded, record.drift, record.promotion, record.waits)
+    return (record.causal, record.attempted, *told)
 
 
 def _quiet(record: UnitRecord) -> UnitRecord:
@@ -70,12 +73,14 @@ def _quiet(record: UnitRecord) -> UnitRecord:
         since=_ANY_TIME,
         sent=None,
         rollouts=tuple(_plain(r) for r in record.rollouts),
-        steps=tuple(
-            (key, tuple(replace(s, state=_gist(s.state), updated=0, message="") for s in steps))
-            for key, steps in record.steps
-        ),
+        steps=tuple((key, tuple(map(_plain_step, steps))) for key, steps in record.steps),
         objects=tuple(replace(o, state=_gist(o.state), message="") for o in record.objects),
     )
+
+
+def _plain_step(step: RolloutStep) -> RolloutStep:
+    state = _gist(step.state)
+    return replace(step, state=state, asked=0, replicas=0, updated=0, done=None, message="")
 
 
 def _gist(state: State) -> State:
@@ -87,6 +92,10 @@ def _plain(rollout: Rollout) -> Rollout:
         rollout,
         state=_gist(rollout.state),
         message="",
+        replicas=0,
+        kept=0,
+        asked=0,
+        budget=0,
         updated=0,
         updated_ready=0,
         ready=0,
