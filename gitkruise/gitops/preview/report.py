@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +11,8 @@ from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.report import Heading, plan_report
-from gitkruise.planner.sync.annotations import kept
-from gitkruise.planner.sync.prune import limit_of
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.planner.sync.prune import guard
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
@@ -35,7 +33,7 @@ def report_of(
     key: bytes = _KEY,
 ) -> PlanReport:
     """Return the report of a preview from `base` to `target`; `cluster` is "" offline."""
-    changes, asks = _guarded(preview.changes, base) if base else (preview.changes, ())
+    changes, asks = _guarded(preview.changes, base, target) if base else (preview.changes, ())
     heading = Heading(
         target=target.commit,
         base=base.commit if base else None,
@@ -56,27 +54,37 @@ def report_of(
 
 
 def _guarded(
-    changes: Sequence[ObjectChange], base: PlanSide
+    changes: Sequence[ObjectChange], base: PlanSide, target: PlanSide
 ) -> tuple[Sequence[ObjectChange], tuple[str, ...]]:
     """(changes without deletions that no sync would do, what the guards of pruning say)."""
-    gone: dict[str, list[ObjectKey]] = {}
+    gone: dict[str, dict[ObjectKey, Obj]] = {}
     for c in changes:
-        if c.kind is ChangeKind.PRUNE and c.key in base.units and not kept(c.before or {}):
-            gone.setdefault(base.units[c.key].id, []).append(c.key)
-    sizes = Counter(unit.id for unit in base.units.values())
-    said, staying = [], set()
-    for name, keys in sorted(gone.items()):
-        rules, count = prune_rules(base.units[keys[0]]), len(keys)
-        limit = limit_of(rules, sizes[name])
-        never = "" if rules.enabled else "prune.enabled is off"
-        if count == sizes[name] and not rules.allow_empty:
-            never = never or "it would be EMPTY"
-        if never:
-            staying |= set(keys)
-            stay = "STAYS" if count == 1 else "STAY"
-            said.append(f"{many(count, 'object')} of unit {name} left git and {stay}: {never}")
-        elif count > limit:
-            part = f"{count} of {sizes[name]} objects of unit {name}"
-            said.append(f"{part} WAIT FOR APPROVAL, limit {limit}")
+        if c.kind is ChangeKind.PRUNE and c.key in base.units and c.before is not None:
+            gone.setdefault(base.units[c.key].id, {})[c.key] = c.before
+    said, staying = list[str](), set[ObjectKey]()
+    for name, objects in sorted(gone.items()):
+        wanted = {key for key, unit in target.units.items() if unit.id == name}
+        known = wanted | {key for key, unit in base.units.items() if unit.id == name}
+        rules = prune_rules(base.units[next(iter(objects))])
+        verdict = guard(objects, rules, total=len(known), emptied=not wanted)
+        if verdict.never:
+            staying |= objects.keys()
+            stay = "STAYS" if len(objects) == 1 else "STAY"
+            said.append(f"{many(len(objects), 'object')} of unit {name} left git and {stay}: "
+                        f"{verdict.never}")  # fmt: skip
+            continue
+        said += _losses(verdict.asking, name)
+        if verdict.too_many:
+            part = f"{len(verdict.free)} of {len(known)} objects of unit {name}"
+            said.append(f"{part} WAIT FOR APPROVAL, limit {verdict.limit}")
     kept_ones = [replace(c, kind=ChangeKind.UNCHANGED) if c.key in staying else c for c in changes]
     return kept_ones, tuple(said)
+
+
+def _losses(asking: Mapping[ObjectKey, str], name: str) -> Iterator[str]:
+    """Deletions that wait for approval for their own sake, loss of data first."""
+    reasons = sorted(set(asking.values()), key=lambda why: (why.startswith("annotation"), why))
+    for reason in reasons:
+        keys = [key for key, why in asking.items() if why == reason]
+        wait = "WAITS" if len(keys) == 1 else "WAIT"
+        yield f"{many(len(keys), 'object')} of unit {name} {wait} FOR APPROVAL: {reason}"

@@ -10,7 +10,7 @@ from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Unit
 from gitkruise.planner.sync.annotations import replace_asked
-from gitkruise.planner.sync.prune import HOLDS_DATA
+from gitkruise.planner.sync.prune import holds_data
 
 # Kubernetes has several sentences for one rule; all of them speak of a change, never of a value.
 _IMMUTABLE: Final = re.compile(
@@ -32,13 +32,13 @@ def immutable(error: ApiError) -> bool:
 def replaceable(d: Desired, unit: Unit) -> bool:
     """Return whether the object is to be deleted and created again instead of staying as it is."""
     wished = unit.spec.apply.replace == "onImmutable" or replace_asked(d.obj) or bool(d.hook)
-    return wished and d.key.group_kind not in HOLDS_DATA
+    return wished and not holds_data(d.key, d.obj)
 
 
 def cannot_change(d: Desired, error: ApiError) -> Finding:
     """Return the finding for a change that needs a new object."""
     fields = list(dict.fromkeys(c.field for c in error.details.causes))
-    never = d.key.group_kind in HOLDS_DATA
+    never = bool(holds_data(d.key, d.obj))
     return Finding(
         code="GK2203",
         message=f"{', '.join(fields[:5])} of {d.key} cannot change after creation",

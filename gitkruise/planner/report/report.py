@@ -16,8 +16,8 @@ from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.report.blast_radius import footprint, footprint_words, many, moved
 from gitkruise.planner.report.changed_fields import field_rows
 from gitkruise.planner.report.forecast import rollout_view
-from gitkruise.planner.sync.annotations import kept, wants_consent
-from gitkruise.planner.sync.prune import HOLDS_DATA
+from gitkruise.planner.sync.annotations import kept
+from gitkruise.planner.sync.prune import asks
 from gitkruise.wire.primitives.names import ObjectKey
 
 # So many objects with one and the same change are one entry.
@@ -105,9 +105,7 @@ def _prune_notes(change: ObjectChange) -> Iterator[str]:
         return
     if why := kept(change.before):
         yield f"stays in the cluster: {why}"
-    elif change.key.group_kind in HOLDS_DATA:
-        yield "waits for approval: deleting it would delete what it holds"
-    elif why := wants_consent(change.before):
+    elif why := asks(change.key, change.before):
         yield f"waits for approval: {why}"
 
 

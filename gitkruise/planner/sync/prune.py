@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
+from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import APPROVE, HOLD, UNIT, kept, wants_consent
 from gitkruise.planner.sync.apply_order import stage_of
-from gitkruise.wire.primitives.names import GroupKind, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_duration, parse_time
 
@@ -38,6 +39,53 @@ class Prunes:
     asks: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """The verdict on objects that left git: `free` to go, `kept` for their own sake, `asking` for
+    approval each for its own sake. All of them stay for the reason `never`; all but the kept ones
+    wait for approval when they are more than `limit`."""
+
+    never: str = ""
+    free: tuple[ObjectKey, ...] = ()
+    kept: Mapping[ObjectKey, str] = field(default_factory=dict)
+    asking: Mapping[ObjectKey, str] = field(default_factory=dict)
+    limit: int = 0
+    too_many: bool = False
+
+
+def guard(
+    gone: Mapping[ObjectKey, Obj],
+    rules: PruneRules,
+    *,
+    total: int,
+    emptied: bool,
+    held: frozenset[ObjectKey] = frozenset(),
+    agreed: frozenset[str] = frozenset(),
+) -> Guarded:
+    """Return what the guards of a unit say of objects that left git, for controller and plan.
+
+    `total` counts the unit's objects, those that go included; `emptied` tells that git wants none.
+    Deletions in `agreed` (uids) were approved before.
+    """
+    if not rules.enabled:
+        return Guarded(never="prune.enabled is off")
+    if emptied and not rules.allow_empty:
+        return Guarded(never="the unit would be EMPTY")
+    marked = dict.fromkeys(held & gone.keys(), f"annotation {HOLD}")
+    spared = {key: why for key, obj in gone.items() if (why := kept(obj) or marked.get(key, ""))}
+    free = [key for key in gone if key not in spared]
+    rest = [key for key in free if uid_of(gone[key]) not in agreed]
+    asking = {key: why for key in rest if (why := asks(key, gone[key]))}
+    limit = limit_of(rules, total)
+    return Guarded(
+        free=tuple(free),
+        kept=spared,
+        asking=asking,
+        limit=limit,
+        too_many=len(rest) - len(asking) > limit,
+    )
+
+
 def choose_prunes(s: SyncSnapshot) -> Prunes:
     """Objects that git no longer contains and that may be deleted, foundations last.
 
@@ -46,32 +94,38 @@ def choose_prunes(s: SyncSnapshot) -> Prunes:
     ours = {key for key in s.inventory - s.desired.by_key().keys() if _is_ours(s, key)}
     if not ours or not s.prune.enabled or not s.inventory_complete:
         return Prunes()
-    gone = sorted(ours, key=lambda key: (-stage_of(key.group_kind), key))
+    gone = {
+        key: s.live[key].obj for key in sorted(ours, key=lambda k: (-stage_of(k.group_kind), k))
+    }
     if s.prune_held:
-        return Prunes(findings=(_held(gone, s.prune_held),))
-    if not s.desired.objects and not s.prune.allow_empty:
+        return Prunes(findings=(_held(tuple(gone), s.prune_held),))
+    verdict = guard(
+        gone, s.prune, total=len(s.inventory), emptied=not s.desired.objects,
+        held=s.held, agreed=s.agreed,
+    )  # fmt: skip
+    if verdict.never:
         return Prunes(findings=(_empty(len(gone)),))
-    held = dict.fromkeys(s.held.intersection(gone), f"annotation {HOLD}")
-    protected = {key: why for key in gone if (why := kept(s.live[key].obj) or held.get(key, ""))}
-    chosen = _within_limits(s, [key for key in gone if key not in protected])
-    return replace(chosen, findings=(_kept(protected), *chosen.findings)) if protected else chosen
+    chosen = _unapproved(s, verdict)
+    if not verdict.kept:
+        return chosen
+    return replace(chosen, findings=(_kept(verdict.kept), *chosen.findings))
 
 
-def _within_limits(s: SyncSnapshot, gone: Sequence[ObjectKey]) -> Prunes:
+def _unapproved(s: SyncSnapshot, verdict: Guarded) -> Prunes:
     """All or nothing above the unit's limits, and what holds data never without being asked.
 
     What a person agreed to, by the hash of exactly these objects, is deleted all the same.
     """
-    rest = [key for key in gone if _uid(s, key) not in s.agreed]
-    asking = {key: why for key in rest if (why := _asking(s, key))}
-    limit = limit_of(s.prune, len(s.inventory))
-    too_many = len(rest) - len(asking) > limit
-    doubtful = rest if too_many else list(asking)
+    rest = [key for key in verdict.free if uid_of(s.live[key].obj) not in s.agreed]
+    doubtful = rest if verdict.too_many else list(verdict.asking)
     mark = prune_hash(s, doubtful)
     if not doubtful or mark in s.approved:
-        return Prunes(now=tuple(gone))
-    told = _too_many(rest, len(s.inventory), limit, mark) if too_many else _asks(asking, mark)
-    now = tuple(key for key in gone if key not in doubtful)
+        return Prunes(now=verdict.free)
+    if verdict.too_many:
+        told = _too_many(rest, len(s.inventory), verdict.limit, mark)
+    else:
+        told = _asks(verdict.asking, mark)
+    now = tuple(key for key in verdict.free if key not in doubtful)
     return Prunes(now=now, findings=(told,), asks=frozenset({mark}))
 
 
@@ -81,7 +135,7 @@ def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
     An object that is recreated under the same name is another one, so that an approval never
     holds for more than what its author saw.
     """
-    lines = [s.unit_label, *(f"{key} {_uid(s, key)}" for key in sorted(keys))]
+    lines = [s.unit_label, *(f"{key} {uid_of(s.live[key].obj)}" for key in sorted(keys))]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
@@ -110,15 +164,29 @@ def _is_ours(s: SyncSnapshot, key: ObjectKey) -> bool:
     return get(meta, "labels", UNIT) == s.unit_label and not meta.get("deletionTimestamp")
 
 
-def _uid(s: SyncSnapshot, key: ObjectKey) -> str:
-    uid: str = s.live[key].obj["metadata"].get("uid") or ""
+def uid_of(obj: Obj) -> str:
+    uid: str = obj["metadata"].get("uid") or ""
     return uid
 
 
-def _asking(s: SyncSnapshot, key: ObjectKey) -> str:
+def asks(key: ObjectKey, obj: Obj) -> str:
+    """Return why the deletion of an object needs approval; "" when it needs none."""
+    return holds_data(key, obj) or wants_consent(obj)
+
+
+def holds_data(key: ObjectKey, obj: Obj) -> str:
+    """Return what is lost with an object; "" when it can be created again as it was.
+
+    Claims of a CloneSet belong to it, those of a StatefulSet where it says so: the garbage
+    collector deletes them with it, and their volumes go with them.
+    """
     if key.group_kind in HOLDS_DATA:
         return "deleting it would delete what it holds"
-    return wants_consent(s.live[key].obj)
+    claims = get(obj, "spec", "volumeClaimTemplates")
+    retained = get(obj, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
+    if claims and (key.group_kind == CLONESET or retained == "Delete"):
+        return "deleting it would delete the volumes of its pods"
+    return ""
 
 
 def limit_of(rules: PruneRules, total: int) -> int:

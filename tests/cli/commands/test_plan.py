@@ -209,7 +209,7 @@ LIMITS: list[tuple[str, int, int, str]] = [
     ("maxDeletePercent: 50", 10, 4, "4 objects DELETED"),
     ("enabled: false", 10, 1,
      "1 object of unit default/web left git and STAYS: prune.enabled is off"),
-    ("", 2, 2, "2 objects of unit default/web left git and STAY: it would be EMPTY"),
+    ("", 2, 2, "2 objects of unit default/web left git and STAY: the unit would be EMPTY"),
 ]  # fmt: skip
 
 
@@ -233,6 +233,44 @@ def test_deletions_that_wait_for_a_person_are_told_first(
     blast = gk("plan", "-o", "json", cwd=checkout.folder).obj["blast"]
     assert blast[0].startswith(told)
     assert any("DELETED" in line for line in blast) == ("STAY" not in told)
+
+
+UNIT = """\
+apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: src}
+spec: {url: .}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: web}
+spec: {sourceRef: {name: src}, path: app}
+"""
+
+
+def test_the_only_object_of_a_unit_may_be_renamed(gk: Caller, checkout: Checkout) -> None:
+    """The controller deletes it: the unit is not empty."""
+    manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: old}\n"
+    checkout.commit("before", {"gitkruise.yaml": UNIT, "app/c.yaml": manifest})
+    checkout.commit("after", {"app/c.yaml": manifest.replace("old", "new")})
+    blast = gk("plan", "-o", "json", cwd=checkout.folder).obj["blast"]
+    assert blast == ["1 object DELETED (ConfigMap default/old)"]
+
+
+def test_volumes_that_go_with_an_object_are_named_first(gk: Caller, checkout: Checkout) -> None:
+    claims = "  volumeClaimTemplates:\n  - metadata: {name: data}\n    spec: {}\n"
+    files: dict[str, str | None] = {
+        "app/c.yaml": cloneset("v1") + claims,
+        "app/a.yaml": cloneset("v1", name="a"),
+        "app/b.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n",
+    }
+    checkout.commit("before", {"gitkruise.yaml": UNIT, **files})
+    checkout.commit("after", {"app/c.yaml": None, "app/a.yaml": None})
+    report = gk("plan", "-o", "json", cwd=checkout.folder).obj
+    loss = "deleting it would delete the volumes of its pods"
+    assert report["blast"][0] == f"1 object of unit default/web WAITS FOR APPROVAL: {loss}"
+    notes = [note for change in report["changes"] for note in change.get("notes", [])]
+    assert f"waits for approval: {loss}" in notes
 
 
 GOOD = cloneset("v1")

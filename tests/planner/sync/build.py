@@ -19,6 +19,7 @@ COMMIT = GitCommit(id="c" * 40, subject="change")
 def thing(name: str = "a", kind: str = "ConfigMap", /, **more: Any) -> Obj:
     """A manifest; `wave` and `note_x=…` become annotations, the rest are fields."""
     versions = {"CloneSet": "apps.kruise.io/v1beta1", "Deployment": "apps/v1",
+                "StatefulSet": "apps/v1",
                 "Ingress": "networking.k8s.io/v1",
                 "CustomResourceDefinition": "apiextensions.k8s.io/v1"}  # fmt: skip
     notes = more.pop("notes", {})

@@ -151,6 +151,37 @@ def test_what_holds_data_is_deleted_only_by_approval(kind: str) -> None:
     assert not approved.blocked
 
 
+CLAIMS = [{"metadata": {"name": "data"}, "spec": {}}]
+RETAINED = {"whenDeleted": "Retain"}
+DELETED = {"whenDeleted": "Delete"}
+WITH_CLAIMS: list[tuple[str, dict[str, Any], bool]] = [
+    # kind, spec, whether its volumes go with it
+    ("CloneSet", {"volumeClaimTemplates": CLAIMS}, True),
+    ("CloneSet", {"volumeClaimTemplates": []}, False),
+    ("CloneSet", {}, False),
+    ("StatefulSet", {"volumeClaimTemplates": CLAIMS}, False),
+    ("StatefulSet", {"volumeClaimTemplates": CLAIMS,
+                     "persistentVolumeClaimRetentionPolicy": RETAINED}, False),
+    ("StatefulSet", {"volumeClaimTemplates": CLAIMS,
+                     "persistentVolumeClaimRetentionPolicy": DELETED}, True),
+    ("StatefulSet", {"persistentVolumeClaimRetentionPolicy": DELETED}, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "spec", "lost"), WITH_CLAIMS)
+def test_volumes_are_deleted_only_by_approval(
+    kind: str, spec: dict[str, Any], *, lost: bool
+) -> None:
+    owner = thing("x", kind, spec=spec)
+    s = snapshot([KEEP], [applied(KEEP), applied(owner)])
+    plan = plan_sync(s, load_catalog())
+    assert plan.prune == (() if lost else (key(owner),))
+    messages = [finding.message for finding in plan.blocked]
+    assert any("would delete the volumes of its pods" in text for text in messages) == lost
+    approved = plan_sync(replace(s, approved=plan.asks), load_catalog())
+    assert approved.prune == (key(owner),)
+
+
 LIMITS = [
     # objects, of them gone, maxDelete, maxDeletePercent, deleted
     (4, 3, 10, 20, 3),  # up to three are a small change whatever the share
