@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -106,6 +107,7 @@ class ChosenCluster:
     name: str
     namespace: str
     home: str = ""
+    flags: str = ""
     embedded: bool = False
 
 
@@ -138,6 +140,7 @@ async def connected(
                 name=name,
                 namespace=connection.namespace,
                 home=connection.namespace if connection.inside else "",
+                flags=_flags(choice, connection.context),
                 embedded=choice.sandbox or connection.context == _SANDBOX_CONTEXT,
             )
     except Exception as error:
@@ -145,6 +148,18 @@ async def connected(
         if lost is None:
             raise
         raise cluster_failed(connection, lost) from None
+
+
+def _flags(choice: ClusterChoice, context: str) -> str:
+    """Return the flags that choose the cluster again; `context` is the one without flags."""
+    if choice.sandbox:
+        words = ["--sandbox"]
+    else:
+        words = ["--kubeconfig", choice.kubeconfig] if choice.kubeconfig else []
+        chosen = choice.context or ("" if words else context)
+        words += ["--context", chosen] if chosen else []
+    words += ["--cluster", choice.name] if choice.name else []
+    return shlex.join(words)
 
 
 def _safe(context: str) -> str:

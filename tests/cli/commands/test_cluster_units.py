@@ -10,7 +10,7 @@ import pytest
 
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller
-from tests.cli.live import applied, send
+from tests.cli.live import applied, apply, send
 from tests.cli.shop import Checkout, cloneset
 from tests.git.repos import run_git
 
@@ -114,3 +114,18 @@ def test_a_broken_unit_is_named_and_none_is_invented(
     send(cluster, _request("delete", "Unit", "broken"))
     assert (ended.code, "GK7049" in ended.err) == (2, True), ended.err
     assert "shop/broken (broken: GK" in ended.err
+
+
+def test_a_command_that_why_recommends_works(
+    gk: Caller, here: Checkout, cluster: Path, unit: str
+) -> None:
+    paused = cloneset("v2", name="prodweb").replace("    type:", "    paused: true\n    type:")
+    here.commit("paused", {"apps/prod/c.yaml": paused})
+    run_git(here.folder, "push", "-q", "origin", "main")
+    apply(cluster, paused)
+    answer = gk("why", "prodweb", "-n", "shop", "-o", "json", "--kubeconfig", str(cluster))
+    (command,) = answer.obj["next"]
+    assert command == f"gitkruise resume cloneset/prodweb -n shop --kubeconfig {cluster}"
+    words = [*command.split()[1:], "--print", "--force", "-o", "json"]
+    ended = gk(*words, cwd=here.folder, **WHO)
+    assert (ended.code, ended.obj["unit"]) == (0, unit), ended.err

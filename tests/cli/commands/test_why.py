@@ -236,7 +236,8 @@ def test_a_live_rollout_that_is_stuck(gk: Caller, halted: Path) -> None:
     assert "halted:v2-broken cannot be pulled" in ended.obj["reasons"][0]
     held = {h["why"] for h in ended.obj["held"]}  # a pod made after the commit is new immediately
     assert {"UpdatedPodsNotReady"} <= held <= {"UpdatedPodsNotReady", "UpdateInProgress"}
-    assert ended.obj["next"][1] == "gitkruise rollback cloneset/halted -n shop"
+    rollback = f"gitkruise rollback cloneset/halted -n shop --kubeconfig {halted}"
+    assert ended.obj["next"][1] == rollback
     text = ask(gk, halted, "why", "cs/halted", "-n", "shop", "-o", "wide").out
     assert re.search(r"^POD +HELD BY\n", text, re.MULTILINE)
 

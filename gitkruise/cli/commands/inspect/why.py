@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.inspect.explain import Why
     from gitkruise.wire.primitives.names import GroupKind
+
+# A whole command about one object, with nothing said after it.
+_COMMAND: Final = re.compile(r"gitkruise (?:promote|rollback|resume|why) \S+(?: -n \S+)?")
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -80,7 +85,17 @@ async def _ask(
         unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
         plan = survey.plan(found.key, now, Gates())
         others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
-        return explain(found, plan, unit, step, others), records, now
+        answer = explain(found, plan, unit, step, others)
+        steps = tuple(_of_cluster(text, chosen.flags) for text in answer.next)
+        return replace(answer, next=steps), records, now
+
+
+def _of_cluster(text: str, flags: str) -> str:
+    """A next step as it is typed: a command of ours names the cluster that the answer is about.
+
+    Without its flags the command would not find units that are objects of that cluster.
+    """
+    return f"{text} {flags}".rstrip() if _COMMAND.fullmatch(text) else text
 
 
 async def read_kind(chosen: ChosenCluster, kind: GroupKind, namespace: str) -> Survey:
