@@ -229,7 +229,7 @@ class Reporter:
         """Record the observation of a round; what is `due` is not done while suspended."""
         assert intake.desired is not None
         plan = None if suspended else due
-        drift = plan.standing if plan is not None else ()
+        drift = due.drift if suspended else due.standing
         blocked = plan.blocked if plan is not None else ()
         answer = of_commit(intake.desired, seen, plan)
         objects = object_records(intake.desired, answer, drift)

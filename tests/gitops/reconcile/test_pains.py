@@ -165,7 +165,8 @@ def test_an_emergency_change_is_not_forgotten_in_suspension(staged: MakeStage) -
             await stage.rest(1_800)
             assert stage.get("ConfigMap", "a")["data"] == {"mode": "by hand"}
             told = f"suspended by dana until {format_time(until)} (fire): "
-            assert stage.record.message.startswith(told)
+            differs = "ConfigMap shop/a: differs from git in data.mode, changed by kubectl-edit"
+            assert (stage.state, stage.record.message) == ("Drifted", told + differs)
             await stage.rest(1_800)
             assert stage.get("ConfigMap", "a")["data"] == {"mode": "git"}
             assert not stage.record.message.startswith("suspended")
