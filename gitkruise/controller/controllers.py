@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gitkruise.controller.events import Recorder
 from gitkruise.controller.executor import Executor
 from gitkruise.controller.repair import Repairer
 from gitkruise.controller.runner import WORKERS, Runner, Tools
@@ -15,6 +14,7 @@ from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.discovery import require
+from gitkruise.kube.client.events import Recorder
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.workload import Workload

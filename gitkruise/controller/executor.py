@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from gitkruise.controller.events import Recorder, Subject
 from gitkruise.errors import (
     AlreadyExists,
     ApiError,
@@ -18,6 +17,7 @@ from gitkruise.errors import (
     NotFound,
 )
 from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.planning.plan import (

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.controller.events import Recorder, Subject
 from gitkruise.errors import ApiError, GitkruiseError
+from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.plan import Event

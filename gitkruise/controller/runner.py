@@ -11,11 +11,11 @@ from typing import Final, Generic, TypeVar
 
 from gitkruise.controller.backoff import CAP_S, FailureBackoff
 from gitkruise.controller.breaker import Breaker, event_of, pausing, resuming
-from gitkruise.controller.events import Recorder, Subject
 from gitkruise.controller.executor import Executor
 from gitkruise.controller.workqueue import WorkQueue
 from gitkruise.errors import GitkruiseError, Retry, Unavailable
 from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
+from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.planning.plan import Event, Outcome, Plan, Refused, Stale
 from gitkruise.model.planning.workload import Shows, Workload

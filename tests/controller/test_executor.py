@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gitkruise.controller.events import Recorder, Subject
 from gitkruise.controller.executor import Executor
 from gitkruise.errors import ClusterFailed, Finding, Forbidden, TooManyRequests
 from gitkruise.kube.cache.list_watch import Feed, Init, InitApply, InitDone, ObjectSeen
 from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.plan import (

@@ -12,8 +12,8 @@ import pytest
 
 from gitkruise.admission.chain import admit
 from gitkruise.admission.rules.request import AdmissionRequest
-from gitkruise.controller.events import Recorder
 from gitkruise.controller.repair import Repairer
+from gitkruise.kube.client.events import Recorder
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates

@@ -110,6 +110,7 @@ class Wire(WorldTransport):
             f"{r.verb} {r.name}"
             for r in self.requests
             if r.verb not in {"get", "list"}
+            and r.resource.plural != "events"
             and ("dryRun" in r.params) == dry
             and r.params.get("fieldManager") != "gitkruise-status"
         ]

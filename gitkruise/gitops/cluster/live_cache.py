@@ -16,6 +16,7 @@ from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.discovery import listed, served_catalog
+from gitkruise.kube.client.events import Recorder
 from gitkruise.kube.client.throttled import QueuedTransport
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
@@ -45,6 +46,7 @@ class LiveView:
         self, transport: Transport, clock: Clock, containment: Containment = UNREPORTED
     ) -> None:
         self.transport = QueuedTransport(transport, at_once=AT_ONCE)
+        self.events = Recorder(self.transport, clock)
         self.store = InformerCache(managers_except=MANAGER)
         self.catalog: Catalog = load_catalog()
         self._clock, self._containment = clock, containment
@@ -87,6 +89,8 @@ class LiveView:
         """Follow everything that is wanted, now and later, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._look_again())
+            telling = ("Kubernetes Events", self.events.run, self._clock)
+            tasks.create_task(self._containment.keep(*telling, lambda _: None))
             while True:
                 informer = await self._new.get()
                 watch = (f"the watch of {informer.feed}", informer.run, self._clock)

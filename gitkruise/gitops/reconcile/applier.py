@@ -72,6 +72,7 @@ class Sent:
     retry: bool = False  # the same request may go through later
     present: bool = False  # create-only, and it exists already
     replace: bool = False  # immutable: to be deleted and created again
+    taken: tuple[str, ...] = ()  # managers that had set the object, or fields of it, before
 
 
 class Applier:
@@ -190,8 +191,10 @@ class Applier:
     async def _taken_over(self, sent: Sent, request: ApiRequest) -> Sent:
         """Adopt what an earlier tool applied: it keeps no field that git does not name."""
         assert sent.reply is not None
+        before = _others(sent.reply)
         try:
-            return replace(sent, reply=await adopt(self._transport, request, sent.reply))
+            reply = await adopt(self._transport, request, sent.reply)
+            return replace(sent, reply=reply, taken=tuple(sorted({*sent.taken, *before})))
         except ApiError as error:
             return self._refused(sent.desired, error)
 
@@ -204,7 +207,8 @@ class Applier:
                 return Sent(desired=d, finding=why, retry=True)
             if self._may_take(error):
                 forced = {**request.params, "force": "true"}
-                return await self._attempt(d, replace(request, params=forced), live)
+                taken = await self._attempt(d, replace(request, params=forced), live)
+                return replace(taken, taken=tuple(sorted(_managers(error.details))))
             return Sent(desired=d, finding=_conflict(d, error))
         except AlreadyExists:
             return Sent(desired=d, present=True)
@@ -260,6 +264,13 @@ def left_by_tools(change: ObjectChange) -> bool:
     """Return whether tools that git may take over from own everything that differs."""
     managers = {manager for field in change.fields for manager, _ in field.owners}
     return bool(managers) and all(manager.startswith(_KNOWN_TOOLS) for manager in managers)
+
+
+def _others(reply: Obj) -> tuple[str, ...]:
+    """Return the other managers of an object, those of its subresources left out."""
+    entries = get(reply, "metadata", "managedFields", default=())
+    names = {str(e.get("manager", "")) for e in entries if not e.get("subresource")}
+    return tuple(sorted(names - {MANAGER, ""}))
 
 
 def _managers(details: StatusDetails) -> set[str]:
@@ -376,9 +387,11 @@ def _inside(key: ObjectKey) -> str:
 
 async def delete(
     transport: Transport, key: ObjectKey, live: Obj, catalog: Catalog, propagation: str
-) -> None:
-    """Delete the object in the version we saw, never a successor of the same name. Raises
-    ApiError."""
+) -> bool:
+    """Delete the object in the version we saw, never a successor of the same name.
+
+    Returns whether the request was accepted. Raises ApiError.
+    """
     kind = catalog.stored(key.group_kind)
     if kind is None:
         raise ClusterFailed(Finding(code="GK4201", message=f"{key}: its kind is not served"))
@@ -397,7 +410,8 @@ async def delete(
     try:
         await transport.send(request)
     except (NotFound, Conflict):
-        return  # gone, or changed since: the next round looks again
+        return False  # gone, or changed since: the next round looks again
+    return True
 
 
 async def ensure_namespace(transport: Transport, name: str, catalog: Catalog) -> None:

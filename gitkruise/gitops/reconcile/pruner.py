@@ -16,6 +16,7 @@ from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.ownership import Claims
 from gitkruise.gitops.reconcile.applier import delete
 from gitkruise.gitops.reconcile.approval import approvals
+from gitkruise.gitops.reconcile.interventions import report_pruned
 from gitkruise.gitops.source.ancestry import newest_applied
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
@@ -217,7 +218,8 @@ async def delete_all(
             findings.append(held)
             continue
         try:
-            await delete(transport, key, seen[key].obj, live.catalog, propagation)
+            if await delete(transport, key, seen[key].obj, live.catalog, propagation):
+                report_pruned(live.events, seen[key].obj)
         except ApiError as error:
             if error.retry is not Retry.NEVER:
                 raise

@@ -16,6 +16,7 @@ from gitkruise.gitops.reconcile.applier import Applier, Sent, delete, left_by_to
 from gitkruise.gitops.reconcile.commit_validation import CommitValidator, UnitContext
 from gitkruise.gitops.reconcile.drift_correction import Healing, Pace
 from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
+from gitkruise.gitops.reconcile.interventions import report_applied
 from gitkruise.gitops.reconcile.pruner import Pruning
 from gitkruise.gitops.reconcile.rejected_objects import Refusals, look_again
 from gitkruise.gitops.reconcile.retry import Setbacks
@@ -301,6 +302,7 @@ class UnitSync:
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self._send(plan.apply, seen, intake.causal.id, take=theirs)
             self._around.authority.check()
+            report_applied(live.events, self.unit.id, sent, plan.healing, seen.live)
             return self._absorb(sent, seen)
         findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer)
         if findings:
@@ -382,9 +384,8 @@ class UnitSync:
         kept = kept_differences(desired.obj, live_before, reply, node)
         sized = desired.key in live.autoscaled.targets()
         self._settled[desired.key] = kept - {REPLICAS} if sized else kept
-        was = self._before.get(desired.key)
-        intake = self._need_intake()
-        self._reporter.applied(intake, desired, live_before, was.obj if was else None)
+        was = d.obj if (d := self._before.get(desired.key)) else None
+        self._reporter.applied(self._need_intake(), desired, live_before, was)
 
     # Commits --------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from gitkruise.cli.console.jsonpath_output import fill
 from gitkruise.cli.console.log_format import LineFormatter
 from gitkruise.cli.console.style import Style, cell_width, clip, encoded, shorten
 from gitkruise.cli.console.tables import columns, fit_table
-from gitkruise.controller.events import Correlator, Subject
 from gitkruise.errors import Finding, SourcePlace
 from gitkruise.gitops.status.parser import read_yaml
 from gitkruise.gitops.status.rollout_annotation import rollout_text
@@ -29,6 +28,7 @@ from gitkruise.gitops.status.serializer import (
     record_files,
     shared_files,
 )
+from gitkruise.kube.client.events import Correlator, Subject
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.notifications import Outcome, PullStory
 from gitkruise.model.gitops.record import UnitRecord

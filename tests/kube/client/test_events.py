@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitkruise.controller.events import Correlator, Recorder, Subject
 from gitkruise.errors import Forbidden
+from gitkruise.kube.client.events import Correlator, Recorder, Subject
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.planning.plan import Event
 from gitkruise.wire.primitives.names import Obj, ObjectKey

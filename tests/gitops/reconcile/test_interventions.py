@@ -1,0 +1,101 @@
+"""Corrected drift, takeovers and prunes leave a log line and an Event on the object."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.wire.primitives.names import GroupKind
+from tests.gitops.stage import MakeStage, Stage, config_map
+from tests.worlds import SPACE
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = config_map("settings", mode="fast")
+
+
+def events(stage: Stage, name: str) -> list[str]:
+    """Return `reason: message` of the Events on a ConfigMap, in order."""
+    found = stage.world.objects(GroupKind("", "Event"), SPACE)
+    about = [e for e in found if e["involvedObject"]["name"] == name and e["source"] == OURS]
+    assert all(e["involvedObject"]["kind"] == "ConfigMap" for e in about)
+    assert all(e["involvedObject"]["uid"] for e in about)
+    return [f"{e['reason']}: {e['message']}" for e in about]
+
+
+OURS = {"component": "gitkruise"}
+
+
+def test_corrected_drift_names_the_fields_and_who_had_set_them(
+    staged: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS)
+            await stage.rest()
+            assert events(stage, "settings") == [], "a commit is no intervention"
+            stage.meddle(config_map("settings", mode="slow"))
+            await stage.rest()
+
+    stage.play(script)
+    text = "put back as git says: data.mode slow → fast (set by kubectl-edit)"
+    assert events(stage, "settings") == [f"DriftCorrected: unit shop/web: {text}"]
+    line = f"DriftCorrected unit=shop/web object=ConfigMap shop/settings: {text}"
+    assert line in caplog.messages
+
+
+def test_values_of_secrets_do_not_show(staged: MakeStage, caplog: pytest.LogCaptureFixture) -> None:
+    stage = staged()
+    secret = {**config_map("keys"), "kind": "Secret", "data": {"key": "b2xkLXNlY3JldA=="}}
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(secret)
+            await stage.rest()
+            stage.meddle({**secret, "data": {"key": "bmV3LXNlY3JldA=="}})
+            await stage.rest()
+
+    stage.play(script)
+    found = stage.world.objects(GroupKind("", "Event"), SPACE)
+    (event,) = [e for e in found if e["source"] == OURS]
+    assert event["reason"] == "DriftCorrected"
+    for told in (event["message"], caplog.text):
+        assert "b2xkL" not in told
+        assert "bmV3L" not in told
+
+
+def test_an_object_that_a_tool_had_applied_is_taken_over(
+    staged: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        stage.meddle(config_map("settings", mode="slow"), manager="helm")
+        async with stage.running():
+            await stage.push(SETTINGS, config_map("new", a="b"))
+            await stage.rest()
+
+    stage.play(script)
+    assert events(stage, "settings") == ["TakenOver: unit shop/web: taken over from helm"]
+    assert events(stage, "new") == []
+    assert "TakenOver unit=shop/web" in caplog.text
+
+
+def test_a_pruned_object_is_reported_once(
+    staged: MakeStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = staged(prune={"maxDeletePercent": 100})
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(SETTINGS, config_map("old", a="b"))
+            await stage.rest()
+            await stage.push(SETTINGS)
+            await stage.rest()
+
+    stage.play(script)
+    assert stage.get("ConfigMap", "old") is None
+    text = "deleted: git does not name it any more"
+    assert events(stage, "old") == [f"Pruned: unit shop/web: {text}"]
+    assert caplog.messages.count(f"Pruned unit=shop/web object=ConfigMap shop/old: {text}") == 1
