@@ -107,7 +107,7 @@ class ChosenCluster:
     name: str
     namespace: str
     home: str = ""
-    flags: str = ""
+    flags: str = ""  # choose this cluster in another command
     embedded: bool = False
 
 
