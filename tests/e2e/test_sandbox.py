@@ -67,7 +67,9 @@ def test_run_follows_what_was_bootstrapped(tmp_path: Path) -> None:
             words, env=cluster.env, cwd=work, capture_output=True, text=True, check=True
         )
         assert "next: gitkruise run --sandbox" in done.stderr
-        with started(gitkruise("run", "--sandbox"), cluster.env, tmp_path) as run:
+        with started(
+            gitkruise("run", "--sandbox", "--local-sources"), cluster.env, tmp_path
+        ) as run:
             run.until("following 1 unit of cluster sandbox")
             run.until("unit gitkruise-system/cluster state=Done")
             run.interrupt()

@@ -40,7 +40,7 @@ class ResourceRules:
 
     `home` is the namespace gitkruise itself runs in, "" outside of the cluster. There a unit of
     another namespace must name a service account. `local_sources`: a source may be a folder of
-    gitkruise's own machine, which is for the embedded cluster, where one person writes everything.
+    gitkruise's own machine, which is for an embedded cluster in which one person writes everything.
     """
 
     cross_namespace: bool = False

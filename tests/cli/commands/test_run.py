@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitkruise.cli.commands.cluster.run import following
+from tests.cli.calls import Caller
 
 NEXT = "; next: name a file with --config, or kubectl apply a GitSource and a Unit"
 ROWS: list[tuple[str, int, int | None, str]] = [
@@ -31,3 +32,9 @@ def test_the_units_are_counted_where_they_are(
 
 def test_a_file_that_does_not_exist_is_named() -> None:
     assert "missing.yaml does not exist, and" in following(0, Path("missing.yaml"), 0, "dev")
+
+
+def test_local_sources_are_for_the_embedded_cluster_alone(gk: Caller) -> None:
+    ended = gk("run", "--local-sources")
+    assert ended.code == 2
+    assert "add --sandbox" in ended.err

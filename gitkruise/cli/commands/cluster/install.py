@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FIELDS_SHOWN: Final = 4
 SIMULATED: Final = (
     "the embedded cluster starts no containers, so the controller does not run there; "
-    "next: gitkruise run --sandbox"
+    "next: gitkruise run --sandbox (with --local-sources for repositories of this machine)"
 )
 
 

@@ -99,6 +99,11 @@ HERE: Final = Path("gitkruise.yaml")
     metavar="SECONDS",
     help="Time after the last renewal at which another process takes over a lease.",
 )
+@click.option(
+    "--local-sources",
+    is_flag=True,
+    help="With --sandbox: let GitSource objects of the cluster name folders of this machine.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log at level INFO.")
 @cluster_options
 def run(
@@ -140,10 +145,18 @@ def run(
         custom=ResourceRules(
             cross_namespace=not more["no_cross_namespace_refs"],
             default_account=more["default_service_account"],
+            local_sources=_local_sources(cluster, wanted=more["local_sources"]),
         ),
         processes=os.cpu_count() or 1,
     )
     asyncio.run(_run(options, cluster, config_path or HERE))
+
+
+def _local_sources(choice: ClusterChoice, *, wanted: bool) -> bool:
+    """Others write to a real cluster, and may not read this machine through its objects."""
+    if wanted and not choice.sandbox:
+        raise click.UsageError("--local-sources is for the embedded cluster: add --sandbox")
+    return wanted
 
 
 def _config(path: Path | None) -> Config:
@@ -192,7 +205,7 @@ async def _run(options: RunOptions, choice: ClusterChoice, file: Path) -> None:
                 tell(line)
 
         assert options.custom is not None
-        rules = replace(options.custom, home=chosen.home, local_sources=choice.sandbox)
+        rules = replace(options.custom, home=chosen.home)
         options = replace(
             options, cluster=chosen.name, listeners=(report,), problems=report_problem, custom=rules
         )
