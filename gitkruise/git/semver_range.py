@@ -109,7 +109,7 @@ def _interval(word: str) -> _Interval:
 
 
 def _named(text: str) -> tuple[Version, Version | None]:
-    """The first version that `1.2.3`, `1.2`, `1.x` or `*` stands for, and the first one after all
+    """The first version that `1.2.3`, `1.2`, `1.x` or `*` means, and the first one after all
     of them, if there is one."""
     partial = _PARTIAL.fullmatch(text)
     if partial is None:
@@ -135,7 +135,7 @@ def _before(release: Version) -> Version:
 
 
 def _limit(high: Version, after: Version | None) -> Version | None:
-    """The upper bound of `~` and `^`: never within what a partial version stands for."""
+    """The upper bound of `~` and `^`: never within the versions that a partial one means."""
     return None if after is None else max(_before(high), after)
 
 

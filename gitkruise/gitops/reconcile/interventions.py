@@ -1,7 +1,8 @@
 """Interventions: corrected drift, takeovers and prunes, as log lines and Kubernetes Events.
 
-A commit explains what is applied for it. These change what somebody set by other means, so each is
-reported with what was changed and, where managedFields show it, with the manager that had set it.
+A commit explains what is applied for it. These change what a person or a tool set by other means,
+so each is reported with what was changed and, where managedFields show it, with the manager that
+had set it.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def guard(
 ) -> Guarded:
     """Return what the guards of a unit say of objects that left git, for controller and plan.
 
-    `total` counts the unit's objects, those that go included; `emptied` tells that git wants none.
+    `total` counts the unit's objects, those that go included; `emptied`: git wants none.
     Deletions in `agreed` (uids) were approved before.
     """
     if not rules.enabled:

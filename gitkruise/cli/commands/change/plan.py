@@ -76,7 +76,7 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
     Examples:
       gitkruise plan                         compare with the followed branch
       gitkruise plan 4f2c9e1                 compare one commit with its parent
-      gitkruise plan main..canary --sandbox  merge canary into main; list pods by name
+      gitkruise plan main..canary --sandbox  merge canary into main, by pod name
       gitkruise plan --from v2 --to v1       compare two commits as they are
 
     INTO..BRANCH (or INTO...BRANCH) plans the result of a merge, also where the branch is behind.
