@@ -64,3 +64,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
     with _served(path):
         yield path
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[Path]:
+    """The kubeconfig of an embedded cluster for one test, which may leave anything in it."""
+    path = tmp_path / "kubeconfig"
+    with _served(path):
+        yield path

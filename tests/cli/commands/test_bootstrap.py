@@ -103,9 +103,9 @@ def origin(tmp_path: Path) -> Origin:
 
 @pytest.mark.slow
 def test_said_again_it_does_nothing_and_with_other_words_a_commit(
-    gk: Caller, origin: Origin, cluster: Path
+    gk: Caller, origin: Origin, own_cluster: Path
 ) -> None:
-    words = (*WORDS, "--repo", str(origin.work), "--kubeconfig", str(cluster))
+    words = (*WORDS, "--repo", str(origin.work), "--kubeconfig", str(own_cluster))
     looked = gk(*words, "--print")
     assert (
         "which a controller inside the cluster cannot read; next: name a URL with --url"
