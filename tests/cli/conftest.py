@@ -66,9 +66,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-@pytest.fixture
-def own_cluster(tmp_path: Path) -> Iterator[Path]:
-    """The kubeconfig of an embedded cluster for one test, which may leave anything in it."""
-    path = tmp_path / "kubeconfig"
+@pytest.fixture(scope="module")
+def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an embedded cluster for one module, which may leave anything in it."""
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
     with _served(path):
         yield path

@@ -47,18 +47,18 @@ def event(owner: Obj) -> Obj:
 
 
 @pytest.fixture(scope="module")
-def pod(cluster: Path) -> Iterator[str]:
+def pod(own_cluster: Path) -> Iterator[str]:
     """A pod of the CloneSet, with a message and a condition of its own."""
     marks = {"commit": ALL, "path": ALL, "unit-ref": ALL, "rollout": ALL}
-    with applied(cluster, hostile(), **marks):
+    with applied(own_cluster, hostile(), **marks):
         get = ApiRequest(verb="get", resource=CLONESETS, namespace="shop", name=NAME)
-        (owner,) = send(cluster, get)
+        (owner,) = send(own_cluster, get)
         create = ApiRequest(verb="create", resource=EVENTS, namespace="shop", body=event(owner))
         pods = ApiRequest(verb="list", resource=PODS, namespace="shop",
                           params={"labelSelector": f"app={NAME}"})  # fmt: skip
         found: list[Obj] = []
         while len(found) < 2:
-            found = send(cluster, pods)[0]["items"]
+            found = send(own_cluster, pods)[0]["items"]
         name: str = found[0]["metadata"]["name"]
         condition = {"type": "example.com/x", "status": "False", "reason": "Because",
                      "message": ALL, "lastTransitionTime": "2026-11-21T10:00:00Z"}  # fmt: skip
@@ -66,12 +66,12 @@ def pod(cluster: Path) -> Iterator[str]:
         patch = ApiRequest(verb="patch", resource=PODS, namespace="shop", name=name,
                            subresource="status", body={"status": status},
                            content_type=MERGE_PATCH)  # fmt: skip
-        send(cluster, create, patch)
+        send(own_cluster, create, patch)
         yield name
 
 
-def ask(gk: Caller, cluster: Path, *words: str) -> Ended:
-    return gk(*words, KUBECONFIG=str(cluster))
+def ask(gk: Caller, own_cluster: Path, *words: str) -> Ended:
+    return gk(*words, KUBECONFIG=str(own_cluster))
 
 
 COMMANDS: Final = [
@@ -93,9 +93,9 @@ COMMANDS: Final = [
 @pytest.mark.parametrize("words", COMMANDS)
 @pytest.mark.parametrize("colour", ["never", "always"])
 def test_a_terminal_gets_no_control_character_and_no_forged_line(
-    gk: Caller, cluster: Path, pod: str, words: str, colour: str
+    gk: Caller, own_cluster: Path, pod: str, words: str, colour: str
 ) -> None:
-    ended = ask(gk, cluster, "--color", colour, *words.replace("POD", pod).split())
+    ended = ask(gk, own_cluster, "--color", colour, *words.replace("POD", pod).split())
     for text in (ended.out, ended.err):
         assert UNPRINTABLE.search(bare(text)) is None
         assert not any(line.startswith(FORGED) for line in text.splitlines())
@@ -103,19 +103,19 @@ def test_a_terminal_gets_no_control_character_and_no_forged_line(
 
 @pytest.mark.parametrize("words", [w for w in COMMANDS if "wide" not in w and "doctor" not in w])
 def test_json_is_one_document_without_raw_control_characters(
-    gk: Caller, cluster: Path, pod: str, words: str
+    gk: Caller, own_cluster: Path, pod: str, words: str
 ) -> None:
-    ended = ask(gk, cluster, *words.replace("POD", pod).split(), "-o", "json")
+    ended = ask(gk, own_cluster, *words.replace("POD", pod).split(), "-o", "json")
     if ended.out:
         json.loads(ended.out)
     assert UNPRINTABLE.search(ended.out.replace("\n", "")) is None
 
 
 def test_the_hostile_texts_are_in_what_the_commands_read(
-    gk: Caller, cluster: Path, pod: str
+    gk: Caller, own_cluster: Path, pod: str
 ) -> None:
-    events = ask(gk, cluster, "get", "events", "-n", "shop").out
-    why = ask(gk, cluster, "why", f"cloneset/{NAME}", "-n", "shop").out
-    trace = ask(gk, cluster, "trace", pod, "-n", "shop").out
+    events = ask(gk, own_cluster, "get", "events", "-n", "shop").out
+    why = ask(gk, own_cluster, "why", f"cloneset/{NAME}", "-n", "shop").out
+    trace = ask(gk, own_cluster, "trace", pod, "-n", "shop").out
     for text in (events, why, trace):
         assert FORGED in text
