@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import (
-    CRASHED,
     ApiError,
     ClusterFailed,
+    Concern,
     Finding,
     GitkruiseError,
     NotFound,
@@ -408,7 +408,7 @@ async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
     """Try again, for ever, to start what crashed when it was started."""
     while True:
         await clock.sleep(MEND_S)
-        if any(finding.code == CRASHED for finding in fleet.errors.values()):
+        if any(finding.concern is Concern.PROGRAM for finding in fleet.errors.values()):
             await fleet.reconcile(config)
 
 

@@ -6,6 +6,7 @@ GitkruiseError
 │   │   └── NothingToDo     GK7041: git asks for it already
 │   ├── InvalidManifests    GK1xxx, GK2xxx, GK9xxx: what was read is wrong      exit 3
 │   ├── SourceFailed        GK3xxx: git                                         exit 4, backed off
+│   │   └── RefMissing · PathMissing · HistoryMissing · BranchNotReady · RecordMissing
 │   ├── ClusterFailed       GK4xxx: the API server                              exit 5, backed off
 │   ├── TimedOut            a wait ran out                                      exit 6
 │   ├── PartlyApplied       some objects were refused; the list is in it        exit 7
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, ClassVar, Final
 
 from gitkruise.redaction import scrubbed
@@ -39,6 +40,34 @@ class Retry(Enum):
     REPLAN = "replan"
     RELIST = "relist"
     BACKOFF = "backoff"
+
+
+class Severity(StrEnum):
+    """Weight of a finding: an error keeps something from happening, a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Concern(Enum):
+    """The party a finding concerns; states and retries follow from it, never from a code."""
+
+    CONTENT = "content"  # what was read from git, or settings
+    REMOTE = "remote"  # the source does not answer
+    HISTORY = "history"  # the source's newest commit is refused: signature, rewritten history
+    SOURCE = "source"  # anything else of git
+    CONNECTION = "connection"  # the API server does not answer
+    CLUSTER = "cluster"  # the API server answered and refused
+    PROGRAM = "program"  # an exception of gitkruise, contained
+
+
+CRASHED: Final = "GK9000"
+# The ranges of codes (docs/codes.md) by concern; the first that fits. The only reader of codes.
+_CONCERNS: Final = (
+    (CRASHED, Concern.PROGRAM), ("GK3204", Concern.HISTORY), ("GK33", Concern.HISTORY),
+    ("GK31", Concern.REMOTE), ("GK3", Concern.SOURCE), ("GK41", Concern.CONNECTION),
+    ("GK4", Concern.CLUSTER), ("GK", Concern.CONTENT),
+)  # fmt: skip
 
 
 class GitkruiseError(Exception):
@@ -85,12 +114,22 @@ class Finding:
     places: tuple[SourcePlace, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
     object: str = ""
-    severity: str = "error"  # error | warning
+    severity: Severity = Severity.ERROR
 
     def __post_init__(self) -> None:
         """Keep passwords of URLs, private keys and tokens out of every outlet."""
         object.__setattr__(self, "message", scrubbed(self.message))
         object.__setattr__(self, "notes", tuple((n, scrubbed(t)) for n, t in self.notes))
+
+    @property
+    def is_error(self) -> bool:
+        """Return whether the finding keeps something from happening."""
+        return self.severity is Severity.ERROR
+
+    @property
+    def concern(self) -> Concern:
+        """The party that the finding concerns."""
+        return next(concern for start, concern in _CONCERNS if self.code.startswith(start))
 
     def __str__(self) -> str:
         where = f" ({self.places[0]})" if self.places else ""
@@ -123,6 +162,26 @@ class SourceFailed(Reported):
     retry, reason, exit_code = Retry.BACKOFF, "SourceFailed", 4
 
 
+class RefMissing(SourceFailed):
+    """A ref or revision that is not in the repository."""
+
+
+class PathMissing(SourceFailed):
+    """A path that is not in the commit: reading it again changes nothing."""
+
+
+class HistoryMissing(SourceFailed):
+    """A git object, or the history that leads to it, that is neither here nor in a remote."""
+
+
+class BranchNotReady(SourceFailed):
+    """A branch that is not ready for a commit: uncommitted changes, or diverged from its remote."""
+
+
+class RecordMissing(SourceFailed):
+    """A repository without a status branch: no cluster has written to it yet."""
+
+
 class ClusterFailed(Reported):
     retry, reason, exit_code = Retry.BACKOFF, "ClusterFailed", 5
 
@@ -133,9 +192,6 @@ class TimedOut(Reported):
 
 class PartlyApplied(Reported):
     retry, reason, exit_code = Retry.BACKOFF, "PartlyApplied", 7
-
-
-CRASHED: Final = "GK9000"
 
 
 class Crashed(Reported):

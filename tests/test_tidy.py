@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitkruise.errors import Concern, Finding
 from tests.narrowed import NARROWED
 
 ROOT = Path(__file__).parents[1]
@@ -104,3 +105,52 @@ def _narrows(test: ast.expr) -> bool:
             return _narrows(operand)
         case _:
             return False
+
+
+# The table of concerns, and the words of conditions: data, each in one place.
+READ_CODES = frozenset({"errors.py", "gitops/resources/conditions.py"})
+
+
+@pytest.mark.parametrize("path", [*sources("gitkruise")], ids=str)
+def test_no_branch_looks_at_an_error_code(path: Path) -> None:
+    """Error classes, `Severity` and `Concern` decide; a code is for people to look up."""
+    name = str(path.relative_to(ROOT / "gitkruise"))
+    if name not in READ_CODES:
+        assert _reads_of_code(path) == []
+
+
+def _reads_of_code(path: Path) -> list[str]:
+    """The comparisons and prefix tests of an attribute `code` with `GK…`, or with anything from a
+    name that holds codes."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Compare(left=ast.Attribute(attr="code"), comparators=[right]):
+                if not isinstance(right, ast.Constant) or str(right.value).startswith("GK"):
+                    found.append(ast.unparse(node))
+            case ast.Call(func=ast.Attribute(attr="startswith", value=ast.Attribute(attr="code"))):
+                found.append(ast.unparse(node))
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "concern"),
+    [
+        ("GK1004", Concern.CONTENT),
+        ("GK2102", Concern.CONTENT),
+        ("GK7006", Concern.CONTENT),
+        ("GK9001", Concern.CONTENT),
+        ("GK9000", Concern.PROGRAM),
+        ("GK3103", Concern.REMOTE),
+        ("GK3204", Concern.HISTORY),
+        ("GK3301", Concern.HISTORY),
+        ("GK3201", Concern.SOURCE),
+        ("GK3501", Concern.SOURCE),
+        ("GK4102", Concern.CONNECTION),
+        ("GK4201", Concern.CLUSTER),
+    ],
+)
+def test_concern_of_a_finding(code: str, concern: Concern) -> None:
+    assert Finding(code=code, message="x").concern is concern

@@ -62,7 +62,7 @@ class Taken:
 
     @property
     def errors(self) -> list[Finding]:
-        return [f for f in self.findings if f.severity == "error"]
+        return [f for f in self.findings if f.is_error]
 
 
 def text_of(objects: Sequence[Any]) -> bytes:

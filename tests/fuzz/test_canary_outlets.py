@@ -68,7 +68,7 @@ def sorted_out(seed: int) -> tuple[dict[str, list[Canary]], dict[str, list[Canar
     bad: dict[str, list[Canary]] = {place: [] for place in PLACES}
     for place in PLACES:
         for canary in canaries(seed, place):
-            wrong = any(f.severity == "error" for f in told(canary))
+            wrong = any(f.is_error for f in told(canary))
             (bad if wrong else good)[place].append(canary)
     return good, bad
 

@@ -18,7 +18,7 @@ def finding_text(finding: Finding, style: Style) -> str:
 
     Text from outside is escaped: line ends are our own.
     """
-    colour = "red" if finding.severity == "error" else "yellow"
+    colour = "red" if finding.is_error else "yellow"
     head = f"{finding.severity}[{finding.code}]: "
     first, *more = _wrapped(finding.message, style.width, len(head), indent=2)
     lines = [style.paint(head[:-2], "bold", colour) + style.paint(f": {first}", "bold")]
@@ -89,7 +89,7 @@ def finding_obj(finding: Finding) -> dict[str, Any]:
     """Return one finding as a JSON value; unknown positions are 0."""
     return {
         "code": finding.code,
-        "severity": finding.severity,
+        "severity": str(finding.severity),
         "message": finding.message,
         **({"object": finding.object} if finding.object else {}),
         "places": [
@@ -134,7 +134,7 @@ def sarif(findings: Sequence[Finding], version: str) -> dict[str, Any]:
     results = [
         {
             "ruleId": f.code,
-            "level": f.severity,
+            "level": str(f.severity),
             "message": {"text": "\n".join([f.message, *(text for _, text in f.notes)])},
             "locations": [
                 {

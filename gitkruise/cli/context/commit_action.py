@@ -138,7 +138,7 @@ async def _draft(
     )
     commit = _commit(publisher, repository, options, aim, edit=edit, earlier=earlier)
     target = read_side(repository, commit, stand.config, load_catalog(), _GATES)
-    errors = [f for f in target.findings if f.severity == "error"]
+    errors = [f for f in target.findings if f.is_error]
     if errors:
         raise InvalidManifests(*errors)
     base = base_of(repository, stand.side, stand.config, load_catalog(), _GATES)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json, tell
 from gitkruise.cli.console.style import Style
-from gitkruise.errors import Finding, SourceFailed, TimedOut, UsageProblem
+from gitkruise.errors import Finding, RecordMissing, TimedOut, UsageProblem
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.repository import Repository
@@ -24,7 +24,6 @@ from gitkruise.wire.primitives.times import format_time, parse_duration
 
 _LOCAL_S: Final = 0.3  # between two reads of a local repository
 _REMOTE_S: Final = 2.0  # between two fetches
-_NOT_YET: Final = frozenset({"GK3205"})  # no status branch: nothing has been written yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,16 +90,9 @@ def _look(
     publisher.fetch_status()
     try:
         units = read_units(repository, status_branch(repository, awaited.cluster))
-    except SourceFailed as error:
-        if error.findings[0].code in _NOT_YET and not _several(error):
-            return []
-        raise
+    except RecordMissing:
+        return []  # nothing has been written yet
     return question.ask(_wanted(units, awaited.unit), now)
-
-
-def _several(error: SourceFailed) -> bool:
-    """Return whether the error is a choice between clusters, which no waiting resolves."""
-    return ("recorded", "none") not in error.findings[0].notes
 
 
 def _wanted(units: Sequence[UnitNews], name: str) -> list[UnitNews]:

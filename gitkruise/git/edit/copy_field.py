@@ -61,7 +61,7 @@ def _text(data: bytes) -> str:
 def _parsed(data: bytes, file: str, key: ObjectKey) -> Document:
     parsed = parse_file(data, file)
     if not parsed.ok:
-        raise InvalidManifests(*(f for f in parsed.findings if f.severity == "error"))
+        raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
     return find_object(parsed, key, file)
 
 

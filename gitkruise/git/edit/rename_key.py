@@ -27,7 +27,7 @@ def rename_keys(data: bytes, file: str, renamings: Sequence[Renaming]) -> bytes:
     """
     parsed = parse_file(data, file)
     if not parsed.ok:
-        raise InvalidManifests(*(f for f in parsed.findings if f.severity == "error"))
+        raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
     roots = {d.index: d for d in parsed.documents}
     text = data.decode("utf-8")
     bom, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)

@@ -53,7 +53,7 @@ def edit_document(data: bytes, file: str, path: FieldPath, value: Any) -> bytes:
 def _parsed(data: bytes, file: str) -> Parsed:
     parsed = parse_file(data, file)
     if not parsed.ok:
-        raise InvalidManifests(*(f for f in parsed.findings if f.severity == "error"))
+        raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
     return parsed
 
 

@@ -265,7 +265,7 @@ class _Check:
             self._copied(where, value, path)
             parsed = self._commit.parse(where)
             if not parsed.ok:
-                raise InvalidManifests(*(f for f in parsed.findings if f.severity == "error"))
+                raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
             return [document.obj for document in parsed.documents]
         if depth == 0:
             raise self._error("GK3406", f"more than {_PLUGIN_DEPTH} levels of plugins", path)

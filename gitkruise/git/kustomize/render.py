@@ -108,7 +108,7 @@ class Renderer:
         parsed = parse_file(result.output, f"{path}/kustomization", _OUTPUT)
         sources = Sources(needed.inputs(), needed.kustomizations)
         placed = tuple(sources.placed(document) for document in parsed.documents)
-        return Parsed(placed, tuple(f for f in parsed.findings if f.severity == "error"))
+        return Parsed(placed, tuple(f for f in parsed.findings if f.is_error))
 
     def _program(self) -> list[str]:
         for name, words in _COMMANDS:
@@ -226,7 +226,7 @@ class _Needed:
             if path in self.files:
                 parsed = self.parse(path)
                 if not parsed.ok:
-                    raise InvalidManifests(*(f for f in parsed.findings if f.severity == "error"))
+                    raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
                 if len(parsed.documents) == 1 and isinstance(parsed.documents[0].obj, dict):
                     return parsed.documents[0]
                 raise refused("GK3403", f"{shown(path)} is not one kustomization", path)

@@ -93,7 +93,7 @@ class Opener:
 def _objects(text: bytes, document: Document, form: Form) -> dict[int, Obj]:
     parsed = parse_file(text, f"decrypted.{form}")
     if not parsed.ok:
-        wrong = sorted({f.code for f in parsed.findings if f.severity == "error"})
+        wrong = sorted({f.code for f in parsed.findings if f.is_error})
         raise _unreadable(document, ", ".join(wrong))
     if not all(isinstance(d.obj, dict) for d in parsed.documents):
         raise _unreadable(document, "no object")

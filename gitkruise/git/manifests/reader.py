@@ -65,7 +65,7 @@ class Manifests:
     rendered: bool = False
 
     def errors(self) -> tuple[Finding, ...]:
-        return tuple(f for f in self.findings if f.severity == "error")
+        return tuple(f for f in self.findings if f.is_error)
 
     def checked(self) -> Manifests:
         """Itself; raises InvalidManifests with the first 20 errors and a count of the rest."""

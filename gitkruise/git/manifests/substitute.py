@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gitkruise.errors import Finding, SourcePlace
+from gitkruise.errors import Finding, Severity, SourcePlace
 from gitkruise.git.parsing.yaml_scalars import BadScalar, ambiguity, resolve, shown
 from gitkruise.model.gitops.document import Document, FieldPath, Spot, place_at
 from gitkruise.wire.primitives.paths import get
@@ -121,7 +121,7 @@ class _Pass:
             message = f"the value of {_first(text)} is read as {str(meant).lower()}"
             notes = (("next", "quote it here if you mean text"),)
             if not self._hides(path):
-                self._report("GK1013", message, path, text, notes, severity="warning")
+                self._report("GK1013", message, path, text, notes, severity=Severity.WARNING)
         return meant
 
     def _plain(self, path: FieldPath) -> bool:
@@ -183,7 +183,7 @@ class _Pass:
         if self._values.elsewhere:
             message = f"the value of ${{{name}}} may come from {self._values.elsewhere}"
             notes = (("why", "the cluster was not asked"), ("shown", f"{written} as it is written"))
-            self._report("GK1405", message, path, written, notes, severity="warning")
+            self._report("GK1405", message, path, written, notes, severity=Severity.WARNING)
         elif self._values.strict:
             from difflib import get_close_matches  # noqa: PLC0415  only on this path
 
@@ -203,7 +203,7 @@ class _Pass:
 
     def _report(
         self, code: str, message: str, path: FieldPath, written: str,
-        notes: tuple[tuple[str, str], ...], severity: str = "error",
+        notes: tuple[tuple[str, str], ...], severity: Severity = Severity.ERROR,
     ) -> None:  # fmt: skip
         if len(self.findings) < _FINDINGS_MAX:
             place = _spot(self._document, path, written, hidden=self._hides(path))

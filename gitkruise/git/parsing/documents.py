@@ -44,7 +44,7 @@ class Parsed:
 
     @property
     def ok(self) -> bool:
-        return not any(finding.severity == "error" for finding in self.findings)
+        return not any(finding.is_error for finding in self.findings)
 
 
 def parse_file(data: bytes, file: str, limits: Limits = LIMITS) -> Parsed:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Severity
 from gitkruise.git.parsing.yaml_scalars import (
     QUOTE,
     BadScalar,
@@ -134,7 +134,7 @@ class _Report:
     label: str
     quote: str
     value: str
-    severity: str
+    severity: Severity
     first: Spot | None  # of two places the one further up
     document: int
 
@@ -188,14 +188,14 @@ class Composer:
 
     def report(
         self, code: str, message: str, at: Spot | yaml.Event, *, label: str = "", quote: str = "",
-        value: str = "", severity: str = "error", first: Spot | None = None,
+        value: str = "", severity: Severity = Severity.ERROR, first: Spot | None = None,
     ) -> None:  # fmt: skip
         """Keep a finding; raises Stop when there are too many.
 
         `message` and `label` have QUOTE where `quote`, a text of the file, is to be read: it is
         left out where the file may hold a secret.
         """
-        if severity == "warning" and len(self._reports) >= self._limits.findings // 2:
+        if severity is Severity.WARNING and len(self._reports) >= self._limits.findings // 2:
             return
         self._reports.append(
             _Report(
@@ -336,7 +336,7 @@ class Composer:
     def _new_anchor(self, name: str, at: yaml.Event) -> None:
         if name in self._anchors:
             message = f"the anchor &{QUOTE} is defined again; the later one counts"
-            self.report("GK1012", message, at, quote=name, severity="warning")
+            self.report("GK1012", message, at, quote=name, severity=Severity.WARNING)
 
     def _count(self, at: yaml.Event) -> None:
         self._nodes += 1
@@ -377,7 +377,7 @@ class Composer:
             meaning = str(value).lower()
             self.report(
                 "GK1013", why, event, label=label, quote=event.value, value=meaning,
-                severity="warning",
+                severity=Severity.WARNING,
             )  # fmt: skip
 
     def _key(self, frame: _Frame, value: Any, text: str, at: yaml.Event) -> None:
@@ -459,7 +459,7 @@ class Composer:
             message = f'<< replaces "{QUOTE}" that is written above it'
             self.report(
                 "GK1005", message, at, label="put << first", quote=overridden[0],
-                severity="warning",
+                severity=Severity.WARNING,
             )  # fmt: skip
         for source in reversed(sources):
             frame.value.update(source)

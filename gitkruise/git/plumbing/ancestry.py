@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import Finding, HistoryMissing, SourceFailed
 from gitkruise.git.plumbing import tree_walk
 from gitkruise.git.plumbing.commits import TOUCHED, parents_of, parse_commit, parse_touched, tree_of
 from gitkruise.git.plumbing.object_db import ObjectReader, damaged
@@ -260,7 +260,7 @@ def _short(*, local: bool) -> SourceFailed:
         if local
         else "let the repository that is followed have its whole history: git fetch --unshallow"
     )
-    return SourceFailed(
+    return HistoryMissing(
         Finding(
             code="GK3108",
             message="the history is cut short, and what is left of it does not tell how commits "

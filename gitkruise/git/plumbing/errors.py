@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.process import Result
 from gitkruise.wire.primitives.printable import shown
 
@@ -97,7 +97,7 @@ def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
     notes = [("did you mean", ", ".join(shown(n) for n in near))] if near else []
     notes.append(("unchanged", "nothing is deleted because a ref is missing"))
     message = f"{shown(ref)} is not in {url}"
-    return SourceFailed(Finding(code="GK3201", message=message, notes=tuple(notes)))
+    return RefMissing(Finding(code="GK3201", message=message, notes=tuple(notes)))
 
 
 def push_refused(url: str, text: str, result: Result) -> Exception:

@@ -14,7 +14,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Final, NamedTuple, TypeVar
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import Finding, HistoryMissing, SourceFailed
 from gitkruise.git.plumbing.process import end
 from gitkruise.git.plumbing.trees import TreeEntry, parse_tree
 from gitkruise.wire.primitives.printable import shown
@@ -202,7 +202,7 @@ class ObjectReader:
 
 def damaged(name: str, kind: str) -> SourceFailed:
     message = f"the repository lacks {kind} {shown(name, 80)}, or it is damaged"
-    return SourceFailed(
+    return HistoryMissing(
         Finding(code="GK3104", message=message, notes=(("next", "run git fsck in the repository"),))
     )
 

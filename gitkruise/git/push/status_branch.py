@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.commits import (
     CommitAuthor,
     format_commit,
@@ -66,9 +66,7 @@ class _Line:
         """The newest commit now, fetched; None while the ref does not exist."""
         try:
             self._tip = self._repository.fetch(self.ref)
-        except SourceFailed as error:
-            if error.findings[0].code != "GK3201":
-                raise
+        except RefMissing:
             self._tip = None
         self._known = True
         return self._tip

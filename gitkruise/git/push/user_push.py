@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.errors import RefMoved, push_refused
 from gitkruise.git.plumbing.process import Result
 from gitkruise.git.plumbing.refs import full_ref
@@ -94,7 +94,7 @@ class Publisher:
         tip = self._fetched(remote, name) if remote else here
         if not tip:
             message = f"there is no branch {shown(name)} in {remote or self.folder}"
-            raise SourceFailed(Finding(code="GK3201", message=message))
+            raise RefMissing(Finding(code="GK3201", message=message))
         if checked_out:
             assert self.tree is not None
             dirty = self.tree.dirty()
@@ -137,7 +137,7 @@ class Publisher:
             ("unchanged", "nothing was committed or pushed"),
             ("next", next_),
         )
-        return SourceFailed(Finding(code="GK3208", message=message, notes=notes))
+        return BranchNotReady(Finding(code="GK3208", message=message, notes=notes))
 
     def _count(self, old: str, new: str) -> int:
         return int(self._said(["rev-list", "--count", f"{old}..{new}"]) or 0)

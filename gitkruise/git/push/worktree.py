@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.process import git_command
 from gitkruise.git.plumbing.safe_config import LIST, inert
 from gitkruise.wire.primitives.printable import shown
@@ -65,7 +65,7 @@ class WorkTree:
 def dirty_tree(paths: Sequence[str], *, unchanged: str, next_: str) -> SourceFailed:
     """GK3203: changes that are not committed are in the way."""
     more = f", … and {len(paths) - _DIRTY_SHOWN} more" if len(paths) > _DIRTY_SHOWN else ""
-    return SourceFailed(
+    return BranchNotReady(
         Finding(
             code="GK3203",
             message="the working tree has changes that are in no commit",
@@ -89,7 +89,7 @@ def commit_id(git_dir: Path, revision: str) -> str:
     except SourceFailed:
         message = f'there is no commit "{revision}" in {git_dir.parent}'
         notes = (("next", "git log --oneline --all   lists what is there; git fetch gets more"),)
-        raise SourceFailed(Finding(code="GK3201", message=message, notes=notes)) from None
+        raise RefMissing(Finding(code="GK3201", message=message, notes=notes)) from None
 
 
 def addresses(git_dir: Path) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import Finding, PathMissing, SourceFailed
 from gitkruise.git.plumbing import process, tree_walk
 from gitkruise.git.plumbing.ancestry import FIRST, Lineage
 from gitkruise.git.plumbing.commits import tree_of
@@ -357,7 +357,7 @@ class Repository:
                 ("unchanged", "nothing is deleted because a path is missing"),
                 ("next", "put the folder back, or change the path that is followed"),
             )
-            raise SourceFailed(Finding(code="GK3202", message=message, notes=notes))
+            raise PathMissing(Finding(code="GK3202", message=message, notes=notes))
         return found
 
     # -- running git --------------------------------------------------------------------------

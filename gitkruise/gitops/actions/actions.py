@@ -373,7 +373,7 @@ def check_outcome(edit: FileEdit, aim: ActionTarget, preview: Preview) -> None:
     found = preview.forecast.rollouts if preview.forecast else ()
     prediction = next((p for p in found if p.key == aim.key), None)
     why = _shortfall(edit, prediction) if prediction else ""
-    wrong = [f for f in preview.unplayed if f.severity == "error"]
+    wrong = [f for f in preview.unplayed if f.is_error]
     if wrong:
         why = wrong[0].message
     if not why:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.errors import ApiError, Finding, Reported, Severity
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.hold import action_of
@@ -119,5 +119,5 @@ class Remedy:
     def _say(self, words: str) -> None:
         finding = None
         if words:
-            finding = Finding(code=CODE, message=f"onFailure: {words}", severity="warning")
+            finding = Finding(code=CODE, message=f"onFailure: {words}", severity=Severity.WARNING)
         self._reporter.remark(_CHANNEL, finding)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, Reported
+from gitkruise.errors import ApiError, Crashed, Reported, Severity
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
@@ -99,7 +99,7 @@ class Promoter:
 
     def _hindrances(self, record: UnitRecord, rollout: Rollout) -> Iterator[str]:
         now = self._clock.now()
-        error = next((f for f in record.findings if f.severity == "error"), None)
+        error = next((f for f in record.findings if f.is_error), None)
         if self._unit.spec.suspended(now):
             yield "the unit is suspended"
         if closed := self._windows.why():
@@ -157,7 +157,7 @@ class Promoter:
         if isinstance(error, RefMoved):
             return 1.0  # what was pushed meanwhile is looked at first
         if isinstance(error, Crashed):  # a warning: the unit itself is as git asks
-            self._reporter.remark(_CHANNEL, replace(error.findings[0], severity="warning"))
+            self._reporter.remark(_CHANNEL, replace(error.findings[0], severity=Severity.WARNING))
         self._say(f"the next step cannot be prepared: {told(error)}")
         return 5.0
 

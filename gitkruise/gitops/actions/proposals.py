@@ -102,7 +102,7 @@ class Proposer:
         data = format_commit(tree, [tip], self.identity, self.clock.now(), message)
         commit = repository.write_object("commit", data)
         target = read_side(repository, commit, stand.config, self.live.catalog, self.gates)
-        errors = [f for f in target.findings if f.severity == "error"]
+        errors = [f for f in target.findings if f.is_error]
         if errors:
             raise InvalidManifests(*errors)
         return (stand.side, target), aim, edit

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TypeVar
 
-from gitkruise.errors import Finding, InvalidManifests, SourceFailed
+from gitkruise.errors import Concern, Finding, InvalidManifests, PathMissing, SourceFailed
 from gitkruise.git.manifests.reader import Manifests, ParseCache, content_at, read_desired
 from gitkruise.git.plumbing import process
 from gitkruise.git.repository.path_history import PathHistory
@@ -24,7 +24,6 @@ from gitkruise.wire.primitives.names import ObjectKey
 
 _Read = TypeVar("_Read")
 _NUMBERS = itertools.count(1)  # of readers in this process
-_FINAL = frozenset({"GK3202"})  # the path is not in the commit: asking again changes nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +89,7 @@ class BuildResult:
     objects: tuple[Desired, ...] | None = None
     tree: str = ""
     findings: tuple[Finding, ...] = ()
-
-    @property
-    def gone(self) -> bool:
-        """Return whether the path is not in the commit."""
-        return self.objects is None and bool(self.findings) and self.findings[0].code in _FINAL
+    path_missing: bool = False
 
 
 def taken_in(answer: BuildResult, before: Intake | None) -> Intake:
@@ -107,7 +102,7 @@ def taken_in(answer: BuildResult, before: Intake | None) -> Intake:
     touched = answer.touching or known
     intake = Intake(
         commit=info, touched=touched, causal=touched, desired=None, overtaken=answer.overtaken,
-        findings=answer.findings, wanted=frozenset() if answer.gone else None,
+        findings=answer.findings, wanted=frozenset() if answer.path_missing else None,
     )  # fmt: skip
     if answer.objects is None:
         return intake
@@ -190,21 +185,22 @@ class Builder:
         manifests: Manifests | None = None
         inputs: tuple[str, ...] = (path,)
         wrong: tuple[Finding, ...] = ()
+        missing = False
         try:
             content = self._look(content_at, commit)
             inputs, tree = content.inputs, named(content.tree, ingredients)
             if not asked.tree or tree != asked.tree:
                 manifests = replace(self._look(read_desired, commit), tree=tree)
-        except (InvalidManifests, SourceFailed) as error:
-            if error.findings[0].code not in _FINAL and isinstance(error, SourceFailed):
-                raise
+        except (InvalidManifests, PathMissing) as error:
             inputs, wrong = (path,), error.findings
+            missing = isinstance(error, PathMissing)
         touching = self.history.touching(asked.old, commit, inputs)
         found = BuildResult(
             commit=info,
             touching=touching[0] if touching else None,
             overtaken=self._overtaken(touching, asked.looked or asked.old, commit, inputs),
             findings=wrong,
+            path_missing=missing,
         )
         if wrong:
             return found
@@ -253,7 +249,7 @@ class Builder:
             manifests.documents, catalog, namespace=namespace, gates=self.gates, memo=self.memo
         )
         findings = (*manifests.findings, *wrong)
-        good = all(f.severity != "error" for f in findings)
+        good = all(not f.is_error for f in findings)
         taken = tuple(objects) if good else None
         return replace(found, objects=taken, tree=manifests.tree, findings=findings)
 
@@ -267,14 +263,14 @@ def with_unchanged(findings: tuple[Finding, ...], live: GitCommit | None) -> tup
     both."""
     stays = f"commit {live.short} stays live" if live else "nothing was live yet"
     unchanged = ("unchanged", f"{stays}; nothing of this commit was applied")
-    return tuple(_complete(f, unchanged) if f.severity == "error" else f for f in findings)
+    return tuple(_complete(f, unchanged) if f.is_error else f for f in findings)
 
 
 def _complete(finding: Finding, unchanged: tuple[str, str]) -> Finding:
     notes = dict(finding.notes)
     file = finding.places[0].file if finding.places else ""
     following = [note for note in finding.notes if note[0] in {"next", "or"}]
-    if not following and file and not finding.code.startswith("GK4"):
+    if not following and file and finding.concern not in {Concern.CONNECTION, Concern.CLUSTER}:
         following = [("next", f"gitkruise validate {file}")]
     first = [note for note in finding.notes if note[0] not in {"next", "or"}]
     if "unchanged" not in notes:

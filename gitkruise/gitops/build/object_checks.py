@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gitkruise.admission.rules.formats import dns_label, dns_subdomain, service_name
 from gitkruise.admission.rules.labels import annotation_problems, label_problems
-from gitkruise.errors import Finding, Problem
+from gitkruise.errors import Finding, Problem, Severity
 from gitkruise.gitops.build.redacted_findings import rule
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.document import Document
@@ -98,7 +98,7 @@ def _the_servers(desired: Desired) -> Iterator[Finding]:
                 places=(document.place(path, key=True),),
                 notes=(("next", "take it out of the file"),),
                 object=str(desired.key),
-                severity="warning",
+                severity=Severity.WARNING,
             )
 
 

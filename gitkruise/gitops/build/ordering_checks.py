@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gitkruise.errors import Finding, SourcePlace
+from gitkruise.errors import Finding, Severity, SourcePlace
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import APPLY_WORDS, HOLD
@@ -110,5 +110,5 @@ def no_hold(what: str, text: str, places: tuple[SourcePlace, ...] = ()) -> Findi
             ("next", f'{HOLD}: "2026-11-21T20:00:00Z why"'),
         ),
         object=what,
-        severity="error" if places else "warning",
+        severity=Severity.ERROR if places else Severity.WARNING,
     )

@@ -103,7 +103,7 @@ def check_documents(
     objects = [one.desired for one in judged if one.desired is not None]
     findings = [finding for one in judged for finding in one.findings]
     findings += [*duplicates(objects), *_clashes(_sound(judged))]
-    whole = all(finding.severity != "error" for finding in findings)
+    whole = all(not finding.is_error for finding in findings)
     return objects, [*findings, *(impossible(objects) if whole else ())]
 
 
@@ -117,7 +117,7 @@ def _clashes(objects: Sequence[Desired]) -> Iterator[Finding]:
 
 def _sound(judged: Sequence[CheckedDocument]) -> list[Desired]:
     """Return the objects without errors."""
-    good = [one for one in judged if all(f.severity != "error" for f in one.findings)]
+    good = [one for one in judged if all(not f.is_error for f in one.findings)]
     return [one.desired for one in good if one.desired is not None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gitkruise.errors import Reported, SourceFailed
+from gitkruise.errors import BranchNotReady, Reported, SourceFailed
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.repository import Repository
@@ -43,14 +43,13 @@ def _branch(publisher: Publisher) -> Iterator[Check]:
     name = publisher.current()
     try:
         branch = publisher.branch(name) if name else None
+    except BranchNotReady as error:
+        yield good("git", "remote", f"{', '.join(remotes)} answers")
+        finding = error.findings[0]
+        yield warn("git", "branch", finding.message, dict(finding.notes).get("next", ""))
+        return
     except SourceFailed as error:
-        apart = error.findings[0].code in {"GK3203", "GK3208"}
-        if apart:
-            yield good("git", "remote", f"{', '.join(remotes)} answers")
-            finding = error.findings[0]
-            yield warn("git", "branch", finding.message, dict(finding.notes).get("next", ""))
-        else:
-            yield _bad("git", "remote", error)
+        yield _bad("git", "remote", error)
         return
     yield good("git", "remote", f"{branch.remote if branch else remotes[0]} answers")
     if branch is None:

@@ -117,7 +117,7 @@ class WaitCondition:
         except Reported:
             return False  # it cannot be read: the controller will say so
         old, new = ({d.key: d.digest for d in side.objects} for side in sides)
-        return old == new and not any(f.severity == "error" for f in sides[1].findings)
+        return old == new and not any(f.is_error for f in sides[1].findings)
 
 
 def verdict(answers: Sequence[WaitResult]) -> bool | None:

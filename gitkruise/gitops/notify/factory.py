@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gitkruise.errors import Finding, UsageProblem
+from gitkruise.errors import Finding, Severity, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -119,7 +119,7 @@ def _report_problem(channel: str, reporters: Iterable[Reporter], problem: str) -
             ("unchanged", "units are still applied, and the outbox keeps all messages"),
             ("next", "check that the forge answers, and that the token in the Secret may write"),
         ),
-        severity="warning",
+        severity=Severity.WARNING,
     )
     for reporter in reporters:
         reporter.remark(channel, finding if problem else None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, Severity, SourceFailed, UsageProblem
 from gitkruise.git.manifests.reader import ParseCache, read_desired
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
@@ -171,14 +171,18 @@ def _last_valid(
 
 
 def _errors(findings: Iterable[Finding]) -> list[Finding]:
-    return [f for f in findings if f.severity == "error"]
+    return [f for f in findings if f.is_error]
 
 
 def _passed_over(message: str, error: Finding) -> Finding:
     """GK2108 with the error that makes a plan start from another commit."""
     why = ("why", f"{error.code}: {error.message}")
     return Finding(
-        code="GK2108", message=message, places=error.places[:1], notes=(why,), severity="warning"
+        code="GK2108",
+        message=message,
+        places=error.places[:1],
+        notes=(why,),
+        severity=Severity.WARNING,
     )
 
 

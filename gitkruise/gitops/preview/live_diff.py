@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from gitkruise.admission.conversion.registry import convert
-from gitkruise.errors import Finding, Forbidden, NotFound
+from gitkruise.errors import Finding, Forbidden, NotFound, Severity
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.reconcile.applier import Applier, Sent
 from gitkruise.gitops.reconcile.preflight import brought, refusals
@@ -70,7 +70,7 @@ async def _lot(
                 code="GK4301",
                 message=f"not allowed: {error.message}",
                 notes=(("unchanged", f"{keys[0].kind} objects are compared with git alone"),),
-                severity="warning",
+                severity=Severity.WARNING,
             )
             return LiveObjects(objects={}, findings=(said,))
 

@@ -107,7 +107,7 @@ def _top(report: PlanReport) -> Iterator[str]:
     yield f"<p><strong>In all</strong> {_text(summary(report))}</p>"
     for found in report.findings:
         said = f"{found.severity}[{found.code}]: {found.message}"
-        yield f'<p class="{"alarm-text" if found.severity == "error" else ""}">{_text(said)}</p>'
+        yield f'<p class="{"alarm-text" if found.is_error else ""}">{_text(said)}</p>'
 
 
 def _list(report: PlanReport) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from gitkruise.admission.chain import admit
 from gitkruise.admission.conversion.registry import convert
-from gitkruise.errors import ApiError, BadRequest, Finding, Forbidden, InvalidObject
+from gitkruise.errors import ApiError, BadRequest, Finding, Forbidden, InvalidObject, Severity
 from gitkruise.gitops.build.redacted_findings import unquoted
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.preview.changes import rollouts_started
@@ -189,7 +189,7 @@ def _unknown_version(d: Desired) -> Finding:
         places=(d.document.place(("apiVersion",)),),
         notes=(("why", "only the cluster knows whether it serves that version"),),
         object=str(d.key),
-        severity="warning",
+        severity=Severity.WARNING,
     )
 
 

@@ -70,6 +70,7 @@ class Sent:
     reply: Obj | None = None
     finding: Finding | None = None
     retry: bool = False  # the same request may go through later
+    unserved: bool = False  # no API serves its kind
     present: bool = False  # create-only, and it exists already
     replace: bool = False  # immutable: to be deleted and created again
     taken: tuple[str, ...] = ()  # managers that had set the object, or fields of it, before
@@ -142,7 +143,7 @@ class Applier:
     ) -> Sent:
         dialect = dialect_of(d, catalog)
         if dialect is None:
-            return Sent(desired=d, finding=_not_served(d, catalog), retry=True)
+            return Sent(desired=d, finding=_not_served(d, catalog), retry=True, unserved=True)
         asked = sized_as(d, live) if live is not None and d.key in self._autoscaled else d
         request = ApiRequest(
             verb="patch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Live
@@ -65,7 +65,7 @@ def _runs(unit: str, key: ObjectKey) -> Finding:
         code="GK2311",
         message=f"unit {unit} left the configuration, and {key} runs before its objects go",
         notes=(("why", "it is marked as a pre-delete hook"),),
-        severity="warning",
+        severity=Severity.WARNING,
         object=str(key),
     )
 

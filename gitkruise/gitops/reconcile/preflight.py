@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gitkruise.errors import Finding, Forbidden
+from gitkruise.errors import Concern, Finding, Forbidden
 from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.kube.client.discovery import listed
@@ -20,7 +20,6 @@ from gitkruise.wire.primitives.requests import NAMESPACES
 # Kinds whose update rules we know as well as the server does; others are left to its dry run.
 _OURS: Final = frozenset({CLONESET})
 NAMESPACE: Final = GroupKind("", "Namespace")
-_UNSERVED, _UNREACHABLE = "GK4201", "GK4102"
 
 
 def check_updates(
@@ -64,7 +63,7 @@ async def brought(
 def unreachable(sent: Sequence[Sent]) -> Finding | None:
     """Return the first finding that the cluster could not be reached."""
     found = (s.finding for s in sent if s.retry and s.finding is not None)
-    return next((f for f in found if f.code == _UNREACHABLE), None)
+    return next((f for f in found if f.concern is Concern.CONNECTION), None)
 
 
 def refusals(desired: DesiredSet, sent: Sequence[Sent]) -> Iterator[Finding]:
@@ -72,5 +71,5 @@ def refusals(desired: DesiredSet, sent: Sequence[Sent]) -> Iterator[Finding]:
     bring_kinds = any(d.key.kind == "CustomResourceDefinition" for d in desired.objects)
     for item in sent:
         finding = item.finding
-        if finding is not None and not (bring_kinds and finding.code == _UNSERVED):
+        if finding is not None and not (bring_kinds and item.unserved):
             yield finding

@@ -6,9 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
 
-from gitkruise.errors import ApiError, Finding, Retry, SourceFailed
+from gitkruise.errors import ApiError, Finding, HistoryMissing, Retry
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Intake
 from gitkruise.gitops.cluster.delete_guards import held_by_others
@@ -29,7 +28,6 @@ from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.paths import get
 
 log = logging.getLogger(__name__)
-_UNKNOWN: Final = frozenset({"GK3104", "GK3108"})  # the commit exists in no remote either
 
 
 class Pruning:
@@ -174,9 +172,7 @@ class Pruning:
         for old in sorted(stood) if commit else ():
             try:
                 kept = self._repository.is_ancestor(old, commit)
-            except SourceFailed as error:
-                if error.findings[0].code not in _UNKNOWN:
-                    raise
+            except HistoryMissing:  # the commit exists in no remote either
                 kept = False
             if not kept:
                 return f"{old[:7]}, which was live before, is not in the history of {commit[:7]}"

@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from gitkruise.errors import CRASHED, Finding
+from gitkruise.errors import CRASHED, Concern, Finding
 from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout, UnitRecord, pod_counts
@@ -147,7 +147,7 @@ def broken_unit(problem: Finding, told: ConditionContext) -> Obj:
 
 def broken_state(problem: Finding) -> State:
     """Return the state of a unit that does not run."""
-    return State.STUCK if problem.code == CRASHED else State.REJECTED
+    return State.STUCK if problem.concern is Concern.PROGRAM else State.REJECTED
 
 
 def leaving_unit(message: str, told: ConditionContext) -> Obj:
@@ -170,7 +170,7 @@ def revision_of(ref: str, commit: str) -> str:
 def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[StatusCondition]:
     """Yield the conditions that follow from a unit's record."""
     message = _cut(record.message)
-    errors = [f for f in record.findings if f.severity == "error"]
+    errors = [f for f in record.findings if f.is_error]
     status, reason = _READY[record.state]
     if errors and status != "True":
         status, reason = "False", reason_of(errors[0])

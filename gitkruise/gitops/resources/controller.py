@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from gitkruise.errors import CRASHED, ApiError, Crashed, SourceFailed
+from gitkruise.errors import ApiError, Concern, Crashed, SourceFailed
 from gitkruise.gitops.config.fingerprints import sink_of, source_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.declared import ResourceReader, name_of
@@ -87,7 +87,9 @@ class ResourceController:
         declared = self._reading.read(objects, engine)
         records = {name: reporter.record for name, reporter in fleet.reporters.items()}
         suspended = [name for kind, name in declared.broken if kind == "Unit"]
-        self._crashed = any(finding.code == CRASHED for finding in declared.broken.values())
+        self._crashed = any(
+            finding.concern is Concern.PROGRAM for finding in declared.broken.values()
+        )
         await fleet.reconcile(declared.config, suspended=suspended)
         self._keeper.changed(declared, fleet)
         for obj, unit in declared.leaving:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, Finding, Reported
+from gitkruise.errors import ApiError, Crashed, Finding, Reported, Severity
 from gitkruise.gitops.cluster.impersonation import acting_as
 from gitkruise.gitops.reconcile.commit_validation import UnitContext
 from gitkruise.gitops.reconcile.pre_delete_hooks import run_last_jobs
@@ -219,7 +219,7 @@ class UnitFinalizer:
         return bool(now) or any(x.obj["metadata"].get("deletionTimestamp") for x in live.values())
 
     def _stuck(self, unit: RemovedUnit, finding: Finding) -> None:
-        state = State.WAITING if finding.severity == "warning" else State.STUCK
+        state = State.STUCK if finding.is_error else State.WAITING
         record = replace(
             unit.record,
             state=state,
@@ -268,5 +268,5 @@ def _waits(unit: str) -> Finding:
         code="GK2309",
         message=f"unit {unit} left the configuration, and its objects are being deleted",
         notes=(("why", "prune.deletionPolicy is WaitForTermination"),),
-        severity="warning",
+        severity=Severity.WARNING,
     )

@@ -54,7 +54,7 @@ def progress_of(
 def _error(
     record: UnitRecord, problem: Finding | None, *, looked: bool, applied: bool
 ) -> Reported | None:
-    errors = [f for f in record.findings if f.severity == "error"]
+    errors = [f for f in record.findings if f.is_error]
     if problem is not None:
         return SourceFailed(problem)
     if looked and record.state is State.REJECTED and errors:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from gitkruise.errors import CRASHED, ApiError, Crashed, Finding, Reported
+from gitkruise.errors import ApiError, Concern, Crashed, Finding, Reported, Severity
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.status_branch import StatusBranch
 from gitkruise.git.repository.path_history import PathHistory
@@ -296,7 +296,7 @@ class Supervisor:
         except Crashed as error:
             self.errors.failed(("Unit", name), error, raised=False)
         finding = self.errors.get(("Unit", name))
-        if finding is not None and finding.code == CRASHED and name not in self.units:
+        if finding is not None and finding.concern is Concern.PROGRAM and name not in self.units:
             unit = marks.config.units[name]
             source = marks.config.sources[source_of(unit)]
             with suppress(Crashed), self._containment.of(f"Unit {name}"):
@@ -353,7 +353,7 @@ class Supervisor:
     def _sink_crashed(self, name: str, finding: Finding | None) -> None:
         """The records of a Sink's units say that it does not write, for as long as it crashes."""
         self._set_crash(("Sink", name), finding)
-        remark = replace(finding, severity="warning") if finding is not None else None
+        remark = replace(finding, severity=Severity.WARNING) if finding is not None else None
         for unit, reporter in self.reporters.items():
             if sink_of(self.config.units[unit]) == name:
                 reporter.remark(f"Sink {name}", remark)

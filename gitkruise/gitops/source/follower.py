@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, Finding, Reported, SourceFailed
+from gitkruise.errors import ApiError, Concern, Crashed, Finding, Reported, SourceFailed
 from gitkruise.git.plumbing.refs import is_object_id
 from gitkruise.git.repository.prefetch import bring_files
 from gitkruise.git.repository.repository import Repository
@@ -167,7 +167,7 @@ class SourceFollower:
     def _meanwhile(self, finding: Finding) -> Finding:
         """Complete a failure of the remote with the live commit, which keeps running."""
         live = _both(self._live())
-        if not live or not finding.code.startswith("GK31"):
+        if not live or finding.concern is not Concern.REMOTE:
             return finding
         told = f"still running {live}, and drift is still looked after; new commits are not seen"
         notes = [(k, told if k == "unchanged" else text) for k, text in finding.notes]

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from gitkruise.errors import CRASHED, Reported
+from gitkruise.errors import Concern, Reported
 from gitkruise.git.repository.ref_watcher import ref_changes
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
@@ -106,7 +106,7 @@ class Polling:
             return
         await follower.take(found)
         self._parked.pop(follower, None)
-        if tip and follower.problem is not None and follower.problem.code == CRASHED:
+        if tip and follower.problem is not None and follower.problem.concern is Concern.PROGRAM:
             tries = min(parked.tries + 1, _DOUBLINGS_MAX) if parked is not None else 1
             until = now + pause_after(tries, self._interval)
             self._parked[follower] = _ParkedSource(tip, tries, until)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from gitkruise.admission.conversion.registry import CONVERSIONS, convert
-from gitkruise.errors import CRASHED, Finding
+from gitkruise.errors import Concern, Finding
 from gitkruise.kube.cache.store import CachedObject, InformerCache
 from gitkruise.model.gitops.change import Desired, DesiredSet, Live, ObjectChange, SyncPlan
 from gitkruise.model.gitops.record import DriftRecord, ObjectRecord, PodRecord, Rollout
@@ -290,6 +290,9 @@ def _is_veiled(value: object) -> bool:
     return isinstance(value, Redacted) or (isinstance(value, list) and any(map(_is_veiled, value)))
 
 
+_OF_GIT: Final = frozenset({Concern.REMOTE, Concern.HISTORY, Concern.SOURCE})
+
+
 def unit_state(
     objects: Sequence[ObjectRecord],
     plan: SyncPlan | None,
@@ -302,7 +305,7 @@ def unit_state(
     Unknown when the cluster does not answer; a repository that does not answer leaves the state of
     the live objects unchanged.
     """
-    crash = next((f for f in troubles if f.code == CRASHED), None)
+    crash = next((f for f in troubles if f.concern is Concern.PROGRAM), None)
     if crash is not None:
         return State.STUCK, f"{crash.code}: {crash.message}"
     if rejected is not None:
@@ -311,11 +314,11 @@ def unit_state(
     if fresh:
         return State.ROLLING, f"applying {fresh} object{'s' if fresh > 1 else ''}"
     state = worst(o.state for o in objects)
-    trouble = next((f for f in troubles if f.severity == "error"), None)
+    trouble = next((f for f in troubles if f.is_error), None)
     if trouble is not None:
-        if trouble.code.startswith("GK41"):
+        if trouble.concern is Concern.CONNECTION:
             state = State.UNKNOWN
-        elif state is not State.REJECTED and not trouble.code.startswith("GK3"):
+        elif state is not State.REJECTED and trouble.concern not in _OF_GIT:
             state = State.STUCK
         return state, f"{trouble.code}: {trouble.message}"
     if state is State.DONE:

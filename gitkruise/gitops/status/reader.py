@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gitkruise.errors import Finding, SourceFailed
+from gitkruise.errors import Finding, RecordMissing, SourceFailed
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import DriftRecord, RolloutStep
@@ -75,7 +75,8 @@ def status_branch(repository: Repository, cluster: str) -> str:
     else:
         message, next_ = "which cluster's record do you mean?", "gitkruise history --cluster NAME"
     notes = (("recorded", ", ".join(sorted(found)) or "none"), ("next", next_))
-    raise SourceFailed(Finding(code="GK3205", message=message, notes=notes))
+    failure = SourceFailed if found else RecordMissing
+    raise failure(Finding(code="GK3205", message=message, notes=notes))
 
 
 def read_units(repository: Repository, ref: str) -> list[UnitNews]:

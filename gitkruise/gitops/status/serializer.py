@@ -224,7 +224,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return _lean(
         {
             "code": finding.code,
-            "severity": finding.severity,
+            "severity": str(finding.severity),
             "message": _cut(finding.message),
             "places": [str(p) for p in finding.places],
             "notes": {label: _cut(text) for label, text in finding.notes},

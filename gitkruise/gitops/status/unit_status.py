@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from gitkruise.errors import CRASHED, Crashed, Finding
+from gitkruise.errors import Concern, Crashed, Finding, Severity
 from gitkruise.gitops.build.builder import Intake
 from gitkruise.gitops.cluster.impersonation import account_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
@@ -34,7 +34,6 @@ from gitkruise.planner.sync.diff import all_differences, owned_differences
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.printable import shown
 
-REFUSED: Final = ("GK3204", "GK33")  # history that was rewritten, signatures that are not good
 UNTOLD: Final = "GK3503"
 # What gives way to the news that the newest commit waits for other units.
 _PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
@@ -115,7 +114,7 @@ class Reporter:
     def rejected(self, intake: Intake) -> None:
         """Record that a commit was rejected; live objects stay."""
         self._rejected = intake
-        errors = [f for f in intake.findings if f.severity == "error"]
+        errors = [f for f in intake.findings if f.is_error]
         self._change(
             replace(
                 self.record,
@@ -150,10 +149,10 @@ class Reporter:
 
     def problem(self, findings: tuple[Finding, ...]) -> None:
         """Record a failure of a round; it is shown until a round succeeds."""
-        warnings = tuple(f for f in self._problems if f.severity != "error")
+        warnings = tuple(f for f in self._problems if not f.is_error)
         self._problems = (*warnings, *findings)
         if not self._rejected and (problem := next(iter(findings), None)):
-            silent = problem.code.startswith("GK41")
+            silent = problem.concern is Concern.CONNECTION
             self._change(
                 replace(self.record, findings=self._findings()),
                 State.UNKNOWN if silent else self.record.state,
@@ -186,7 +185,7 @@ class Reporter:
 
     def well(self) -> None:
         """Record a round without failures: earlier ones are over."""
-        self._problems = tuple(f for f in self._problems if f.severity != "error")
+        self._problems = tuple(f for f in self._problems if not f.is_error)
 
     def source_problem(self, finding: Finding | None) -> None:
         """Set the problem that keeps us from the newest commit; None clears it."""
@@ -194,9 +193,9 @@ class Reporter:
         record = replace(self.record, findings=self._findings())
         if finding is None:
             self._offer(record)
-        elif finding.code.startswith(REFUSED):
+        elif finding.concern is Concern.HISTORY:
             self._change(record, State.REJECTED, f"{finding.code}: {finding.message}")
-        elif finding.code == CRASHED:
+        elif finding.concern is Concern.PROGRAM:
             self._change(record, State.STUCK, f"{finding.code}: {finding.message}")
         elif not self._rejected:
             self._change(record, self.record.state, f"{finding.code}: {finding.message}")
@@ -271,10 +270,10 @@ class Reporter:
 
     def _rejection(self) -> Finding | None:
         """Return the finding that keeps the newest commit from being taken."""
-        if self._source_problem is not None and self._source_problem.code.startswith(REFUSED):
+        if self._source_problem is not None and self._source_problem.concern is Concern.HISTORY:
             return self._source_problem
         found = self._rejected.findings if self._rejected else ()
-        return next((f for f in found if f.severity == "error"), None)
+        return next((f for f in found if f.is_error), None)
 
     def _contained(self) -> tuple[Finding, ...]:
         return tuple(self._crashes.values())
@@ -321,7 +320,7 @@ class Reporter:
             with self._containment.of(f"Unit {record.unit}: its promotion"):
                 return replace(record, promotion=self._promotion(record))
         except Crashed as error:
-            warning = replace(error.findings[0], severity="warning")
+            warning = replace(error.findings[0], severity=Severity.WARNING)
             findings = tuple(dict.fromkeys((*record.findings, warning)))
             return replace(record, promotion=self.record.promotion, findings=findings)
 

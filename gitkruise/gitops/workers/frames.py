@@ -11,7 +11,16 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gitkruise.errors import Finding, InvalidManifests, Reported, SourceFailed, UsageProblem
+from gitkruise.errors import (
+    Finding,
+    HistoryMissing,
+    InvalidManifests,
+    PathMissing,
+    RefMissing,
+    Reported,
+    SourceFailed,
+    UsageProblem,
+)
 from gitkruise.git.parsing.documents import Elsewhere
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import BuildResult
@@ -22,7 +31,15 @@ from gitkruise.wire.primitives.names import ObjectKey
 AT_ONCE: Final = 128  # objects of one frame
 _POSITIONS_MAX: Final = 256 << 10  # bytes of a file in which our own process looks for positions
 _RAISED: Final[Mapping[str, type[Reported]]] = {
-    kind.__name__: kind for kind in (InvalidManifests, SourceFailed, UsageProblem)
+    kind.__name__: kind
+    for kind in (
+        InvalidManifests,
+        SourceFailed,
+        UsageProblem,
+        RefMissing,
+        PathMissing,
+        HistoryMissing,
+    )
 }
 
 
@@ -70,6 +87,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     overtaken: tuple[GitCommit, ...]
     same: bool
     taken: bool
+    path_missing: bool
     tree: str
     token: int
     findings: tuple[Finding, ...]
@@ -249,7 +267,7 @@ def done(answer: BuildResult, token: int, *, more: bool) -> Done:
     """Return the last frame of an answer about a commit."""
     return Done(
         answer.commit, answer.touching, answer.overtaken, answer.same,
-        answer.objects is not None, answer.tree,
+        answer.objects is not None, answer.path_missing, answer.tree,
         token, answer.findings, more,
     )  # fmt: skip
 
@@ -258,5 +276,6 @@ def answer_of(frame: Done, objects: Iterable[Desired]) -> BuildResult:
     """Return the answer about a commit, with the objects of its parts."""
     return BuildResult(
         commit=frame.commit, touching=frame.touching, overtaken=frame.overtaken, same=frame.same,
-        objects=tuple(objects) if frame.taken else None, tree=frame.tree, findings=frame.findings,
+        objects=tuple(objects) if frame.taken else None, path_missing=frame.path_missing,
+        tree=frame.tree, findings=frame.findings,
     )  # fmt: skip

@@ -65,4 +65,4 @@ def plan_text(
 
 def errors_of(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings that are errors."""
-    return tuple(f for f in findings if f.severity == "error")
+    return tuple(f for f in findings if f.is_error)

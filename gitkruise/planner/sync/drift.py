@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequ
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Severity
 from gitkruise.model.gitops.change import (
     MISSING,
     ChangeKind,
@@ -162,5 +162,5 @@ def fights(standing: Iterable[ObjectChange], s: SyncSnapshot) -> Iterator[Findin
                     ("next", f"stop {who}, or take {name} out of git or into drift.ignore"),
                 ),
                 object=str(change.key),
-                severity="warning",
+                severity=Severity.WARNING,
             )

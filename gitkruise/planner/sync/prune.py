@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Severity
 from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import APPROVE, HOLD, UNIT, kept, wants_consent
@@ -216,7 +216,7 @@ def _held(gone: Sequence[ObjectKey], why: str) -> Finding:
         code="GK2305",
         message=f"{_and_more(gone)} left git and stays for now: {why}",
         notes=(("why", "nothing is deleted by what may not be git's last word"),),
-        severity="warning",
+        severity=Severity.WARNING,
     )
 
 
@@ -237,7 +237,7 @@ def _kept(protected: Mapping[ObjectKey, str]) -> Finding:
         code="GK2302",
         message=f"{_and_more(protected)} left git but stays in the cluster: {why}",
         notes=(("next", "delete by hand what you no longer want"),),
-        severity="warning",
+        severity=Severity.WARNING,
     )
 
 
@@ -247,7 +247,7 @@ def _asks(asking: Mapping[ObjectKey, str], mark: str) -> Finding:
         code="GK2304",
         message=f"{_and_more(asking)} left git and waits for approval: {why}",
         notes=(("deletes", _listed(list(asking))), *_approval(mark)),
-        severity="warning",
+        severity=Severity.WARNING,
     )
 
 

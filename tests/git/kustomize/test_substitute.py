@@ -84,7 +84,7 @@ REFUSED = [
 )
 def test_refused_by_name_and_place(text: str, code: str, where: str, says: str) -> None:
     _, findings = substitute(document(text), VALUES)
-    assert {f.code for f in findings if f.severity == "error"} == {code}
+    assert {f.code for f in findings if f.is_error} == {code}
     assert str(findings[0].places[0]).startswith(f"a.yaml:{where}")
     assert says in findings[0].message
     assert "hunter2" not in repr(findings)

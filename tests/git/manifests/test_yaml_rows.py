@@ -77,7 +77,7 @@ REFUSED = [
 )
 def test_bad_yaml_is_refused_by_name_and_place(text: str | bytes, code: str, where: str) -> None:
     parsed = parse_file(text.encode() if isinstance(text, str) else text, "a.yaml")
-    errors = [finding for finding in parsed.findings if finding.severity == "error"]
+    errors = [finding for finding in parsed.findings if finding.is_error]
     assert [finding.code for finding in errors] == [code]
     assert str(errors[0].places[-1]) == f"a.yaml:{where}".rstrip(":")
 

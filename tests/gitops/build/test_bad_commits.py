@@ -50,7 +50,7 @@ def test_rejected(staged: MakeStage, name: str, code: str, place: str, text: str
             bad = await stage.push(app=text, message="bad")
             await stage.rest()
             record = stage.record
-            finding = next(f for f in record.findings if f.severity == "error")
+            finding = next(f for f in record.findings if f.is_error)
             assert stage.state == "Rejected"
             assert record.attempted
             assert record.applied

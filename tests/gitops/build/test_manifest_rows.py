@@ -242,7 +242,7 @@ def test_a_bad_manifest_is_refused_by_name_and_place(
     rows: Rows, row: str, code: str, where: str
 ) -> None:
     _, findings = judged(rows, row)
-    errors = [finding for finding in findings if finding.severity == "error"]
+    errors = [finding for finding in findings if finding.is_error]
     assert {finding.code for finding in errors} == {code}
     assert str(errors[0].places[0]).startswith(f"{rows.folders[row]}/{where}")
     assert all(len(finding.message) < 700 for finding in errors)

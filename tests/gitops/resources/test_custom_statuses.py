@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.errors import Finding
+from gitkruise.errors import Finding, Severity
 from gitkruise.gitops.resources.conditions import (
     ConditionContext,
     broken_unit,
@@ -90,7 +90,7 @@ def test_findings(row: tuple[str, State, str, str]) -> None:
 
 
 def test_what_goes_well_is_ready_whatever_a_warning_says() -> None:
-    warning = Finding(code="GK3503", message="news do not arrive", severity="warning")
+    warning = Finding(code="GK3503", message="news do not arrive", severity=Severity.WARNING)
     record = replace(
         RECORD, findings=(warning,), objects=(ObjectRecord(key=KEY, state=State.HELD),)
     )

@@ -85,7 +85,7 @@ def report_of(finding: Finding) -> Path:
 
 def stuck(record: UnitRecord) -> bool:
     """Whether the record says GK9000 with a report that is there."""
-    found = [f for f in record.findings if f.code == CRASHED and f.severity == "error"]
+    found = [f for f in record.findings if f.code == CRASHED and f.is_error]
     assert (record.state == "Stuck") == bool(found)
     return bool(found) and report_of(found[0]).exists() and record.message.startswith(CRASHED)
 

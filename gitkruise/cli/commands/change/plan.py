@@ -18,7 +18,7 @@ from gitkruise.cli.context.cluster import (
     connected,
     units_of_cluster,
 )
-from gitkruise.errors import Finding, InvalidManifests, SourceFailed, UsageProblem
+from gitkruise.errors import Finding, InvalidManifests, Severity, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
@@ -101,7 +101,7 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
         raise UsageProblem(_NO_SERVER)
     result = _plan(options)
     _print(result, flags["output"], dirty=options.include_dirty)
-    if any(f.severity == "error" for f in result.preview.unplayed):
+    if any(f.is_error for f in result.preview.unplayed):
         ctx.exit(3)
     changes = any(c.kind != "unchanged" for c in result.preview.changes)
     ctx.exit(1 if flags["exit_code"] and changes else 0)
@@ -206,7 +206,7 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
             given = asyncio.run(units_of_cluster(options.cluster, repository, new))
         config = given or config_at(repository, new)
         target = read_side(repository, new, config, catalog, options.gates)
-        errors = [f for f in target.findings if f.severity == "error"]
+        errors = [f for f in target.findings if f.is_error]
         if errors:
             raise InvalidManifests(*map(_unplanned, errors))
         if not old:
@@ -289,7 +289,7 @@ def _nothing_to_merge(old: str, new: str) -> Finding:
         code="GK3213",
         message=f"{new[:7]} is in the history of {old[:7]}: there is nothing to merge",
         notes=(("next", f"gitkruise plan --from {old[:7]} --to {new[:7]}   plans to go back"),),
-        severity="warning",
+        severity=Severity.WARNING,
     )
 
 

@@ -76,7 +76,7 @@ def validate(
     _, found = check_documents(documents, catalog, namespace=namespace, gates=gates)
     findings = [*unfixed, *findings, *found]
     _print(findings, output, objects=len(documents))
-    ctx.exit(1 if any(f.severity == "error" for f in findings) else 0)
+    ctx.exit(1 if any(f.is_error for f in findings) else 0)
 
 
 def _read(paths: Sequence[Path]) -> tuple[list[Document], list[Finding]]:
@@ -190,7 +190,7 @@ def _print(findings: Sequence[Finding], output: str, *, objects: int) -> None:
     else:
         if findings:
             say(findings_text(findings, style).split("\n"), style)
-        errors = sum(f.severity == "error" for f in findings)
+        errors = sum(f.is_error for f in findings)
         problems = "no problem"
         if findings:
             problems = f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
