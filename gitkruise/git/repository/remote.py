@@ -190,12 +190,14 @@ class RemoteEnd:
     ) -> Result:
         """Run a command that speaks to the remote; `judge` may know a failure better."""
         options = [word for line in settings for word in ("-c", line)]
+        # A server writes a file as its difference from one that it believes to be here.
+        lazy = {"GIT_NO_LAZY_FETCH": "0"} if settings else {}
         with self._lock, private_environment(self._keyring.now) as env:
             command = git_command(
                 self._git_dir,
                 [*options, *words],
                 protocols=[self._remote.protocol],
-                environment=env,
+                environment={**env, **lazy},
                 limited=True,
             )
             result = process.collect(

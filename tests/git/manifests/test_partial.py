@@ -111,6 +111,16 @@ def test_a_file_that_comes_back_is_read_again(far: Far, origin: Origin) -> None:
     assert {d.obj["metadata"]["name"] for d in found.documents} >= {1, "x"}
 
 
+def test_a_file_that_no_unit_reads_may_change(far: Far, origin: Origin) -> None:
+    """A server sends a long file as its difference from one that stayed there."""
+    lines = [f"line {n} of what people read\n" for n in range(60)]
+    origin.commit({"README.md": "".join(lines)})
+    far.repository.fetch("main")
+    origin.commit({"README.md": "".join([*lines[:30], "something new\n", *lines[30:]])})
+    tip = far.repository.fetch("main")
+    assert tip == run_git(origin.bare, "rev-parse", "main")
+
+
 def test_status_can_be_pushed_from_a_mirror_without_files(far: Far, origin: Origin) -> None:
     tip = far.repository.fetch("main")
     tree = far.repository.tree_id(tip)
