@@ -21,19 +21,25 @@ _SHOWN: Final = 10
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
+class Unmergeable(SourceFailed):
+    """GK3212: git cannot merge two commits without a person."""
+
+
 def merged(repository: Repository, ours: str, theirs: str) -> str:
     """Return the commit that merging `theirs` into `ours` would make, the same one each time.
 
-    It is `theirs` where that contains `ours`, and `ours` the other way round. Raises SourceFailed
-    GK3212 when git cannot merge them.
+    It is `theirs` where that contains `ours`, and `ours` the other way round. Raises Unmergeable.
     """
     if repository.is_ancestor(ours, theirs):
         return theirs
     if repository.is_ancestor(theirs, ours):
         return ours
     into, other = repository.commit(ours), repository.commit(theirs)
-    if not repository.merge_base(ours, theirs):
+    base = repository.merge_base(ours, theirs)
+    if not base:
         raise _unmergeable(into, other, "they share no history")
+    if not repository.local:
+        _bring_files(repository, base, (ours, theirs))
     tree = _tree(repository.git_dir, into, other)
     author = CommitAuthor(name="gitkruise plan", email="")
     now = max(commit.time or _EPOCH for commit in (into, other))
@@ -41,6 +47,23 @@ def merged(repository: Repository, ours: str, theirs: str) -> str:
     return repository.write_object(
         "commit", format_commit(tree, [ours, theirs], author, now, message)
     )
+
+
+def _bring_files(repository: Repository, base: str, sides: tuple[str, str]) -> None:
+    """Make the files present that git compares by line; a mirror lacks what no unit reads.
+
+    Those are files that both sides changed and, because git finds renames by content, files that
+    one side added or deleted.
+    """
+    changed = [frozenset(repository.changed_paths(base, side)) for side in sides]
+    both = changed[0] & changed[1]
+    wanted: set[str] = set()
+    for side, paths in zip(sides, changed, strict=True):
+        for path in paths:
+            pair = (repository.find(base, path), repository.find(side, path))
+            if path in both or None in pair:
+                wanted |= {entry.id for entry in pair if entry is not None and entry.is_file}
+    repository.sizes(sorted(wanted))
 
 
 def _tree(git_dir: Path, into: GitCommit, other: GitCommit) -> str:
@@ -58,13 +81,13 @@ def _tree(git_dir: Path, into: GitCommit, other: GitCommit) -> str:
 
 
 def _run(git_dir: Path, words: list[str], environment: dict[str, str]) -> process.Result:
-    command = process.git_command(git_dir, words, environment=environment)
+    command = process.git_command(git_dir, words, environment=environment, limited=True)
     return process.collect(
         process.launch(command), timeout_s=_TIME_S, output_max=process.OUTPUT_MAX
     )
 
 
-def _unmergeable(into: GitCommit, other: GitCommit, why: str) -> SourceFailed:
+def _unmergeable(into: GitCommit, other: GitCommit, why: str) -> Unmergeable:
     as_they_are = f"gitkruise plan --from {into.short} --to {other.short}"
     notes = (
         ("why", why),
@@ -72,4 +95,4 @@ def _unmergeable(into: GitCommit, other: GitCommit, why: str) -> SourceFailed:
         ("next", f"git rebase {into.short} on the branch, or without a merge: {as_they_are}"),
     )
     message = f"{other.short} cannot be merged into {into.short}"
-    return SourceFailed(Finding(code="GK3212", message=message, notes=notes))
+    return Unmergeable(Finding(code="GK3212", message=message, notes=notes))

@@ -55,9 +55,11 @@ class Workers(Protocol):
         ...
 
     async def side(
-        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
-    ) -> PlanSide:
-        """Return the objects of all units at a commit. Raises SourceFailed, InvalidManifests."""
+        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
+        *, base: bool = False,
+    ) -> PlanSide:  # fmt: skip
+        """Return the objects of all units at a commit; with `base`, as a cluster that follows it
+        has them. Raises SourceFailed, InvalidManifests."""
         ...
 
     async def plan_text(

@@ -1,4 +1,4 @@
-"""The plan of a pull request against the live objects, as in `gitkruise plan`."""
+"""The plan of merging a pull request, against the live objects, as in `gitkruise plan`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from gitkruise.errors import CRASHED, Crashed, Finding, InvalidManifests
+from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -51,38 +54,46 @@ class PullRequestPlanner:
     workers: Workers = field(default_factory=InProcess)
 
     async def plan(self, pull: Pull, ref: str) -> PullRequestForecast:
-        """Return the plan for the head of `pull`, which the forge has under `ref`.
+        """Return the plan of merging `pull`, whose head the forge has under `ref`.
 
         Raises SourceFailed when git fails, ApiError when the cluster does.
         """
-        base = await asyncio.to_thread(self._base, pull, ref)
+        base = await asyncio.to_thread(self._fetch, pull, ref)
         story = PullStory(
             number=pull.number, state="open", head=pull.head, branch=pull.base, base=base
         )
         try:
-            found = await (self._apart if pull.foreign else self._live)(base, pull.head)
+            merge = await asyncio.to_thread(merged, self.repository, base, pull.head)
+            found = await (self._apart if pull.foreign else self._live)(base, merge)
+        except Unmergeable as error:
+            return PullRequestForecast(_conflicting(story, error))
         except InvalidManifests as error:
             return PullRequestForecast(_unplanned(story, error.findings))
         if found.findings:
             return PullRequestForecast(_unplanned(story, found.findings))
-        story = PullStory(
-            number=pull.number, state="open", head=pull.head, branch=pull.base, base=base,
-            plan=found.plan, touches=found.moved,
-        )  # fmt: skip
+        story = msgspec.structs.replace(story, plan=found.plan, touches=found.moved)
         return PullRequestForecast(story, found.summary)
 
-    async def _apart(self, base: str, head: str) -> frames.PlanText:
+    async def outdated(self, story: PullStory) -> bool:
+        """Return whether the branch has other commits than those that a story was planned on.
+
+        It is the branch as last fetched for the units that follow it. Raises SourceFailed.
+        """
+        ref = f"refs/heads/{self.branch}"
+        return await asyncio.to_thread(self.repository.resolve, ref) != story.base
+
+    async def _apart(self, base: str, merge: str) -> frames.PlanText:
         """Return a plan without live objects: the author of a foreign pull request sees it."""
-        sides = (base, head)
+        sides = (base, merge)
         return await self.workers.plan_text(
             self.repository, sides, self.config, self.live.catalog, self.gates
         )
 
-    async def _live(self, base: str, head: str) -> frames.PlanText:
+    async def _live(self, base: str, merge: str) -> frames.PlanText:
         """Return the plan against the live objects."""
         rules = (self.config, self.live.catalog, self.gates)
-        before = await self.workers.side(self.repository, base, *rules) if base else None
-        after = await self.workers.side(self.repository, head, *rules)
+        before = await self.workers.side(self.repository, base, *rules, base=True)
+        after = await self.workers.side(self.repository, merge, *rules)
         wrong = errors_of(after.findings)
         if wrong:
             return frames.PlanText(findings=wrong)
@@ -109,12 +120,12 @@ class PullRequestPlanner:
             found |= {commit.id for commit in between}
         return tuple(sorted(found))
 
-    def _base(self, pull: Pull, ref: str) -> str:
-        """Fetch both ends of the pull request, and return their merge base."""
+    def _fetch(self, pull: Pull, ref: str) -> str:
+        """Fetch both ends of the pull request, and return the tip of the branch."""
         tip = self.repository.fetch(f"refs/heads/{self.branch}")
         if not self.repository.here(pull.head):
             self.repository.fetch(ref)
-        return self.repository.merge_base(tip, pull.head)
+        return tip
 
 
 def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:
@@ -138,7 +149,16 @@ def _unplanned(story: PullStory, findings: Sequence[Finding]) -> PullStory:
     more = len(findings) - _FINDINGS
     lines = [*told, *([f"… and {more} more"] if more > 0 else [])]
     failed = "It would not be applied; what is live would stay.\n\n" + fenced("text", lines)
-    return PullStory(
-        number=story.number, state="open", head=story.head, branch=story.branch, base=story.base,
-        failed=failed, touches=True,
-    )  # fmt: skip
+    return msgspec.structs.replace(story, failed=failed, touches=True)
+
+
+def _conflicting(story: PullStory, error: Unmergeable) -> PullStory:
+    """The story of a pull request that git cannot merge: as it is it changes nothing."""
+    (finding,) = error.findings
+    why = dict(finding.notes)["why"]
+    failed = (
+        "It cannot be merged, so there is no plan. What is live is unchanged. "
+        "Next: rebase it on the branch, or merge the branch into it.\n\n"
+        + fenced("text", [f"{finding.code}: {finding.message}", f"why: {why}"])
+    )
+    return msgspec.structs.replace(story, failed=failed, touches=True)

@@ -163,12 +163,12 @@ class PullRequestLoop:
             self._parked.pop(pull.number, None)
 
     async def _see(self, pull: Pull, before: PullStory | None) -> None:
+        planner = self._planners[pull.base]
         if before is not None and (before.state, before.head) == ("open", pull.head):
-            if not (before.newer or before.crashed):
+            if not (before.newer or before.crashed or await planner.outdated(before)):
                 return
         elif before is not None and (before.plan or before.failed):
             await self._publish(msgspec.structs.replace(before, newer=pull.head))
-        planner = self._planners[pull.base]
         found = await planner.plan(pull, self._forge.ref_of(pull.number))
         await self._publish_plan(pull, found)
 

@@ -137,21 +137,32 @@ def base_of(
     """
     if not _errors(side.findings):
         return side
-    read: list[UnitRead] = []
-    said: list[Finding] = []
-    for name, objects, wrong in read_units(repository, side.commit.id, config, catalog, gates):
+    read = live_units(repository, side.commit.id, config, catalog, gates)
+    return base_side(side.commit, config, read)
+
+
+def live_units(
+    repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
+) -> Iterator[UnitRead]:
+    """(name, objects, warnings) of each unit as a cluster that follows the commit has it."""
+    here = repository.commit(commit)
+    for name, objects, wrong in read_units(repository, commit, config, catalog, gates):
         errors = _errors(wrong)
         if not errors:
-            read.append((name, objects, ()))
+            yield name, objects, ()
             continue
         unit = config.units[name]
         alone = Config(config.sources, {name: unit}, {})
-        valid = _last_valid(repository, side.commit, alone, catalog, gates)
-        read.append((name, valid.objects if valid else (), ()))
+        valid = _last_valid(repository, here, alone, catalog, gates)
         start = f"{valid.commit.short}, the last valid one" if valid else "nothing"
-        message = f"unit {unit.id} rejects {side.commit.short}: the plan starts from {start}"
-        said.append(_passed_over(message, errors[0]))
-    return replace(side_of(side.commit, config, read), warnings=tuple(said))
+        message = f"unit {unit.id} rejects {here.short}: the plan starts from {start}"
+        yield name, valid.objects if valid else (), (_passed_over(message, errors[0]),)
+
+
+def base_side(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> PlanSide:
+    """Return what `live_units` read as the side that a plan starts from."""
+    side = side_of(commit, config, read)
+    return replace(side, findings=(), warnings=side.findings)
 
 
 def _last_valid(

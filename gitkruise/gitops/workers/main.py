@@ -28,7 +28,7 @@ from gitkruise.git.repository.remote import RemoteEnd, keyring_of
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest
 from gitkruise.gitops.build.post_build import NOTHING, PostBuildInputs
-from gitkruise.gitops.preview.inputs import read_units
+from gitkruise.gitops.preview.inputs import live_units, read_units
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import first_true, plan_text
 from gitkruise.kube.client.discovery import served_by
@@ -127,12 +127,13 @@ class PlanTextJob(Job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideJob(Job):
-    """Read all units of a commit."""
+    """Read all units of a commit; with `base`, as a cluster that follows it has them."""
 
     place: Place
     commit: str
     config: Config
     gates: Gates
+    base: bool
 
 
 class Wire:
@@ -292,7 +293,8 @@ def _plan_text(desk: WorkerMemory, job: PlanTextJob) -> None:
 
 def _side(desk: WorkerMemory, job: SideJob) -> None:
     repository, _ = desk.repository(job.place)
-    for unit, objects, findings in read_units(
+    read = live_units if job.base else read_units
+    for unit, objects, findings in read(
         repository, job.commit, job.config, desk.catalog, job.gates
     ):
         for part in frames.parts(objects, ()):

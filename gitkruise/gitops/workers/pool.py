@@ -14,7 +14,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
 from gitkruise.gitops.build.untrusted import Asked, Stood, Verdict
-from gitkruise.gitops.preview.inputs import PlanSide, read_side, side_of
+from gitkruise.gitops.preview.inputs import PlanSide, base_side, read_base, read_side, side_of
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import first_true, plan_text
 from gitkruise.gitops.workers.main import HealthJob, PlanTextJob, SideJob, SiftJob
@@ -59,9 +59,13 @@ class InProcess:
         return [Verdict(*first_true(texts, msgspec.json.encode(obj))) for texts, obj in asked]
 
     async def side(
-        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
-    ) -> PlanSide:
-        return await asyncio.to_thread(read_side, repository, commit, config, catalog, gates)
+        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
+        *, base: bool = False,
+    ) -> PlanSide:  # fmt: skip
+        rules = (config, catalog, gates)
+        if base:
+            return await asyncio.to_thread(read_base, repository, commit, config, *rules)
+        return await asyncio.to_thread(read_side, repository, commit, *rules)
 
     async def plan_text(
         self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
@@ -146,12 +150,13 @@ class WorkerPool:
         return verdicts[: len(asked)]
 
     async def side(
-        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates
-    ) -> PlanSide:
+        self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
+        *, base: bool = False,
+    ) -> PlanSide:  # fmt: skip
         def exchange(process: WorkerProcess) -> PlanSide:
             job = SideJob(
                 cpu_s=process.budget.cpu_s, place=place(repository), commit=commit,
-                config=_units(config), gates=gates,
+                config=_units(config), gates=gates, base=base,
             )  # fmt: skip
             unpacker = frames.Unpacker(repository, commit, ())
             read: list[tuple[str, Sequence[Desired], Sequence[Finding]]] = []
@@ -162,7 +167,7 @@ class WorkerPool:
                     read.append((frame.unit, tuple(unpacker.objects), frame.findings))
                     unpacker.objects = []
                 elif isinstance(frame, frames.Read):
-                    return side_of(frame.commit, config, read)
+                    return (base_side if base else side_of)(frame.commit, config, read)
             raise WorkerEnded("", "it did not answer")
 
         return await self._planned(self._seat(repository), exchange)

@@ -345,6 +345,7 @@ def test_a_pull_request(staged: MakeStage, tmp_path: Path) -> None:
             await desk.push(web("app:v3"), message="goes on")
             await stage.rest()
             assert stage.images() == ["app:v3"] * 4
+            await desk.push(web(), message="back, so that the branch can be merged")
             faulty.broken = False
             await stage.rest(600)
             assert "✅ current" in desk.comment(1)

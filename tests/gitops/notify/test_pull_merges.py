@@ -1,0 +1,103 @@
+"""A pull request is planned as its merge, from what the units of its branch have live."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.git.repos import run_git
+from tests.gitops.notify.desk import CHECK, Desk
+from tests.gitops.stage import MakeStage, config_map, documents, web
+
+Script = Callable[[Desk], Awaitable[None]]
+DELETES = "DELETED"
+
+
+def play(staged: MakeStage, folder: Path, script: Script, **spec: Any) -> None:
+    """One commit live, then `script`."""
+    desk = Desk(staged(**spec), folder)
+
+    async def main() -> None:
+        async with desk.open():
+            await desk.push(web(), message="first")
+            await desk.stage.rest()
+            await script(desk)
+
+    desk.stage.play(main)
+
+
+def branch_from(desk: Desk, start: str, number: int, *objects: Any, repo: int = 1) -> str:
+    """Push a pull request's branch: a commit on top of `start`; its head."""
+    origin = desk.stage.origin
+    run_git(origin.work, "checkout", "--quiet", "--detach", start)
+    head = origin.commit({"app.yaml": documents(*objects)}, "pull", branch=f"pull-{number}")
+    run_git(origin.bare, "update-ref", f"refs/pull/{number}/head", head)
+    run_git(origin.work, "checkout", "--quiet", "main")
+    desk.model.open_pull(number, head, repo=repo)
+    desk.pulls.look_now()
+    return head
+
+
+@pytest.mark.parametrize("repo", [1, 99], ids=["own branch", "a stranger's"])
+def test_a_branch_that_is_behind_keeps_what_the_other_one_has(
+    staged: MakeStage, tmp_path: Path, repo: int
+) -> None:
+    async def script(desk: Desk) -> None:
+        first = run_git(desk.stage.origin.bare, "rev-parse", "main")
+        await desk.stage.push(message="flags", flags=documents(config_map("flags", a="b")))
+        await desk.stage.rest()
+        head = branch_from(desk, first, 1, web("app:v2"), repo=repo)
+        await desk.stage.rest(5)
+        shown = desk.comment(1)
+        assert "containers[app].image v1 → v2" in shown
+        assert "flags" not in shown
+        assert DELETES not in shown
+        assert desk.told(head, CHECK)[0] == "success"
+
+    play(staged, tmp_path, script)
+
+
+def test_a_conflict_is_reported_with_its_files_once_it_is_one(
+    staged: MakeStage, tmp_path: Path
+) -> None:
+    async def script(desk: Desk) -> None:
+        first = run_git(desk.stage.origin.bare, "rev-parse", "main")
+        head = branch_from(desk, first, 1, web("app:v2"))
+        await desk.stage.rest(5)
+        assert "· ✅ current" in desk.comment(1)
+        other = await desk.push(web("app:v3"), message="other")
+        await desk.stage.rest()
+        shown = desk.comment(1)
+        assert "· ✗ no plan" in shown
+        assert f"GK3212: {head[:7]} cannot be merged into {other[:7]}" in shown
+        assert "app.yaml" in shown
+        assert desk.told(head, CHECK)[0] == "failure"
+        await desk.push(web(), message="back")
+        await desk.stage.rest()
+        assert "· ✅ current" in desk.comment(1)
+
+    play(staged, tmp_path, script)
+
+
+@pytest.mark.parametrize("repo", [1, 99], ids=["own branch", "a stranger's"])
+def test_the_repair_of_a_rejected_commit_starts_from_what_is_live(
+    staged: MakeStage, tmp_path: Path, repo: int
+) -> None:
+    async def script(desk: Desk) -> None:
+        wrong = web()
+        wrong["spec"]["selector"] = {"matchLabels": {"app": "other"}}
+        bad = await desk.push(wrong, config_map("flags", a="b"), message="bad")
+        await desk.stage.rest()
+        assert desk.stage.state == "Rejected"
+        desk.branch(1, web("app:v2"), repo=repo)
+        await desk.stage.rest(5)
+        shown = desk.comment(1)
+        assert f"GK2108]: unit shop/web rejects {bad[:7]}" in shown
+        assert "containers[app].image v1 → v2" in shown
+        assert "selector" not in shown.partition("GK2108")[2].partition("\n")[2]
+        assert DELETES not in shown
+
+    play(staged, tmp_path, script)
