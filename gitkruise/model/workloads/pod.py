@@ -99,9 +99,15 @@ class RunningState(_Wire, frozen=True):
     started_at: datetime | None = None
 
 
+class TerminatedState(_Wire, frozen=True):
+    exit_code: int = 0
+    started_at: datetime | None = None
+
+
 class ContainerState(_Wire, frozen=True):
     waiting: WaitingState | None = None
     running: RunningState | None = None
+    terminated: TerminatedState | None = None
 
 
 class ContainerStatus(_Wire, frozen=True):
@@ -113,6 +119,12 @@ class ContainerStatus(_Wire, frozen=True):
     restart_count: int = 0
     resources: Resources | None = None
     state: ContainerState | None = None
+    last_state: ContainerState | None = None
+
+    @property
+    def ended(self) -> TerminatedState | None:
+        """The newest end of a container before the one that runs or waits now."""
+        return self.last_state.terminated if self.last_state else None
 
     @property
     def started(self) -> datetime | None:

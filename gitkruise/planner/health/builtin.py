@@ -7,6 +7,7 @@ from typing import Final
 
 from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.model.workloads.conditions import find
+from gitkruise.planner.progress.failing_pods import BROKEN
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
@@ -176,26 +177,14 @@ def pod(obj: Obj, now: datetime | None) -> Health | None:
     return progress(reason, (ready or {}).get("message", ""))
 
 
-_BROKEN: Final = frozenset(
-    {
-        "CrashLoopBackOff",
-        "ImagePullBackOff",
-        "ErrImagePull",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-    }
-)
-
-
 def _broken_container(obj: Obj) -> Health | None:
     status = obj.get("status") or {}
     for field in ("initContainerStatuses", "containerStatuses"):
         for entry in status.get(field) or ():
             waiting = get(entry, "state", "waiting", default={})
-            if waiting.get("reason") in _BROKEN:
+            exit_code = get(entry, "lastState", "terminated", "exitCode")
+            paused = waiting.get("reason") == "CrashLoopBackOff" and exit_code == 0
+            if waiting.get("reason") in BROKEN and not paused:
                 return Health(
                     Phase.FAILED,
                     waiting["reason"],

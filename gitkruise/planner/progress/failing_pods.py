@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
+from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import ContainerStatus, PodFacts, WaitingState
+from gitkruise.model.workloads.sidecarset_annotations import in_place_states
+from gitkruise.wire.primitives.times import parse_time
 from gitkruise.wire.values.images import same_image
 
 # A container waiting for one of these does not get further without a change.
@@ -51,7 +56,8 @@ def broken(pod: PodFacts) -> Mapping[str, str]:
 
     The image is the one it should run: the status still names the old one after an update in place.
     A failure of an image that the pod should no longer run is none: kubelet has not tried the next
-    one yet.
+    one yet. Nor is a pause of the kubelet's crash back-off after a successful exit, or after an
+    exit that an update in place caused (KUB-61, KUB-64): the container starts when it is over.
     """
     images = {c.name: c.image for c in pod.containers}
     found = {}
@@ -60,9 +66,63 @@ def broken(pod: PodFacts) -> Mapping[str, str]:
         if waiting is None or waiting.reason not in BROKEN:
             continue
         image = images.get(status.name, status.image)
-        if not _of_earlier_image(status, waiting, image):
+        if not _of_earlier_image(status, waiting, image) and not _only_waits(pod, status, waiting):
             found[status.name] = _sentence(status.name, waiting, image)
     return found
+
+
+def _only_waits(pod: PodFacts, status: ContainerStatus, waiting: WaitingState) -> bool:
+    """Return whether crash back-off delays a container that did not fail.
+
+    Kubelet counts each exit of an image, also with code 0, and also one that it brought about for
+    an update in place; such a container had started before the update.
+    """
+    ended = status.ended
+    if waiting.reason != "CrashLoopBackOff" or ended is None:
+        return False
+    if ended.exit_code == 0:
+        return True
+    updated = _updated_at(pod.annotations, status.name)
+    return updated is not None and ended.started_at is not None and ended.started_at <= updated
+
+
+def _updated_at(notes: Mapping[str, str], container: str) -> datetime | None:
+    """Return the instant of the container's last update in place, None without one.
+
+    Reads the records of OpenKruise's CloneSet and SidecarSet controllers; one that cannot be read
+    is no evidence of an update.
+    """
+    text = notes.get(wire.INPLACE_STATE) or notes.get(wire.INPLACE_STATE_LEGACY)
+    states = [*(in_place_states(notes) or {}).values()]
+    states += [_update_of(text)] if text else []
+    times = [
+        time
+        for state in states
+        if container in (state.get("lastContainerStatuses") or {})
+        for time in _times_of(state, container)
+    ]
+    return max(times, default=None)
+
+
+def _update_of(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _times_of(state: Mapping[str, Any], container: str) -> Iterator[datetime]:
+    """Yield the instants of an update's batches that changed the container, and of its begin."""
+    batches = state.get("containerBatchesRecord") or ()
+    texts = [b.get("timestamp") for b in batches if container in (b.get("containers") or ())]
+    for text in (state.get("updateTimestamp"), *texts):
+        try:
+            time = parse_time(text)
+        except ValueError:
+            continue
+        if time is not None:
+            yield time
 
 
 def _sentence(name: str, waiting: WaitingState, image: str) -> str:

@@ -12,6 +12,7 @@ from gitkruise.model.planning.plan import Event
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import parse_time
 from gitkruise.world.kubelet.config_refs import missing_environment
 from gitkruise.world.kubelet.container_status import terminated
 from gitkruise.world.kubelet.profiles import ImageFate, Profile, draw
@@ -38,13 +39,15 @@ class WorkerState:
     Changed only while it is played, before a pod holds it. `timers` is (container, stage) → due
     instant. `starting` is container → image being started. `blocked` is container → image that
     cannot start before something changes; `lacks` is set while a ConfigMap or Secret is missing.
+    `backoffs` is (container, image and resources) → (pause, instant of the last count): kubelet's
+    crash back-off.
     """
 
     runtime: PodRuntime
     timers: dict[tuple[str, str], datetime] = field(default_factory=dict)
     starting: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)
-    crashes: dict[str, tuple[str, float, datetime]] = field(default_factory=dict)
+    backoffs: dict[tuple[str, str], tuple[float, datetime]] = field(default_factory=dict)
     lacks: bool = False
     ending: bool = False
 
@@ -55,7 +58,7 @@ class WorkerState:
             timers=dict(self.timers),
             starting=dict(self.starting),
             blocked=dict(self.blocked),
-            crashes=dict(self.crashes),
+            backoffs=dict(self.backoffs),
             lacks=self.lacks,
             ending=self.ending,
         )
@@ -117,23 +120,30 @@ def begin(state: WorkerState, ctx: StageContext, spec: Obj) -> None:
 
 
 def _backing_off(state: WorkerState, ctx: StageContext, spec: Obj) -> bool:
-    """Return whether crash back-off keeps the container from starting; counts the crash."""
+    """Return whether crash back-off keeps the container from starting; counts the start (KUB-61).
+
+    A start counts when the sync knew an exited container of that name, whatever its exit code. The
+    sync that killed a container does not know its exit yet, but that of the one before.
+    """
     name = spec["name"]
     seen = state.runtime.containers.get(name)
-    if seen is None or seen.run is not RuntimeState.EXITED or seen.killed or seen.finished is None:
+    if seen is None or seen.run is not RuntimeState.EXITED or seen.finished is None:
         return False
-    kind = f"{spec['image']} {spec.get('resources')}"
-    known, pause, last = state.crashes.get(name, ("", 0.0, ctx.now))
-    forgotten = (seen.finished - last).total_seconds() > CRASH_FORGET_S / ctx.profile.speed
-    if known != kind or forgotten:
-        state.crashes[name] = (kind, CRASH_FIRST_S, ctx.now)
+    exit_ = parse_time((seen.last or {}).get("finishedAt")) if seen.killed else seen.finished
+    if exit_ is None:
         return False
-    due = seen.finished + timedelta(seconds=pause / ctx.profile.speed)
-    if ctx.now >= due:
-        state.crashes[name] = (kind, min(2 * pause, CRASH_MAX_S), ctx.now)
+    kind = name, f"{spec['image']} {spec.get('resources')}"
+    pause, last = state.backoffs.get(kind, (0.0, ctx.now))
+    if not pause or (exit_ - last).total_seconds() > CRASH_FORGET_S / ctx.profile.speed:
+        state.backoffs[kind] = (CRASH_FIRST_S, ctx.now)
+        return False
+    length = timedelta(seconds=pause / ctx.profile.speed)
+    if ctx.now >= exit_ + length:
+        state.backoffs[kind] = (min(2 * pause, CRASH_MAX_S), ctx.now)
         return False
     if (name, "retry") not in state.timers:
-        state.timers[name, "retry"] = due
+        state.timers[name, "retry"] = seen.finished + length
+        state.runtime = state.runtime.having(seen._replace(killed=False))
         meta = ctx.pod["metadata"]
         who = f"{meta['name']}_{meta['namespace']}({ctx.uid})"
         message = f"back-off {pause:g}s restarting failed container={name} pod={who}"

@@ -73,7 +73,8 @@ class SharedStates:
         if known is not None:
             return known[2]
         after = _played(state, ctx, play)
-        if not after.crashes:  # messages about crashes contain the pod's name
+        reasons = [reason for reason, _ in after.runtime.waiting.values()]
+        if "CrashLoopBackOff" not in reasons:  # its message contains the pod's name
             self._known[key] = state, shape, after
         return after
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -36,14 +37,83 @@ def owner(replicas: int = 4, *, generation: int = 2, **more: Any) -> dict[str, A
     }  # fmt: skip
 
 
-def failing(reason: str, message: str = "", shown: str = "") -> PodFacts:
-    """A container that never ran is shown with the image before, if there was one."""
+def failing(
+    reason: str, message: str = "", shown: str = "", *, ended: Any = None, notes: Any = None
+) -> PodFacts:
+    """A container that never ran is shown with the image before, if there was one.
+
+    `ended` is the exit before, `notes` are the pod's annotations.
+    """
     waiting = {"reason": reason, "message": message}
     image = shown or ("web:bad" if reason == "CrashLoopBackOff" else "web:v1")
     status = {"name": "main", "image": image, "ready": False, "state": {"waiting": waiting}}
+    status |= {"lastState": {"terminated": ended}} if ended else {}
     asked = [{"name": "main", "image": "web:bad"}]
     raw = raw_pod("web-bad", ready=False, containers=asked, containerStatuses=[status])
+    raw["metadata"]["annotations"] = notes or {}
     return pod_facts(raw)
+
+
+def exited(code: int, started: str = "2026-01-01T00:00:10Z") -> dict[str, Any]:
+    return {"exitCode": code, "startedAt": started, "finishedAt": "2026-01-01T00:00:30Z"}
+
+
+def updated(container: str = "main", at: str = "2026-01-01T00:00:20Z") -> dict[str, Any]:
+    return {
+        "revision": "web-new",
+        "updateTimestamp": at,
+        "lastContainerStatuses": {container: {"imageID": "sha256:1"}},
+    }
+
+
+IN_PLACE = "apps.kruise.io/inplace-update-state"
+SIDECARS = "kruise.io/sidecarset-inplace-update-state"
+SECOND = [{"timestamp": "2026-01-01T00:00:20Z", "containers": ["main"]}]
+# (name, the exit, annotations, state): which waits for crash back-off are failures.
+BACKED_OFF: list[tuple[str, Any, dict[str, str], str]] = [
+    ("it failed", exited(1), {}, "Stuck"),
+    ("it ended well", exited(0), {}, "Rolling"),
+    ("an update in place ended it", exited(137), {IN_PLACE: json.dumps(updated())}, "Rolling"),
+    (
+        "a sidecar's update ended it",
+        exited(143),
+        {SIDECARS: json.dumps({"mesh": updated()})},
+        "Rolling",
+    ),
+    (
+        "it failed after the update",
+        exited(1, "2026-01-01T00:00:21Z"),
+        {IN_PLACE: json.dumps(updated())},
+        "Stuck",
+    ),
+    (
+        "another container was updated",
+        exited(1),
+        {IN_PLACE: json.dumps(updated("log"))},
+        "Stuck",
+    ),
+    (
+        "a later batch ended it",
+        exited(137, "2026-01-01T00:00:15Z"),
+        {
+            IN_PLACE: json.dumps(
+                {**updated(at="2026-01-01T00:00:05Z"), "containerBatchesRecord": SECOND}
+            )
+        },
+        "Rolling",
+    ),
+    ("a record that cannot be read", exited(1), {IN_PLACE: "{"}, "Stuck"),
+    ("a record without a time", exited(1), {IN_PLACE: json.dumps(updated(at="x"))}, "Stuck"),
+]
+
+
+@pytest.mark.parametrize("row", BACKED_OFF, ids=[row[0] for row in BACKED_OFF])
+def test_waiting_for_crash_back_off_is_no_failure_by_itself(
+    row: tuple[str, Any, dict[str, str], str],
+) -> None:
+    _, ended, notes, state = row
+    pod = failing("CrashLoopBackOff", "back-off 10s", ended=ended, notes=notes)
+    assert str(judged(owner(), (*pods("3o+"), pod)).state) == state
 
 
 PULL = 'failed to pull and unpack image "{0}": failed to resolve reference "{0}": not found'

@@ -140,6 +140,35 @@ def test_pod_4_a_container_that_exits_at_once_is_restarted_at_growing_intervals(
     assert get(entry(lab), "state", "waiting", "reason") == "CrashLoopBackOff"
 
 
+def test_kub_61_back_off_counts_every_exit_of_an_image() -> None:
+    """Measured on a kubelet 1.34: v1, v2, v1, v2, v1 within seconds waits in the last step, after
+    exits with code 0."""
+    lab = Lab()
+    lab.apply(pod("p", container(image="app:v1")))
+    lab.run()
+    for image in ("app:v2", "app:v1", "app:v2"):
+        change_image(lab, image)
+        lab.run(3)
+        assert entry(lab)["ready"], image
+    change_image(lab, "app:v1")
+    lab.run(4)
+    assert get(entry(lab), "state", "waiting", "reason") == "CrashLoopBackOff"
+    assert get(entry(lab), "lastState", "terminated", "exitCode") == 0
+    lab.run(12)
+    assert entry(lab)["ready"]
+    assert entry(lab)["restartCount"] == 4
+
+
+def test_kub_61_an_image_that_never_ran_does_not_wait() -> None:
+    lab = Lab()
+    lab.apply(pod("p", container(image="app:v1")))
+    lab.run()
+    for number in range(2, 9):
+        change_image(lab, f"app:v{number}")
+        lab.run(3)
+        assert entry(lab)["ready"], number
+
+
 def test_pod_6_a_missing_key_blocks_the_first_start_until_it_is_there() -> None:
     lab = Lab()
     lab.apply(settings(other="x"))
