@@ -75,6 +75,17 @@ def local_git_dir(path: Path, url: str) -> Path:
     raise SourceFailed(Finding(code="GK3103", message=message, notes=notes))
 
 
+def not_here(url: str) -> SourceFailed:
+    """GK3103: a command was to read a remote repository, of which it keeps no mirror."""
+    notes = (
+        ("why", "commands read a repository of this machine; the controller follows remote ones"),
+        ("unchanged", "nothing was read or written"),
+        ("next", f"git clone {url}, then name the clone's folder"),
+    )
+    message = f"{url} is a remote repository, and this command needs a clone of it"
+    return SourceFailed(Finding(code="GK3103", message=message, notes=notes))
+
+
 def no_git(why: str) -> UsageProblem:
     notes = (("why", shown(why)), ("next", "install git, for instance: apt-get install git"))
     return UsageProblem(Finding(code="GK3003", message="git cannot be run", notes=notes))

@@ -34,6 +34,7 @@ from gitkruise.git.repository.mirror import (
     local_git_dir,
     make_mirror,
     no_known_hosts,
+    not_here,
 )
 from gitkruise.git.repository.remote import (
     HEAD,
@@ -94,17 +95,21 @@ class Repository:
         protocols: Collection[str] = PROTOCOLS,
         timeout_s: float = 60.0,
     ) -> Repository:
-        """The repository at `url`; a remote one needs a directory for `mirrors`. No network yet."""
+        """The repository at `url`. No network yet.
+
+        Without a directory for `mirrors` only one of this machine: SourceFailed GK3103 for others.
+        """
         remote = parse_url(url, protocols=protocols)
         launch = launcher(remote)
         check_git_version(launch)
         secrets = keyring_of(credentials)
         if remote.path is not None:
             git_dir = local_git_dir(remote.path, url)
+        elif mirrors is None:
+            raise not_here(url)
         else:
             if remote.protocol == "ssh" and not secrets.now.known_hosts:
                 raise no_known_hosts(hide_password(url))
-            assert mirrors is not None, "a remote repository needs a place for its mirror"
             git_dir = mirrors / hashlib.sha256(url.encode()).hexdigest()[:20]
             ensure_mirror(launch, git_dir)
         return cls(remote, git_dir, credentials=secrets, timeout_s=timeout_s)

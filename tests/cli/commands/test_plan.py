@@ -326,6 +326,17 @@ def test_a_version_that_nothing_knows_is_not_simulated(gk: Caller, checkout: Che
     assert (ended.code, [f["code"] for f in ended.obj["findings"]]) == (0, ["GK2109"])
 
 
+@pytest.mark.parametrize("url", ["https://git.example/shop.git", "git@git.example:shop.git"])
+@pytest.mark.parametrize("command", [["plan"], ["plan", "main..canary"], ["history", "checkout"]])
+def test_a_remote_repository_has_to_be_cloned(
+    gk: Caller, checkout: Checkout, command: list[str], url: str
+) -> None:
+    ended = gk(*command, "--repo", url, cwd=checkout.folder)
+    assert (ended.code, ended.out) == (4, "")
+    assert "error[GK3103]" in ended.err
+    assert f"git clone {url}" in ended.err
+
+
 @pytest.fixture
 def diverged(checkout: Checkout) -> Checkout:
     """`canary` changes the image; `main` went on with a ConfigMap and other files since."""
