@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
 from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import ObjectKey
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
@@ -33,6 +34,7 @@ class Preview:
     live: bool
     unplayed: tuple[Finding, ...] = field(default=())  # why some rollout could not be played
     staged: bool = False
+    unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # objects, and why
 
 
 def offline_preview(
@@ -56,10 +58,11 @@ def offline_preview(
     from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
 
     world, rested = offline_world((*earlier, before), catalog, gates, wall_time(), moved=moved)
-    forecast, unplayed = play(world, changes, target.objects, catalog, rested, gates)
+    played = play(world, changes, target.objects, catalog, rested, gates)
     return Preview(
-        changes=changes, forecast=forecast, live=False, unplayed=unplayed, staged=bool(earlier)
-    )
+        changes=changes, forecast=played.forecast, live=False, unplayed=played.findings,
+        staged=bool(earlier), unknown=played.unknown,
+    )  # fmt: skip
 
 
 async def live_preview(
@@ -116,10 +119,10 @@ async def _live_preview(
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
     world = await live_world(transport, catalog, spaces, gates)
-    forecast, unplayed = await asyncio.to_thread(
-        play, world, changes, target.objects, catalog, now, gates
-    )
+    played = await asyncio.to_thread(play, world, changes, target.objects, catalog, now, gates)
     delegated = await delegated_by(transport, target.units, now)
-    forecast = loosened_by(forecast, world, target.objects, delegated)
-    told = (*seen.findings, *refused, *unplayed)
-    return Preview(changes=changes, forecast=forecast, live=True, unplayed=told)
+    forecast = loosened_by(played.forecast, world, target.objects, delegated)
+    told = (*seen.findings, *refused, *played.findings)
+    return Preview(
+        changes=changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown
+    )

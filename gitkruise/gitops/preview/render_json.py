@@ -63,6 +63,7 @@ def _changes(fold: int, entry: ReportEntry) -> list[dict[str, Any]]:
             "drift": entry.drift,
             "stays": entry.stays,
             "replaced": entry.replaced,
+            "unknown": entry.unknown,
             "fold": fold,
             "fields": fields,
             "notes": list(entry.notes),

@@ -42,6 +42,7 @@ def report_of(
         live=preview.live,
         asks=asks,
         staged=preview.staged,
+        unknown=preview.unknown,
     )
     return plan_report(
         changes,

@@ -6,9 +6,9 @@ live objects when a cluster is given, on the base commit's objects brought to re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -31,13 +31,13 @@ from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.health.tie_breaks import loosened
 from gitkruise.planner.sync.annotations import MANAGER
 from gitkruise.wire.catalog.catalog import Catalog, Kind
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import add_nodes
 from gitkruise.world.simulation.forecast import Forecast, predict, settle
 
-__all__ = ["Forecast", "live_world", "loosened_by", "offline_world", "play"]
+__all__ = ["Forecast", "Played", "live_world", "loosened_by", "offline_world", "play"]
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 # What a rollout can depend on; everything else of the cluster plays no part in it.
@@ -149,6 +149,16 @@ def _apply(d: Desired, catalog: Catalog) -> ApiRequest:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """The forecast of the rollouts of a plan, findings on those that were not played, and the
+    reasons why the effect of objects is unknown."""
+
+    forecast: Forecast | None = None
+    findings: tuple[Finding, ...] = ()
+    unknown: Mapping[ObjectKey, str] = field(default_factory=dict)
+
+
 def play(
     world: World,
     changes: Sequence[ObjectChange],
@@ -156,14 +166,18 @@ def play(
     catalog: Catalog,
     now: datetime,
     gates: Gates,
-) -> tuple[Forecast | None, tuple[Finding, ...]]:
+) -> Played:
     """Play the rollouts that `changes` start; report each change that the model rejects."""
     moved = rollouts_started(changes)
+    before = {c.key: c.before for c in changes if c.key in moved}
     writes: list[ApiRequest] = []
     unplayed: list[Finding] = []
+    unknown: dict[ObjectKey, str] = {}
     for d in sorted((d for d in target if d.key in moved), key=lambda d: d.key):
-        if not _served(d, catalog):
-            unplayed.append(_unknown_version(d))
+        version = _unknown_version(d, before[d.key], world, catalog)
+        if version:
+            unknown[d.key] = f"version {version} is unknown here"
+            unplayed.append(_not_simulated(d, unknown[d.key]))
             continue
         _ensure_namespace(world, d.key.namespace, catalog, now)
         try:
@@ -172,20 +186,29 @@ def play(
             unplayed += _refused(d, error, world.get(d.key), catalog, gates)
             continue
         writes.append(_apply(d, catalog))
-    if not writes:
-        return None, tuple(unplayed)
-    return predict(world, writes, now, gates=gates), tuple(unplayed)
+    forecast = predict(world, writes, now, gates=gates) if writes else None
+    return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
+
+
+def _unknown_version(d: Desired, before: Obj | None, world: World, catalog: Catalog) -> str:
+    """Return the version that keeps an object from being played, of git now or before; or ""."""
+    if not _served(d, catalog):
+        return d.version
+    if before is None or world.get(d.key) is not None:
+        return ""
+    _, version = split_api_version(str(before["apiVersion"]))
+    return version if catalog.by_kind(d.key.group, version, d.key.kind) is None else ""
 
 
 def _served(d: Desired, catalog: Catalog) -> bool:
     return catalog.by_kind(d.key.group, d.version, d.key.kind) is not None
 
 
-def _unknown_version(d: Desired) -> Finding:
+def _not_simulated(d: Desired, why: str) -> Finding:
     """GK2109: another version than those whose rollouts can be played."""
     return Finding(
         code="GK2109",
-        message=f"{d.key}: version {d.version} is unknown here, so its rollout is not simulated",
+        message=f"{d.key}: {why}, so its rollout is not simulated",
         places=(d.document.place(("apiVersion",)),),
         notes=(("why", "only the cluster knows whether it serves that version"),),
         object=str(d.key),

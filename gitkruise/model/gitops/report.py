@@ -123,6 +123,7 @@ class ReportEntry:
     drift: bool = False  # live differs though git did not move
     stays: bool = False  # left git, and is not deleted for it
     replaced: bool = False  # deleted and created again
+    unknown: str = ""  # why nothing is said of pods: only the cluster knows
 
     @property
     def folded(self) -> bool:

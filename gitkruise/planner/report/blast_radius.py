@@ -17,7 +17,7 @@ from gitkruise.model.planning.forecast import (
     RolloutForecast,
 )
 from gitkruise.model.planning.trace import IN_PLACE
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
 from gitkruise.planner.health.tie_breaks import split
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.wire.primitives.names import GroupKind, Obj
@@ -35,6 +35,17 @@ _SIZED: Final = frozenset(
 )
 _EVERYWHERE: Final = frozenset(
     {GroupKind("apps", "DaemonSet"), GroupKind("apps.kruise.io", "DaemonSet")}
+)
+# Kinds outside of Kubernetes that replace no pod when they change; SidecarSets are played ahead.
+_PODLESS: Final = frozenset(
+    {
+        SIDECARSET,
+        GroupKind("apps.kruise.io", "ImagePullJob"),
+        GroupKind("apps.kruise.io", "PodProbeMarker"),
+        GroupKind("apps.kruise.io", "ResourceDistribution"),
+        GroupKind("policy.kruise.io", "PodUnavailableBudget"),
+        *(GroupKind("gitkruise.io", kind) for kind in ("GitSource", "Unit", "Sink", "Receiver")),
+    }
 )
 _ONLY_NEW: Final = frozenset(
     {GroupKind("apps", "ReplicaSet")}
@@ -89,6 +100,19 @@ def footprint(change: ObjectChange) -> PodEffects:
         added=max(grown, 0),
         removed=max(-grown, 0),
     )
+
+
+def unforeseen(change: ObjectChange) -> str:
+    """Return why only the cluster knows the effect of a change on pods; "" where rules say it."""
+    key, removed = change.key, change.kind is ChangeKind.PRUNE
+    if removed and change.before is not None and kept(change.before):
+        return ""
+    if key.group_kind in _EVERYWHERE and change.kind is ChangeKind.CREATE:
+        return "its pods are as many as the nodes that it selects"
+    builtin = "." not in key.group or key.group.endswith(".k8s.io")
+    if builtin or key.group_kind in _PODLESS | _SIZED | _EVERYWHERE:
+        return ""
+    return f"the controller of {key.kind} decides"
 
 
 def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -13,7 +13,13 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Span, Tone, Totals
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
-from gitkruise.planner.report.blast_radius import footprint, footprint_words, many, moved
+from gitkruise.planner.report.blast_radius import (
+    footprint,
+    footprint_words,
+    many,
+    moved,
+    unforeseen,
+)
 from gitkruise.planner.report.changed_fields import field_rows
 from gitkruise.planner.report.forecast import rollout_view
 from gitkruise.planner.sync.annotations import kept
@@ -37,6 +43,7 @@ class Heading:
     live: bool = False
     asks: tuple[str, ...] = ()
     staged: bool = False  # offline, and what was before the base was played
+    unknown: Mapping[ObjectKey, str] = field(default_factory=dict)  # effects, and why
 
 
 def plan_report(
@@ -94,6 +101,8 @@ def _entry(
         view = rollout_view(change, p, rows, live=heading.live, assumed=assumed)
         pods = moved(p, created=change.kind is ChangeKind.CREATE)
         return replace(made, rollouts=(view,), pods=pods)
+    if unknown := heading.unknown.get(change.key, "") or unforeseen(change):
+        return replace(made, effect=(Span(f"unknown: {unknown}", Tone.STRONG),), unknown=unknown)
     if heading.live and d is not None and change.key.group_kind in ROLLING_KINDS:
         return replace(made, effect=(Span("none: the cluster has this already"),))
     pods = footprint(change)
@@ -199,10 +208,15 @@ def _blast(entries: Sequence[ReportEntry], totals: Totals) -> Iterator[Span]:
         yield Span(f"pods of {many(pods.uncounted, 'DaemonSet')} on every node", Tone.ALARM)
     if totals.stuck:
         yield Span(f"{many(totals.stuck, 'rollout')} STUCK", Tone.ALARM)
+    unknown = [k for e in entries if e.unknown for k in e.keys]
+    if unknown:
+        effect = f"effect of {many(len(unknown), 'object')} on pods unknown ({_named(unknown)})"
+        yield Span(effect, Tone.STRONG)
     staying = [k for e in entries if e.stays for k in e.keys]
     if staying:
         yield Span(f"{many(len(staying), 'object')} kept though gone from git ({_named(staying)})")
-    if not gone and not again and pods == PodEffects(added=pods.added) and not totals.stuck:
+    certain = not (gone or again or totals.stuck or unknown)
+    if certain and pods == PodEffects(added=pods.added):
         yield Span("no pod restarts and nothing is deleted")
 
 

@@ -326,6 +326,45 @@ def test_a_version_that_nothing_knows_is_not_simulated(gk: Caller, checkout: Che
     assert (ended.code, [f["code"] for f in ended.obj["findings"]]) == (0, ["GK2109"])
 
 
+def test_a_rollout_from_a_version_that_nothing_knows_is_not_simulated(
+    gk: Caller, checkout: Checkout
+) -> None:
+    checkout.commit("one", {"c.yaml": GOOD.replace("/v1alpha1", "/v2alpha1")})
+    checkout.commit("two", {"c.yaml": cloneset("v2")})
+    ended = gk("plan", "-o", "json", cwd=checkout.folder)
+    plan = ended.obj
+    assert (ended.code, [f["code"] for f in plan["findings"]]) == (0, ["GK2109"])
+    assert "v2alpha1" in plan["findings"][0]["message"]
+    assert plan["totals"]["pods"]["added"] == 0
+    assert plan["rollouts"] == []
+    assert [c["unknown"] for c in plan["changes"]] == ["version v2alpha1 is unknown here"]
+    text = gk("plan", cwd=checkout.folder).out
+    assert "unknown: version v2alpha1 is unknown here" in text
+    assert "effect of 1 object on pods unknown (CloneSet shop/checkout)" in text
+    assert "no pod restarts" not in text
+
+
+FOREIGN = """apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: r, namespace: shop}
+spec: {replicas: %d}
+"""
+
+
+def test_what_only_a_foreign_controller_knows_is_named_as_unknown(
+    gk: Caller, checkout: Checkout
+) -> None:
+    checkout.commit("one", {"r.yaml": FOREIGN % 3})
+    checkout.commit("two", {"r.yaml": FOREIGN % 5, "flags.yaml": CONFIG_MAP})
+    plan = gk("plan", "-o", "json", cwd=checkout.folder).obj
+    unknown = {c["kind"]: c["unknown"] for c in plan["changes"]}
+    assert unknown == {"Rollout": "the controller of Rollout decides", "ConfigMap": ""}
+    for form in ("text", "markdown", "html"):
+        text = gk("plan", "-o", form, cwd=checkout.folder).out
+        assert "effect of 1 object on pods unknown" in text
+        assert "no pod restarts" not in text
+
+
 @pytest.mark.parametrize("url", ["https://git.example/shop.git", "git@git.example:shop.git"])
 @pytest.mark.parametrize("command", [["plan"], ["plan", "main..canary"], ["history", "checkout"]])
 def test_a_remote_repository_has_to_be_cloned(

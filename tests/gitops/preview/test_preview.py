@@ -47,9 +47,9 @@ def pairs(draw: st.DrawFn) -> tuple[Obj, Obj]:
 def preview_of(world: Any, before: Obj, after: Obj, now: Any) -> Any:
     target = [desired(after)]
     changes = changes_between([desired(before)], target, CATALOG)
-    forecast, unplayed = play(world, changes, target, CATALOG, now, Gates())
-    assert not unplayed
-    return forecast
+    played = play(world, changes, target, CATALOG, now, Gates())
+    assert not played.findings
+    return played.forecast
 
 
 @settings(max_examples=8)
