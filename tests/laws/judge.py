@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from gitkruise.errors import InvalidObject
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
-from gitkruise.planner.cloneset.budget import resolve_amounts
 from gitkruise.wire.patch.json_patch import json_patch, merge_patch
 from gitkruise.wire.patch.strategic_merge import strategic_patch
 from gitkruise.wire.primitives.names import Obj, ObjectKey

@@ -17,7 +17,7 @@ from gitkruise.planner.workloads import CLONESET, SIDECARSET
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
-from gitkruise.wire.values.intstr import partition_count, resolve
+from gitkruise.wire.values.intstr import resolve
 from gitkruise.world.api.cluster import CommittedChange, World
 from gitkruise.world.kubelet.profiles import FAST
 from gitkruise.world.simulation.forecast import predict
@@ -164,7 +164,7 @@ class Judge:
             self.say("a pod changes that differs in more than images")
         update = self.owner.update
         waiting = sum(not j.updated and j.fits for j in pods)
-        if waiting <= partition_count(update.partition, len(pods)):
+        if waiting <= update.partition.kept(len(pods)):
             self.say(f"{waiting - 1} pods left on the old revision")
         value = 1 if update.max_unavailable is None else update.max_unavailable
         allowed = resolve(value, len(pods), round_up=True)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitkruise.planner.cloneset.budget import resolve_amounts
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.laws.examples import one_in
 from tests.laws.foretell import Case, change, prepared

@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gitkruise.errors import ApiError, Conflict, GatewayTimeout, Unavailable
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.cloneset.budget import resolve_amounts
 from gitkruise.planner.cloneset.observe import observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
 from gitkruise.wire.primitives.names import ObjectKey

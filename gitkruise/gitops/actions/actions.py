@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.edit.set_field import edit_field
@@ -18,7 +18,6 @@ from gitkruise.git.plumbing.commits import format_message
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
 from gitkruise.gitops.actions.rollback import (
-    NO_PODS,
     compute_rollback,
     rollback_target,
     strategy_path,
@@ -33,8 +32,9 @@ from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.primitives.names import ObjectKey, named
 from gitkruise.wire.primitives.paths import drop, get, put
-from gitkruise.wire.values.intstr import partition_count
+from gitkruise.wire.values.intstr import Partition, UnreadableAmount
 
+_Read = TypeVar("_Read")
 _STAGES_MAX: Final = 3  # of the past, played before an offline preview
 
 
@@ -75,8 +75,23 @@ class ActionTarget:
         return None if self.unit.spec.render.kind == "plain" else self.unit.spec.path
 
     def kept(self, partition: int | str | None) -> int:
-        """Pods that a partition keeps on the current revision."""
-        return partition_count(partition, self.pods)
+        """Pods that a partition keeps on the current revision. Raises UsageProblem GK7042."""
+        return self._read(partition, lambda it: it.kept(self.pods))
+
+    def keeps_none(self, partition: int | str | None) -> bool:
+        """Return whether a partition keeps no pod at all. Raises UsageProblem GK7042."""
+        return self._read(partition, Partition.keeps_none)
+
+    def _read(self, partition: int | str | None, read: Callable[[Partition], _Read]) -> _Read:
+        try:
+            return read(Partition(partition))
+        except UnreadableAmount as error:
+            raise _refuse(
+                self,
+                "GK7042",
+                f"its partition cannot be read: {error}",
+                next_=f"correct it in git, or go back: gitkruise rollback {named(self.key)}",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,16 +138,16 @@ def compute(
 def _promote(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
     now, to = aim.strategy("partition"), _asked(aim, wish)
     to = 0 if to is None else to
-    if now in NO_PODS:
+    if aim.keeps_none(now):
         raise _nothing(aim, "its partition is 0 already: it keeps no pod back")
     if aim.kept(to) >= aim.kept(now):
         raise _refuse(
             aim,
             "GK7042",
-            f"partition {_shown(to)} lets no more pods through than {_shown(now)} does",
+            f"partition {_text(to)} lets no more pods through than {_text(now)} does",
             next_=f"name a lower one, or go back: gitkruise rollback {named(aim.key)}",
         )
-    words = "promote to all" if to in NO_PODS else f"promote to partition {_shown(to)}"
+    words = "promote to all" if aim.keeps_none(to) else f"promote to partition {_text(to)}"
     return _edited(repository, aim, ActionVerb.PROMOTE, {"partition": to}, words)
 
 
@@ -151,14 +166,14 @@ def _hold(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEd
     else:
         to = max(wish.keep, aim.kept(now))
     if aim.kept(to) < aim.kept(now):
-        message = f"partition {_shown(to)} would let more pods through than {_shown(now)} does"
+        message = f"partition {_text(to)} would let more pods through than {_text(now)} does"
         raise _refuse(aim, "GK7042", message, next_=f"gitkruise promote {named(aim.key)}")
     if aim.kept(to) == aim.kept(now) and aim.promoted and not _held_by(repository, aim):
         why = "The promotion stays here until a user promotes or resumes it."
-        return _said(repository, aim, ActionVerb.HOLD, f"hold at partition {_shown(now)}", why)
+        return _said(repository, aim, ActionVerb.HOLD, f"hold at partition {_text(now)}", why)
     if aim.kept(to) == aim.kept(now):
-        raise _nothing(aim, f"partition {_shown(now)} holds it there already")
-    words = f"hold at partition {_shown(to)}"
+        raise _nothing(aim, f"partition {_text(now)} holds it there already")
+    words = f"hold at partition {_text(to)}"
     return _edited(repository, aim, ActionVerb.HOLD, {"partition": to}, words)
 
 
@@ -419,5 +434,5 @@ def _refuse(aim: ActionTarget, code: str, message: str, next_: str = "") -> Usag
     return UsageProblem(finding)
 
 
-def _shown(partition: int | str | None) -> str:
-    return "0" if partition is None else str(partition)
+def _text(partition: int | str | None) -> str:
+    return Partition(partition).text

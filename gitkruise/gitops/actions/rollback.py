@@ -30,10 +30,10 @@ from gitkruise.model.workloads.sidecarset_revision import RECORDED
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.primitives.names import ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.intstr import Partition, UnreadableAmount
 
 _TEMPLATE: Final = (("spec", "template"),)
 _SIDECARS: Final = tuple(("spec", field) for field in RECORDED)
-NO_PODS: Final = frozenset({None, 0, "0", "0%"})  # partitions that hold no pod
 _COMMITS_MAX: Final = 200  # looked through for older templates
 
 
@@ -94,7 +94,7 @@ def compute_rollback(
     file = current.file
     data = _with_template(repository, key, (now, current), (to, target))
     partition = strategy_path(current, "partition")
-    if get(current.obj, *partition) not in NO_PODS:
+    if not _lets_all_go(current):
         data = edit_field(data, file, key, partition, 0)
     paused = strategy_path(current, "paused")
     if get(current.obj, *paused):
@@ -226,8 +226,16 @@ def _template(document: Document, key: ObjectKey) -> list[Any]:
 
 def _asked_of_all(past: TemplateSpan) -> bool:
     document = past.document
-    held = get(document.obj, *strategy_path(document, "partition"))
-    return held in NO_PODS and not get(document.obj, *strategy_path(document, "paused"))
+    paused = get(document.obj, *strategy_path(document, "paused"))
+    return _lets_all_go(document) and not paused
+
+
+def _lets_all_go(document: Document) -> bool:
+    """Return whether its partition keeps no pod; one that means nothing lets no pod go."""
+    try:
+        return Partition(get(document.obj, *strategy_path(document, "partition"))).keeps_none()
+    except UnreadableAmount:
+        return False
 
 
 def find_document(repository: Repository, commit: str, key: ObjectKey, file: str = "") -> Document:

@@ -67,8 +67,8 @@ def _is_partition(value: int | str) -> bool:
     if isinstance(value, int):
         return value >= 0
     digits = value.removesuffix("%")
-    number = digits.isascii() and digits.isdigit() and len(digits) < 10
-    return number and (digits == value or int(digits) <= 100)
+    number = digits != value and digits.isascii() and digits.isdigit() and len(digits) < 10
+    return number and int(digits) <= 100
 
 
 def _size(value: int | str) -> tuple[bool, int] | None:

@@ -12,6 +12,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.in_place_only import leaves_place, template_moved
 from gitkruise.model.gitops.change import Desired, DesiredSet, Live
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
@@ -19,7 +20,6 @@ from gitkruise.planner.sync.annotations import DIGEST, UNIT, annotation
 from gitkruise.planner.sync.prune import TRAILER
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.values.intstr import partition_count
 
 _APPROVAL: Final = re.compile(rf"^{TRAILER}:[ \t]*([0-9a-f]{{12}})[ \t]*$", re.MULTILINE)
 _HISTORY: Final = 200  # commits that are searched for an approval
@@ -98,8 +98,8 @@ class Consent:
                 continue
             if leaves_place(d, live.obj, self.gates):
                 yield f"pods of {d.key} are recreated, which went in place before"
-            if self._promoted(d) and template_moved(d, live.obj) and not _kept(d):
-                yield f"all pods of {d.key} change without a canary"
+            if self._promoted(d) and template_moved(d, live.obj):
+                yield from _without_canary(d)
 
     def _promoted(self, d: Desired) -> bool:
         promotion = self.unit.spec.promotion
@@ -116,7 +116,9 @@ def _line(key: ObjectKey, digest: str, live: Live | None) -> str:
     return f"{key} {uid} {annotation(live.obj, DIGEST) if live is not None else ''} {digest}"
 
 
-def _kept(d: Desired) -> int:
-    """Return the number of pods that the partition keeps on their revision."""
-    facts = cloneset_facts(d.obj)
-    return partition_count(facts.update.partition, facts.replicas)
+def _without_canary(d: Desired) -> Iterator[str]:
+    amounts = resolve_amounts(cloneset_facts(d.obj))
+    for trouble in amounts.trouble:
+        yield f"{d.key}: {trouble}"
+    if amounts.asked(0) == amounts.replicas:
+        yield f"all pods of {d.key} change without a canary"

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from gitkruise.model.gitops.strict_struct import Strict
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_duration
-from gitkruise.wire.values.intstr import partition_count
+from gitkruise.wire.values.intstr import Partition
 
 BRANCHES: Final = "gitkruise/step-"  # of pull requests that propose the next one
 
@@ -38,7 +38,7 @@ class Promotion(Strict, frozen=True):
 
     def reached(self, kept: int, replicas: int) -> int:
         """The number of steps that a partition of `kept` of `replicas` pods has reached."""
-        return sum(partition_count(step.partition, replicas) >= kept for step in self.steps)
+        return sum(Partition(step.partition).kept(replicas) >= kept for step in self.steps)
 
     def next(self, kept: int, replicas: int) -> PromotionStep | None:
         """The step after those; None when all are reached."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
@@ -14,6 +14,7 @@ from gitkruise.model.workloads.priority import Weight, order_terms, scatter_term
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
+from gitkruise.wire.values.intstr import Partition
 from gitkruise.wire.values.selectors import Selector, label_selector
 
 OWNER_VERSION: Final = "apps.kruise.io/v1beta1"  # what owner references say, whatever is served
@@ -52,7 +53,7 @@ class UpdateStrategy:
     policy: Policy = Policy.RECREATE
     on_delete: bool = False
     rolling: bool = True
-    partition: IntOrPercent = None
+    partition: Partition = field(default_factory=Partition)
     max_unavailable: IntOrPercent = None
     max_surge: IntOrPercent = None
     paused: bool = False
@@ -213,7 +214,7 @@ def _rolling(raw: Obj, policy: str | None) -> UpdateStrategy:
     in_place = raw.get("inPlaceUpdateStrategy") or {}
     return UpdateStrategy(
         policy=Policy(policy) if policy in set(Policy) else Policy.RECREATE,
-        partition=raw.get("partition"),
+        partition=Partition(raw.get("partition")),
         max_unavailable=raw.get("maxUnavailable"),
         max_surge=raw.get("maxSurge"),
         paused=bool(raw.get("paused")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +14,7 @@ from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE, 
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
+from gitkruise.wire.values.intstr import Partition
 from gitkruise.wire.values.selectors import NOTHING, Selector, label_selector
 
 OWNER_VERSION: Final = "apps.kruise.io/v1beta1"  # what owner references say, whatever is served
@@ -64,7 +65,7 @@ class SidecarUpdate:
     paused: bool = False
     selector: Selector | None = None
     selector_problem: str = ""
-    partition: IntOrPercent = None
+    partition: Partition = field(default_factory=Partition)
     max_unavailable: IntOrPercent = None
     order_priority: tuple[str, ...] = ()
     weight_priority: tuple[Weight, ...] = ()
@@ -263,7 +264,7 @@ def _update(raw: Obj) -> SidecarUpdate:
         paused=bool(raw.get("paused")),
         selector=selector,
         selector_problem=problem,
-        partition=raw.get("partition"),
+        partition=Partition(raw.get("partition")),
         max_unavailable=raw.get("maxUnavailable"),
         order_priority=order_terms(priority),
         weight_priority=_weights(priority),

@@ -2,7 +2,7 @@
 
 `observe` collects a snapshot and `plan` walks it: revisions, `status`, `diffs` (OpenKruise:
 `expectationDiffs`), then `scale` (with `create` and `deletes`) or `update`, and `refresh` for
-started work. `budget` resolves partition, maxSurge and maxUnavailable. Row ids in comments and
+started work. `budget` limits what one round moves. Row ids in comments and
 tests (NUM, FLOW, ...) point to docs/behaviour.
 
 Rules of a single pod are in `planner.pods`, revisions in `planner.revisions`. Callers:

@@ -1,63 +1,12 @@
-"""Amounts: percentages resolved to pods, and the number of pods that one round may move."""
+"""Budgets: the number of pods that one round may update or delete."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gitkruise.errors import Problem
 from gitkruise.model.planning.plan import Hold
-from gitkruise.model.workloads.cloneset import CloneSetFacts, UpdateStrategy
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.revisions.int_or_percent_checks import bad_amounts
-from gitkruise.wire.values.intstr import (
-    partition_count,
-    scale_unavailable_count,
-    surge_count,
-    unavailable_count,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amounts:
-    """The numbers of a CloneSet's spec, resolved against its replicas."""
-
-    replicas: int
-    partition: int = 0  # pods that stay on the current revision
-    surge: int = 0
-    unavailable: int = 0  # while updating and deleting
-    scale_unavailable: int = 2**31 - 1  # while scaling out
-
-
-def resolve_amounts(owner: CloneSetFacts) -> Amounts:
-    """Amounts by NUM-1 to NUM-5: partition up, surge up (0 while paused), maxUnavailable up without
-    surge and down with it. Without rollingUpdate (OnDelete) the default fifth is rounded up too:
-    OpenKruise's 0 below five replicas never deletes a healthy pod that a user marked for deletion.
-    Never raises: see `unreadable_amounts`."""
-    update, replicas = owner.update, owner.replicas
-    scale = scale_unavailable_count(owner.scale.max_unavailable, replicas)
-    if not update.rolling:
-        unavailable = unavailable_count(None, replicas, surge=0)
-        return Amounts(replicas=replicas, unavailable=unavailable, scale_unavailable=scale)
-    surge = surge_count(update.max_surge, replicas, paused=update.paused)
-    return Amounts(
-        replicas=replicas,
-        partition=partition_count(update.partition, replicas),
-        surge=surge,
-        unavailable=unavailable_count(update.max_unavailable, replicas, surge=surge),
-        scale_unavailable=scale,
-    )
-
-
-def unreadable_amounts(update: UpdateStrategy) -> tuple[Problem, ...]:
-    """Amounts that mean nothing: no pod is moved while there are any."""
-    return bad_amounts(
-        {
-            "partition": update.partition,
-            "maxUnavailable": update.max_unavailable,
-            "maxSurge": update.max_surge,
-        }
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

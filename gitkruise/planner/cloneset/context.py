@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from gitkruise.model.planning.amounts import Amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.cloneset.budget import Amounts
 from gitkruise.planner.cloneset.diffs import PodSet
 from gitkruise.planner.pods.order import update_order
 from gitkruise.planner.revisions.revisions import RevisionHistory

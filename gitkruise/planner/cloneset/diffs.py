@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
+from gitkruise.model.planning.amounts import Amounts
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
 from gitkruise.model.workloads.pod_groups import PodGroup, in_name_order
-from gitkruise.planner.cloneset.budget import Amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.snapshot import CloneSetSnapshot
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
@@ -15,7 +16,6 @@ from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.pod import LifecycleState
 from gitkruise.model.workloads.pod_groups import PodGroups
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
-from gitkruise.planner.cloneset.budget import resolve_amounts
 from gitkruise.planner.cloneset.conflicts import overlaps, taken_ids
 from gitkruise.planner.cloneset.create import instance_ids
 from gitkruise.planner.cloneset.deletes import instance_id

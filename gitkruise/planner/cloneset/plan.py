@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.plan import Action, Create, Event, Hold, Patch, PatchStep, Plan
 from gitkruise.model.planning.snapshot import CloneSetSnapshot
 from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod_groups import PodGroups
-from gitkruise.planner.cloneset.budget import resolve_amounts, unreadable_amounts
 from gitkruise.planner.cloneset.conflicts import split_claims
 from gitkruise.planner.cloneset.context import RoundContext
 from gitkruise.planner.cloneset.deletes import instance_id
@@ -107,10 +107,10 @@ def _decide(
     this: RoundContext, snapshot: CloneSetSnapshot, out: RoundResult, *, adopting: bool
 ) -> None:
     """Scale, refresh, update. A spec with an unreadable amount moves no pod at all."""
-    problems = unreadable_amounts(this.owner.update)
+    problems = this.amounts.problems
     if not problems:
         out.actions += plan_predownload(this, snapshot.pull_jobs)
-    out.trouble += [f"{p.field}: {p.message}" for p in problems]
+    out.trouble += this.amounts.trouble
     scaling = RoundResult()
     if not problems and not adopting:
         scaling = plan_scale(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from gitkruise.model.planning.amounts import Amounts
 from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads.cloneset import CloneSetFacts
-from gitkruise.planner.cloneset.budget import Amounts
 from gitkruise.planner.cloneset.diffs import PodSet
 from gitkruise.planner.revisions.revisions import RevisionHistory
 from gitkruise.wire.primitives.names import Obj

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.model.planning.amounts import resolve_amounts, resolve_sidecar_amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.workloads.conditions import STALLED
+from gitkruise.model.workloads.sidecarset import sidecarset_facts
 from gitkruise.planner.health.builtin import condition_of, counts, first, progress, told
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.values.intstr import partition_count
+
+UNREADABLE: Final = "UnreadableAmount"
 
 
 def clone_set(obj: Obj, now: datetime | None) -> Health | None:
@@ -34,11 +37,13 @@ def _rollout(obj: Obj, facts: CloneSetFacts) -> Health:
     update_ready = facts.status.get("updatedAvailableReplicas")
     if update_ready is None:
         update_ready = facts.status.get("updatedReadyReplicas") or 0
-    kept = partition_count(facts.update.partition, facts.replicas) if facts.update.rolling else 0
+    amounts = resolve_amounts(facts)
+    if amounts.problems:
+        return Health(Phase.FAILED, UNREADABLE, "; ".join(amounts.trouble))
     old = max(0, total - updated)
     share = f"{updated}/{facts.replicas} updated"
-    asked = 0 if facts.update.on_delete else facts.replicas - kept
-    if facts.update.paused and old > kept:
+    asked = amounts.asked(updated)
+    if facts.update.paused and old > facts.replicas - asked:
         return Health(Phase.PAUSED, "Paused", f"{share}, paused")
     ladder = (
         (total != facts.replicas, "Scaling", f"{total} of {facts.replicas} pods exist"),
@@ -57,15 +62,17 @@ def _rollout(obj: Obj, facts: CloneSetFacts) -> Health:
 
 def sidecar_set(obj: Obj, now: datetime | None) -> Health | None:
     del now
-    status, strategy = obj.get("status") or {}, get(obj, "spec", "updateStrategy", default={})
+    status, owner = obj.get("status") or {}, sidecarset_facts(obj)
     if "observedGeneration" not in status:
         return progress("NoStatus", "the controller has not reported yet")
     matched, updated, ready = counts(obj, "matchedPods", "updatedPods", "updatedReadyPods")
     share, old = f"{updated}/{matched} pods updated", updated < matched
-    rolling = strategy.get("type") != "NotUpdate"
-    if old and rolling and strategy.get("paused"):
+    amounts, rolling = resolve_sidecar_amounts(owner, matched), not owner.update.inject_only
+    if rolling and amounts.problems:
+        return Health(Phase.FAILED, UNREADABLE, "; ".join(amounts.trouble))
+    if old and rolling and owner.update.paused:
         return Health(Phase.PAUSED, "Paused", f"{share}, paused")
-    asked = matched - partition_count(strategy.get("partition"), matched) if rolling else updated
+    asked = amounts.asked(updated) if rolling else updated
     ladder = (
         (updated < asked, "RollingUpdate", f"{share}, {asked} asked"),
         (ready < updated, "LessReady", f"{ready} of {updated} updated pods ready"),

@@ -8,13 +8,13 @@ from typing import Final
 
 from gitkruise.model.gitops.record import RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.planning.amounts import Amounts, resolve_amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts, Policy, cloneset_facts
 from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.failing_pods import failure
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.values.intstr import partition_count, surge_count, unavailable_count
 
 SOURCE_COMMIT: Final = "gitkruise.io/commit"  # copied by the engine from the object to its revision
 
@@ -31,24 +31,24 @@ def observe_rollout(
     active = tuple(p for p in pods if p.active)
     update = str(owner.status.get("updateRevision") or "")
     new = tuple(p for p in active if p.on_revision(update))
-    kept = _kept(owner, len(new))
-    surge = surge_count(owner.update.max_surge, owner.replicas, paused=owner.update.paused)
+    amounts = resolve_amounts(owner)
+    asked = amounts.asked(len(new))
     counts = _PodCounts(owner, active, new, now)
-    state, message = _judge(owner, counts, kept, update)
+    state, message = _judge(owner, counts, amounts, update)
     return Rollout(
         key=owner.key,
         state=state,
         message=message,
         replicas=owner.replicas,
-        partition=_written(owner.update.partition),
-        kept=kept,
-        asked=owner.replicas - kept,
+        partition=owner.update.partition.text,
+        kept=owner.replicas - asked,
+        asked=asked,
         updated=len(new),
         updated_ready=sum(p.update_ready(now) for p in new),
         ready=sum(p.update_ready(now) for p in active),
         total=len(active),
         available=sum(counts.available(p) for p in active),
-        budget=unavailable_count(owner.update.max_unavailable, owner.replicas, surge=surge),
+        budget=amounts.unavailable,
         in_place=owner.update.policy is not Policy.RECREATE,
         update_revision=update,
         current_revision=str(owner.status.get("currentRevision") or ""),
@@ -60,17 +60,6 @@ def observe_rollout(
         behind=frozenset(p.uid for p in active if p.uid and not p.on_revision(update)),
         unready=frozenset(p.uid for p in active if p.uid and not p.update_ready(now)),
     )
-
-
-def _kept(owner: CloneSetFacts, new: int) -> int:
-    """Pods that are to stay as they are: by partition, or with OnDelete until they are deleted."""
-    if owner.update.on_delete:
-        return max(owner.replicas - new, 0)
-    return partition_count(owner.update.partition, owner.replicas)
-
-
-def _written(amount: int | str | None) -> str:
-    return "0" if amount is None else str(amount)
 
 
 class _PodCounts:
@@ -96,13 +85,13 @@ class _PodCounts:
         return pod.available(self.now, min_ready_s=self.min_ready_s)
 
 
-def _judge(owner: CloneSetFacts, c: _PodCounts, kept: int, update: str) -> tuple[State, str]:
-    asked, short = owner.replicas - kept, update.rpartition("-")[2]
+def _judge(owner: CloneSetFacts, c: _PodCounts, amounts: Amounts, update: str) -> tuple[State, str]:
+    asked, short = amounts.asked(len(c.new)), update.rpartition("-")[2]
     old = len(c.active) - len(c.new)
     share = f"{len(c.new)} of {owner.replicas} on {short}"
     if not c.seen or not update:
         return State.WAITING, "the controller has not seen the newest spec yet"
-    stuck = _stuck(owner, c)
+    stuck = "; ".join(amounts.trouble) or _stuck(owner, c)
     if stuck:
         return State.STUCK, stuck
     complete = c.new_available >= asked and len(c.active) == owner.replicas
@@ -121,13 +110,13 @@ def _standing(owner: CloneSetFacts, old: int, share: str) -> tuple[State, str]:
     if status.get("currentRevision") == status.get("updateRevision"):
         return State.STUCK, (
             f"AbandonedRevisionRunning: {old} pods run a revision that is no longer asked for, "
-            f"and partition {_written(owner.update.partition)} keeps them there"
+            f"and partition {owner.update.partition.text} keeps them there"
         )
     if owner.update.on_delete:
         return State.HELD, f"{share}, the others are updated when they are deleted"
     if owner.update.paused:
         return State.PAUSED, f"{share}, paused"
-    return State.HELD, f"{share}, held by partition {_written(owner.update.partition)}"
+    return State.HELD, f"{share}, held by partition {owner.update.partition.text}"
 
 
 def _stuck(owner: CloneSetFacts, c: _PodCounts) -> str:

@@ -8,12 +8,13 @@ from typing import Final
 
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import FieldRow, RolloutView, Sentence, Span, StepView, Tone
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
+from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.planner.report.blast_radius import many, moved, pods_named
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
 from gitkruise.planner.report.summary import keeps
 from gitkruise.wire.primitives.names import named
-from gitkruise.wire.primitives.paths import get
 
 _NAMES_SHOWN: Final = 6
 _HOLDS: Final = {
@@ -76,7 +77,7 @@ def _effect(
         yield (Span(scaled),)
     old = p.replicas - p.updated_after
     if p.partition and old > 0 and p.previous not in {"", p.revision}:
-        why = keeps(str(_partition(change)), p.replicas, p.partition)
+        why = keeps(_partition(change), p.replicas, p.partition)
         yield (Span(f"{old} stay on {p.previous}   ({why})"),)
 
 
@@ -86,11 +87,8 @@ def _short(path: str, width: int = 40) -> str:
     return path if len(path) <= width else f"{path[:head]}…{path[head + 1 - width :]}"
 
 
-def _partition(change: ObjectChange, *, before: bool = False) -> object:
-    """As written, in either API version; 0 where nothing is."""
-    obj = (change.before if before else change.after) or {}
-    strategy = get(obj, "spec", "updateStrategy", default={})
-    return strategy.get("partition", get(strategy, "rollingUpdate", "partition", default=0))
+def _partition(change: ObjectChange) -> str:
+    return cloneset_facts(change.after).update.partition.text if change.after else ""
 
 
 def _budget(p: RolloutForecast) -> str:
@@ -135,6 +133,6 @@ def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterat
     if p.partition and over > 0 and p.updated_before and p.previous == p.revision:
         yield f"the partition stops further updates; {many(p.updated_before)} stay on"
         yield f"{p.revision}; gitkruise rollback brings them back"
-    if assumed and _partition(change, before=True) not in {0, "0", "0%"}:
+    if assumed and change.before and resolve_amounts(cloneset_facts(change.before)).partition:
         yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
         yield "to see the pods that its partition holds"

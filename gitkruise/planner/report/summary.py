@@ -9,6 +9,7 @@ from gitkruise.model.gitops.change import MISSING, FieldChange
 from gitkruise.wire.primitives import printable
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.intstr import UnreadableAmount, resolve_decimal
 
 _PLAIN: Final = {"replicas": "replicas", "partition": "partition", "paused": "paused",
                  "maxUnavailable": "maxUnavailable", "maxSurge": "maxSurge"}  # fmt: skip
@@ -68,7 +69,14 @@ def shown(value: Any) -> str:
 
 
 def keeps(partition: str, replicas: int, kept: int) -> str:
-    """A partition with its arithmetic: `partition 60% keeps ⌈10 × 60 %⌉ = 6`."""
-    if partition.endswith("%"):
+    """A partition with its arithmetic, where that is all: `partition 60% keeps ⌈10 × 60 %⌉ = 6`."""
+    if partition.endswith("%") and _rounded(partition, replicas) == kept:
         return f"partition {partition} keeps ⌈{replicas} × {partition[:-1]} %⌉ = {kept}"
     return f"partition {partition} keeps {kept} of {replicas}"
+
+
+def _rounded(share: str, replicas: int) -> int | None:
+    try:
+        return resolve_decimal(share, replicas, round_up=True)
+    except UnreadableAmount:
+        return None

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from gitkruise.model.gitops.record import RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.planning.amounts import Amounts, resolve_sidecar_amounts
 from gitkruise.model.workloads.conditions import STALLED_NOTE
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.sidecarset import SidecarSetFacts, sidecarset_facts
@@ -17,7 +18,6 @@ from gitkruise.planner.sidecarset.matching import matched
 from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState, image_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.values.intstr import partition_count, resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,7 @@ class ProgressCounts:
     barred: tuple[PodState, ...]
     left_out: int
     kept: int
+    amounts: Amounts
 
     @property
     def asked(self) -> int:
@@ -50,13 +51,15 @@ def stand(owner: SidecarSetFacts, pods: Sequence[PodFacts]) -> ProgressCounts:
     chosen = [j for j in old if owner.update.selects(j.pod.labels)]
     barred = tuple([j for j in chosen if not j.fits])
     movable = len(chosen) - len(barred)
+    amounts = resolve_sidecar_amounts(owner, len(judged))
     return ProgressCounts(
         pods=judged,
         updated=updated,
         up=sum(j.up for j in updated),
         barred=barred,
         left_out=len(old) - len(chosen),
-        kept=min(partition_count(owner.update.partition, len(judged)), movable),
+        kept=min(amounts.partition, movable),
+        amounts=amounts,
     )
 
 
@@ -79,13 +82,12 @@ def observe_sidecars(
     state, message = _judge(owner, it, stalled or _failing(it, failing), through)
     if hindered and state is not State.STUCK:
         message += f"; {hindered[0][0].pod.name} cannot start: {hindered[0][1]}"
-    partition = owner.update.partition
     return Rollout(
         key=owner.key,
         state=state,
         message=message,
         replicas=len(it.pods),
-        partition="0" if partition is None else str(partition),
+        partition=owner.update.partition.text,
         kept=it.kept,
         asked=it.asked,
         updated=len(it.updated),
@@ -93,7 +95,7 @@ def observe_sidecars(
         ready=sum(j.up for j in it.pods),
         total=len(it.pods),
         available=sum(j.serving for j in it.pods),
-        budget=budget(owner, len(it.pods)),
+        budget=it.amounts.unavailable,
         in_place=True,
         update_revision=owner.latest_revision,
         current_revision=_current(owner, it),
@@ -105,15 +107,6 @@ def observe_sidecars(
         behind=frozenset(j.pod.uid for j in it.pods if j.pod.uid and not j.updated),
         unready=frozenset(j.pod.uid for j in it.pods if j.pod.uid and not j.up),
     )
-
-
-def budget(owner: SidecarSetFacts, total: int) -> int:
-    """The number of pods that may be unavailable: one by default, none if it cannot be read."""
-    value = owner.update.max_unavailable
-    try:
-        return 1 if value is None else resolve(value, total, round_up=True)
-    except ValueError:
-        return 0
 
 
 def _seen(owner: SidecarSetFacts) -> bool:
@@ -131,7 +124,7 @@ def _judge(
         return State.WAITING, "the controller has not seen the newest spec yet"
     if owner.update.inject_only:
         return State.DONE, f"{share}, running pods keep what they have"
-    if stuck:
+    if stuck := "; ".join(it.amounts.trouble) or stuck:
         return State.STUCK, stuck
     done = it.up + through >= it.asked
     if owner.update.paused and old and not done:
@@ -154,7 +147,7 @@ def _failing(it: ProgressCounts, failing: Sequence[tuple[str, str]]) -> str:
 def _standing(owner: SidecarSetFacts, it: ProgressCounts, share: str) -> tuple[State, str]:
     """Nothing more to do: complete, or held by what git says or by what pods cannot change."""
     if it.kept:
-        return State.HELD, f"{share}, held by partition {owner.update.partition}"
+        return State.HELD, f"{share}, held by partition {owner.update.partition.text}"
     if it.barred:
         return State.HELD, f"{share}, {len(it.barred)} differ in more than images until replaced"
     if it.left_out:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gitkruise.errors import Problem
+from gitkruise.model.planning.amounts import Amounts, resolve_sidecar_amounts
 from gitkruise.model.planning.plan import Event, Hold
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.sidecarset import SidecarSetFacts, SidecarUpdate
@@ -14,18 +14,15 @@ from gitkruise.planner.pods.order import rollout_order
 from gitkruise.planner.pods.pod_patch import PodChange, patch_of
 from gitkruise.planner.pods.round_result import RoundResult
 from gitkruise.planner.pods.scatter import expanded
-from gitkruise.planner.revisions.int_or_percent_checks import bad_amounts
 from gitkruise.planner.revisions.registration import RegisteredRevision
 from gitkruise.planner.sidecarset.history import why_not
 from gitkruise.planner.sidecarset.pod_upgrade import flip, upgrade
 from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState
-from gitkruise.planner.sidecarset.progress import budget
 from gitkruise.planner.sidecarset.upgradable_condition import (
     UPGRADABLE,
     upgradable_condition,
     upgradable_entries,
 )
-from gitkruise.wire.values.intstr import partition_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +34,10 @@ class SidecarRound:
     pods: tuple[PodState, ...]
     history: RegisteredRevision
     now: datetime
+
+    @property
+    def amounts(self) -> Amounts:
+        return resolve_sidecar_amounts(self.owner, len(self.pods))
 
 
 def plan_rolling(this: SidecarRound) -> RoundResult:
@@ -52,9 +53,9 @@ def plan_rolling(this: SidecarRound) -> RoundResult:
             if not judged.updated:
                 out.hold(judged.pod, stop)
         return out
-    problems = unreadable_amounts(this.owner.update)
-    out.trouble += [f"{p.field}: {p.message}" for p in problems]
-    if problems or this.history.creating:
+    amounts = this.amounts
+    out.trouble += amounts.trouble
+    if amounts.problems or this.history.creating:
         return out  # pods move to a revision once it is there
     down = _down(this.pods)
     down = _flips(this, out, down)
@@ -67,11 +68,6 @@ def _stop(update: SidecarUpdate) -> Hold | None:
     if update.inject_only:
         return Hold.INJECT_ONLY
     return Hold.PAUSED if update.paused else None
-
-
-def unreadable_amounts(update: SidecarUpdate) -> tuple[Problem, ...]:
-    """Amounts that mean nothing: no pod is moved while there are any."""
-    return bad_amounts({"partition": update.partition, "maxUnavailable": update.max_unavailable})
 
 
 def _down(pods: Sequence[PodState]) -> int:
@@ -108,12 +104,12 @@ def _flips(this: SidecarRound, out: RoundResult, down: int) -> int:
             out.hold(judged.pod, Hold.UPDATING, blocker)
         else:
             _flip(this, judged, out)
-    ordered = _ordered(this, waiting)
+    ordered, allowed = _ordered(this, waiting), this.amounts.unavailable
     for judged in ordered[: _asked(this, len(ordered))]:
         if blocker := _unfinished(this, judged):
             out.hold(judged.pod, Hold.UPDATING, blocker)
             continue
-        if judged.serving and down >= budget(this.owner, len(this.pods)):
+        if judged.serving and down >= allowed:
             break
         down += judged.serving
         _flip(this, judged, out)
@@ -144,7 +140,7 @@ def _flip(this: SidecarRound, judged: PodState, out: RoundResult) -> None:
 
 def _upgrades(this: SidecarRound, out: RoundResult, down: int) -> None:
     waiting = _candidates(this, out)
-    asked, allowed = _asked(this, len(waiting)), budget(this.owner, len(this.pods))
+    asked, allowed = _asked(this, len(waiting)), this.amounts.unavailable
     ordered = _ordered(this, waiting) if asked else waiting
     out.hold_all([judged.pod for judged in ordered[asked:]], Hold.PARTITION)
     for at, judged in enumerate(ordered[:asked]):
@@ -158,7 +154,7 @@ def _upgrades(this: SidecarRound, out: RoundResult, down: int) -> None:
 def _asked(this: SidecarRound, waiting: int) -> int:
     """The number of the waiting pods that the partition allows to update.
     It keeps pods out of those that wait: pods that cannot change, or are changing, come on top."""
-    return max(waiting - partition_count(this.owner.update.partition, len(this.pods)), 0)
+    return max(waiting - this.amounts.partition, 0)
 
 
 def _ordered(this: SidecarRound, waiting: Sequence[PodState]) -> list[PodState]:

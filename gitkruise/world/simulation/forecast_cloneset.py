@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import (
     CREATE,
     DELETE,
@@ -19,7 +20,6 @@ from gitkruise.model.planning.trace import IN_PLACE, Line
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.planner.health.health import health
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.values.intstr import partition_count, surge_count, unavailable_count
 from gitkruise.world.simulation.run import SimulatedRollout, in_steps
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
     world, simulation, trace, key = played
     after = played.after
     facts = cloneset_facts(after)
-    rolling = facts.update
-    surge = surge_count(rolling.max_surge, facts.replicas, paused=rolling.paused)
+    amounts = resolve_amounts(facts)
     who = str(key)
     lines = [line for line in trace.lines if line.workload == who]
     settled = [line.at for line in lines if line.what in {"ready", "gone"}]
@@ -49,9 +48,9 @@ def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
         replicas=facts.replicas,
         updated_before=_on_revision(world, key, revision),
         updated_after=int(facts.status.get("updatedReplicas") or 0),
-        max_unavailable=unavailable_count(rolling.max_unavailable, facts.replicas, surge=surge),
-        max_surge=surge,
-        partition=partition_count(rolling.partition, facts.replicas) if rolling.rolling else 0,
+        max_unavailable=amounts.unavailable,
+        max_surge=amounts.surge,
+        partition=amounts.partition,
         hold=_hold(verdict),
         message=verdict.message,
         held=tuple(sorted(simulation.held(key).items())),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gitkruise.errors import InvalidManifests, UsageProblem
@@ -209,3 +211,15 @@ def test_a_template_written_in_one_line_is_not_taken_apart(
     new = OLD[:start] + flow + OLD[OLD.index("  # how it moves") :]
     with pytest.raises(InvalidManifests, match="GK3602"):
         structural(origin, OLD, new)
+
+
+@pytest.mark.parametrize("verb", [ActionVerb.PROMOTE, ActionVerb.HOLD])
+def test_a_partition_of_git_that_means_nothing_is_an_error(
+    tmp_path: Path, verb: ActionVerb
+) -> None:
+    origin = make_origin(tmp_path)
+    commit_all(origin, ("app:v1", 0), ("app:v2", "lots"))
+    with Repository.open(str(origin.bare)) as repository:
+        _, target = aim(repository)
+        with pytest.raises(UsageProblem, match="'lots' is neither an integer nor a percentage"):
+            compute(verb, repository, target, ActionArgs(partition="30%"))

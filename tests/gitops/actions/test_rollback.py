@@ -58,12 +58,19 @@ def test_12_of_40_at_partition_28_all_return(origin: Origin, version: str) -> No
     assert found.data.decode() == expected
 
 
-@pytest.mark.parametrize("partition", [None, 0, "0", "0%"])
+@pytest.mark.parametrize("partition", [None, 0, "0%"])
 def test_a_partition_that_holds_nobody_is_left_as_written(origin: Origin, partition: Any) -> None:
     good = origin.commit({"web.yaml": documents(fleet("app:v1"))})
     bad = origin.commit({"web.yaml": documents(fleet("app:v2", partition))})
     found = back(origin, bad, good)
     assert [c.after for c in found.fields] == ["app:v1"]
+
+
+@pytest.mark.parametrize("partition", ["lots", "0", "28"])
+def test_a_partition_that_means_nothing_is_replaced(origin: Origin, partition: str) -> None:
+    good = origin.commit({"web.yaml": documents(fleet("app:v1"))})
+    bad = origin.commit({"web.yaml": documents(fleet("app:v2", partition))})
+    assert [c.after for c in back(origin, bad, good).fields] == ["app:v1", 0]
 
 
 def test_replicas_and_other_files_stay_as_they_are_now(origin: Origin) -> None:

@@ -36,6 +36,7 @@ spec:
 """
 BAD = {
     "no-partition": ("75%", "lots", "steps.0.partition: 'lots' is no partition"),
+    "a-number-as-text": ("75%", '"30"', "steps.0.partition: '30' is no partition"),
     "upwards": ("50%}", "80%}", "steps.1.partition: 80% keeps no fewer pods back than 75%"),
     "no-time": ("10m", '"10"', "steps.0.soak: '10' has no unit"),
     "a-tag": ("branch: main", "tag: v1", "follows no branch"),

@@ -36,7 +36,7 @@ def test_update_strategy_moved_below_rolling_update() -> None:
     beta = facts(BETA, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}})
     assert alpha.update == beta.update
     assert alpha.update.policy is Policy.IN_PLACE_IF_POSSIBLE
-    assert (alpha.update.partition, alpha.update.grace_s) == ("60%", 5)
+    assert (alpha.update.partition.written, alpha.update.grace_s) == ("60%", 5)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.planner.cloneset.budget import (
     UpdateQuota,
     choose_deletions,
     choose_updates,
-    resolve_amounts,
-    unreadable_amounts,
 )
 from gitkruise.planner.cloneset.diffs import DiffRules, diff, tally
 from tests.planner.cloneset.build import cloneset, judged
@@ -129,9 +128,18 @@ def test_amounts(row: tuple[int, dict[str, object], tuple[int, int, int]]) -> No
     assert (made.partition, made.surge, made.unavailable) == wanted
 
 
+@pytest.mark.parametrize("field", ["partition", "maxSurge", "maxUnavailable"])
+@pytest.mark.parametrize("value", ["lots", "", "%", "5%%%x"])
+def test_an_amount_that_means_nothing_moves_no_pod(field: str, value: str) -> None:
+    made = resolve_amounts(cloneset_facts(cloneset(replicas=5, update={field: value})))
+    assert (made.partition, made.surge, made.unavailable, made.scale_unavailable) == (5, 0, 0, 0)
+    assert [made.asked(updated) for updated in (0, 3, 7)] == [0, 3, 5]
+    assert f'spec.updateStrategy.{field}: Invalid value: "{value}"' in made.trouble[0]
+
+
 def test_amounts_nobody_can_read_are_named() -> None:
     owner = cloneset_facts(cloneset(update={"partition": "a third", "maxSurge": "12.5%"}))
-    assert [p.field for p in unreadable_amounts(owner.update)] == [
+    assert [p.field for p in resolve_amounts(owner).problems] == [
         "spec.updateStrategy.partition",
         "spec.updateStrategy.maxSurge",
     ]

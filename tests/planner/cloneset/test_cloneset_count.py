@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitkruise.model.planning.amounts import Amounts, resolve_amounts
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.model.workloads.pod import LifecycleState
-from gitkruise.planner.cloneset.budget import Amounts, resolve_amounts
 from gitkruise.planner.cloneset.diffs import (
     DiffRules,
     ExpectationDiffs,

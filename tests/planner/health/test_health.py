@@ -202,6 +202,8 @@ CLONESETS: dict[str, tuple[Any, Any, Phase, str]] = {
     ),
     "scaling": ({}, {**ALL, "replicas": 9}, Phase.IN_PROGRESS, "Scaling"),
     "too late": ({}, {**FOUR, **LATE}, Phase.FAILED, "ProgressDeadlineExceeded"),
+    "partition unreadable": ({"partition": "lots"}, FOUR, Phase.FAILED, "UnreadableAmount"),
+    "budget unreadable": ({"maxUnavailable": "12.5%"}, ALL, Phase.FAILED, "UnreadableAmount"),
     "not reported": ({}, {}, Phase.IN_PROGRESS, "NoStatus"),
 }
 
@@ -211,6 +213,8 @@ SIDECAR_ROWS: dict[str, tuple[Any, dict[str, int], Phase]] = {
     "rolling": ({"partition": "20%"}, {"updatedPods": 3, "updatedReadyPods": 3}, Phase.IN_PROGRESS),
     "paused": ({"paused": True}, {"updatedPods": 3, "updatedReadyPods": 3}, Phase.PAUSED),
     "not ready": ({"partition": 2}, {"updatedPods": 3, "updatedReadyPods": 2}, Phase.IN_PROGRESS),
+    "unreadable": ({"partition": "lots"}, {"updatedPods": 3, "updatedReadyPods": 3}, Phase.FAILED),
+    "budget unreadable": ({"maxUnavailable": "x"}, {"updatedPods": 5}, Phase.FAILED),
     "never updates": ({"type": "NotUpdate"}, {"updatedPods": 0}, Phase.CURRENT),
 }
 
@@ -234,6 +238,12 @@ def test_clonesets(kind: str, strategy: Any, status: Any, phase: Phase, reason: 
 def test_an_on_delete_cloneset_with_old_pods_is_held() -> None:
     found = health(obj(BETA, {"replicas": 10, "updateStrategy": {"type": "OnDelete"}}, FOUR))
     assert (found.phase, found.reason) == (Phase.HELD, "OnDelete")
+
+
+def test_an_updated_pod_of_an_on_delete_cloneset_that_is_not_available_is_awaited() -> None:
+    down = {**FOUR, "updatedAvailableReplicas": 3}
+    found = health(obj(BETA, {"replicas": 10, "updateStrategy": {"type": "OnDelete"}}, down))
+    assert (found.phase, found.message) == (Phase.IN_PROGRESS, "3 of 4 ready")
 
 
 @pytest.mark.parametrize("kind", SIDECARS)

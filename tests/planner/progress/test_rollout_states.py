@@ -134,6 +134,20 @@ ROWS: list[tuple[str, Any, tuple[PodFacts, ...], str, str]] = [
     ("paused half-way", owner(paused=True), pods("2o+ 2n+"), "Paused", "2 of 4"),
     ("paused, done", owner(paused=True), pods("4n+"), "Done", ""),
     ("paused at partition", owner(paused=True, partition=3), pods("3o+ n+"), "Paused", ""),
+    (
+        "unreadable",
+        owner(partition="lots"),
+        pods("3o+ n+"),
+        "Stuck",
+        'spec.updateStrategy.partition: Invalid value: "lots": must be an integer or a percentage',
+    ),
+    (
+        "budget unreadable",
+        owner(maxUnavailable="x"),
+        pods("4n+"),
+        "Stuck",
+        'spec.updateStrategy.maxUnavailable: Invalid value: "x"',
+    ),
     ("not seen", owner(generation=3), pods("4o+"), "Waiting", "newest spec"),
     (
         "image",

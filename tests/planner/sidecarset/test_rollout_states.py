@@ -19,6 +19,10 @@ from tests.pods import NOW
 NEW_IMAGE: Final = {**COLD, "image": "side:2"}
 OLD: Final = sidecarset(COLD)
 BARRED: Final = sidecarset({**COLD, "env": [{"name": "A"}]})
+UNREADABLE: Final = (
+    'spec.updateStrategy.partition: Invalid value: "lots": '
+    'must be an integer or a percentage such as "25%"'
+)
 SHORT: Final = revision(sidecarset(NEW_IMAGE)).short
 
 
@@ -75,6 +79,10 @@ ROWS: Final[dict[str, tuple[str, Obj, State, str]]] = {
         "x- o+", new(), State.STUCK,
         "p-0 cannot start: image side:2 cannot be pulled; 1 of 2 serve",
     ),
+    "an unreadable partition": (
+        "n+ o+", new({"partition": "lots"}), State.STUCK,
+        UNREADABLE,
+    ),
     "a spec not seen yet": (
         "n+ n+", new(generation=2), State.WAITING,
         "the controller has not seen the newest spec yet",
@@ -100,6 +108,11 @@ def test_numbers() -> None:
         ("current", 1, 1),
     ]
     assert found.revisions[0].images == (("side", "side:2"),)
+
+
+def test_an_unreadable_partition_asks_for_no_pod() -> None:
+    found = seen("n+ o+ o+", new({"partition": "lots"}))
+    assert (found.kept, found.asked, found.budget, found.partition) == (2, 1, 0, "lots")
 
 
 def test_every_kind_that_rolls_is_judged() -> None:
