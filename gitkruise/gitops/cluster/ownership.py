@@ -1,15 +1,26 @@
-"""Ownership: which unit wants which objects. An object that two units want is changed by
-neither."""
+"""Claims: which unit wants which objects, and whether its git has said so for good. An object that
+two units want is changed by neither; planner.sync.ownership decides about marks."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from gitkruise.gitops.cluster.subscriptions import Interests
+from gitkruise.model.gitops.change import Live, Owner
+from gitkruise.planner.sync.annotations import UNIT_REF, annotation
+from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.primitives.names import ObjectKey
 
 Wake = Callable[[], None]
+# (why another commit of the unit may still want an object, what ends that); ("", "") if none may.
+Unsettled = Callable[[], tuple[str, str]]
+_SETTLED: Final = ("", "")
+_RENAMED: Final = (
+    "which was applied under another cluster name",
+    "run one gitkruise for it, with the --cluster name of before",
+)
 
 
 class Claims:
@@ -27,6 +38,8 @@ class Claims:
         self._counts: dict[str, Counter[str]] = {}  # by source: units that have read a commit
         self._waiting: dict[str, set[str]] = {}  # by unit: who waits until it has read a commit
         self._wakes: dict[str, Wake] = {}
+        self._marks: dict[str, str] = {}  # units by their mark, those on their way out among them
+        self._unsettled: dict[str, Unsettled] = {}
 
     def join(self, unit: str, source: str, wake: Wake) -> None:
         """Add `unit`, which reads from `source`; it may have been added before.
@@ -40,6 +53,56 @@ class Claims:
         self._wakes[unit], self._sources[unit] = wake, source
         self._read.setdefault(source, {})[unit] = ""
         self._counts.setdefault(source, Counter())[""] += 1
+
+    def own(self, unit: str, mark: str, unsettled: Unsettled) -> None:
+        """Objects with `mark` belong to `unit`, which answers for itself."""
+        self._marks[mark], self._unsettled[unit] = unit, unsettled
+
+    def stop(self, unit: str) -> None:
+        """`unit` exists and does not run: it keeps its objects."""
+        self._unsettled[unit] = lambda: ("which does not run", f"see why unit {unit} does not run")
+
+    def end(self, unit: str, mark: str) -> None:
+        """`unit` left the configuration: it releases what others want, until it is forgotten."""
+        self.own(unit, mark, lambda: _SETTLED)
+        self._let_go(unit)
+
+    def forget(self, unit: str) -> None:
+        """Remove a unit that has ended, unless there is one of that name again."""
+        if unit in self._sources:
+            return
+        self.leave(unit)
+        self._unsettled.pop(unit, None)
+        self._marks = {mark: name for mark, name in self._marks.items() if name != unit}
+
+    def owners(
+        self, unit: str, mark: str, live: Mapping[ObjectKey, Live]
+    ) -> dict[ObjectKey, Owner]:
+        """Return the known owners of those of `live` that have another mark than `mark`.
+
+        `unit` is woken when one of them becomes settled.
+        """
+        found: dict[ObjectKey, Owner] = {}
+        for key, one in live.items():
+            other = mark_of(one.obj)
+            if other in {"", mark}:
+                continue
+            name = self._marks.get(other, "")
+            if not name and annotation(one.obj, UNIT_REF) == unit:
+                found[key] = Owner(unit=unit, unsettled=_RENAMED[0], next=_RENAMED[1])
+            if not name:
+                continue
+            why, ends = self._unsettled[name]()
+            wants = name in self._wanted.of(key)
+            found[key] = Owner(unit=name, wants=wants, unsettled=why, next=ends)
+            if why:
+                self._waiting.setdefault(name, set()).add(unit)
+        return found
+
+    def settled(self, unit: str) -> None:
+        """Wake the units that wait for `unit` if its git has said all."""
+        if unit in self._waiting and not self._unsettled.get(unit, lambda: _SETTLED)()[0]:
+            self._let_go(unit)
 
     def set(self, unit: str, keys: Iterable[ObjectKey]) -> None:
         """Set the objects that `unit` wants from now on."""

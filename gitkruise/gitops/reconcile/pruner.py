@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from gitkruise.errors import ApiError, Finding, HistoryMissing, Retry
+from gitkruise.errors import ApiError, Finding, HistoryMissing, NotFound, Retry
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Intake
 from gitkruise.gitops.cluster.delete_guards import held_by_others
@@ -22,10 +22,11 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules
 from gitkruise.model.gitops.config import Unit, duration, resolve_reference
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.planner.sync.annotations import COMMIT, UNIT, annotation
+from gitkruise.planner.sync.annotations import COMMIT, MANAGER, UNIT, annotation
 from gitkruise.planner.sync.prune import lingering
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,8 @@ class Pruning:
         self.source = resolve_reference(unit.spec.source_ref, unit.namespace)
         claims.join(unit.id, self.source, wake)
         self._source_problem: Finding | None = None
-        self._searched, self._taken = "", False
+        self._searched = ""
+        self._heard = self._taken = False  # a commit was read, and the newest one was taken
         self._wanted: frozenset[ObjectKey] = frozenset()
         self.inventory: set[ObjectKey] = set()
         self.complete = False  # the cluster was searched for all of it
@@ -96,6 +98,7 @@ class Pruning:
 
     def read(self, intake: Intake) -> None:
         """Record that a commit was read, taken or not."""
+        self._heard = True
         self._taken = intake.desired is not None
         if self._taken and intake.commit.id != self._at:
             self._from, self._at, self._jump = self._at, intake.commit.id, None
@@ -113,6 +116,26 @@ class Pruning:
     def sure(self) -> bool:
         """Return whether the newest commit of a source that can be followed was taken."""
         return self._taken and not self.blind
+
+    def unsettled(self, news: str, now: datetime, closed: str) -> tuple[str, str]:
+        """(why the unit's git may still want what its live commit lacks, what ends that).
+
+        `news` is a newer commit that was not taken, `closed` why no window is open. Until git has
+        said all, other units take nothing over that has the mark of this one.
+        """
+        name = f"unit {self._unit.id}"
+        if self._source_problem is not None:
+            code = self._source_problem.code
+            return f"whose source cannot be followed ({code})", f"mend the source of {name}"
+        if self._unit.spec.suspended(now) is not None:
+            return "which is suspended", f"resume {name}"
+        if news:
+            return f"which has not taken commit {news[:7]}", f"see why {name} has not taken it"
+        if not self._taken and self._heard:
+            return "which rejected its newest commit", f"correct the commit that {name} rejected"
+        if not self._taken:
+            return "which has read no commit yet", f"see why {name} reads no commit"
+        return (f"which waits for {closed}", "wait until it opens") if closed else ("", "")
 
     def held(self, intake: Intake | None, newest: str) -> str:
         """Return why nothing may be deleted for `intake` now; `newest` is the newest offered
@@ -221,6 +244,34 @@ async def delete_all(
                 raise
             findings.append(_refused(key, error))
     return tuple(findings)
+
+
+async def release_all(
+    objects: Mapping[ObjectKey, Live], live: LiveView, transport: Transport
+) -> None:
+    """Take the unit's mark off objects that outlive their unit, in the version seen.
+
+    A final rejection leaves the mark, and a line in the log. Raises ApiError when the cluster does
+    not answer, or when one changed meanwhile.
+    """
+    for key, one in objects.items():
+        kind, meta = live.catalog.stored(key.group_kind), one.obj["metadata"]
+        if kind is None or meta.get("deletionTimestamp"):
+            continue
+        version = {name: meta.get(name) for name in ("uid", "resourceVersion")}
+        request = ApiRequest(
+            verb="patch", resource=kind.ref, namespace=key.namespace, name=key.name,
+            body={"metadata": {**version, "labels": {UNIT: None}}}, content_type=MERGE_PATCH,
+            params={"fieldManager": MANAGER},
+        )  # fmt: skip
+        try:
+            await transport.send(request)
+        except NotFound:
+            continue
+        except ApiError as error:
+            if error.retry is not Retry.NEVER:
+                raise
+            log.warning("%s keeps the mark of its unit, which has ended: %s", key, error.message)
 
 
 def _refused(key: ObjectKey, error: ApiError) -> Finding:

@@ -10,6 +10,7 @@ from typing import Final
 from gitkruise.errors import Finding
 from gitkruise.gitops.build.builder import Intake
 from gitkruise.gitops.build.post_build import wants
+from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -34,8 +35,18 @@ class Refusals:
         self.present: set[ObjectKey] = set()
         self._told: dict[ObjectKey, _Refusal] = {}
 
-    def note(self, key: ObjectKey, digest: str, finding: Finding, now: datetime) -> None:
-        self._told[key] = _Refusal(digest, finding, now + AGAIN)
+    def note(self, sent: Sent, now: datetime) -> bool:
+        """Record a request that was not accepted; return whether the API server rejected it for
+        good."""
+        key = sent.desired.key
+        if sent.replace:
+            self.replacing.add(key)
+        elif sent.present:
+            self.present.add(key)
+        elif sent.finding is not None:
+            self._told[key] = _Refusal(sent.desired.digest, sent.finding, now + AGAIN)
+            return True
+        return False
 
     def forget(self, key: ObjectKey) -> None:
         self._told.pop(key, None)

@@ -81,6 +81,7 @@ class UnitSync:
         self._source = source_of(unit)
         reporter.listen(around.standings.hear)
         self.pruning = Pruning(unit, reader.repository, around.claims, self._wake.set)
+        around.claims.own(unit.id, self.label, self._unsettled)
 
     # From outside ---------------------------------------------------------------------------
 
@@ -104,6 +105,10 @@ class UnitSync:
     def _news(self) -> str:
         """The newest commit, while it is not judged yet."""
         return self._pending or self._parked or (self._shelved[0] if self._shelved else "")
+
+    def _unsettled(self) -> tuple[str, str]:
+        gate, now = self._judge.gate, self._around.clock.now()
+        return self.pruning.unsettled(self._news, now, gate.windows.why())
 
     @property
     def live_commit(self) -> str:
@@ -166,6 +171,7 @@ class UnitSync:
         except (Reported, ApiError) as error:
             return self._setbacks.failed(error)
         self._reporter.crashed(_ROUND, None)
+        self._around.claims.settled(self.unit.id)
         if not self._times and self._shelved is None:
             self._setbacks.over()
         return wake_at
@@ -269,6 +275,8 @@ class UnitSync:
             replacing=frozenset(self._refusals.replacing),
             present=frozenset(self._refusals.present),
             claimed=self._around.claims.others(self.unit.id, self._watched),
+            owners=self._around.claims.owners(self.unit.id, self.label, seen.live),
+            newer=bool(self._news),
             prune_held=self._judge.gate.windows.why() or self.pruning.held(self.intake, newest),
             approved=self.pruning.approved,
             agreed=self.pruning.agreed,
@@ -355,17 +363,11 @@ class UnitSync:
         """Record replies and rejections; return whether every request was accepted."""
         passing = []
         for item in sent:
-            d = item.desired
             if item.reply is not None:
-                self._accept(d, item.reply, seen)
-            elif item.replace:
-                self._refusals.replacing.add(d.key)
-            elif item.present:
-                self._refusals.present.add(d.key)
+                self._accept(item.desired, item.reply, seen)
             elif item.finding is not None and item.retry:
                 passing.append(item.finding)
-            elif item.finding is not None:
-                self._refusals.note(d.key, d.digest, item.finding, self._around.clock.now())
+            elif self._refusals.note(item, self._around.clock.now()):
                 self._around.live.doubt()
         if passing:
             self._times.append(self._setbacks.back_off())
@@ -397,9 +399,8 @@ class UnitSync:
             self._reporter.crashed(_COMMIT, None)
         except Crashed as error:
             due = self._setbacks.crashed(_COMMIT, error)
-            self._pending = "" if self._pending == commit else self._pending
-            if not self._pending:
-                self._shelved = (commit, due)
+            if self._pending in {"", commit}:
+                self._pending, self._shelved = "", (commit, due)
             if self.intake is None:
                 await self._go_back(commit)
         except (Reported, ApiError) as error:
@@ -489,8 +490,7 @@ class UnitSync:
         """Return the commits that live objects of the unit carry. Raises ApiError or
         ClusterFailed."""
         await self.pruning.find(self._around.live, self.label)
-        store = self._around.live.store
-        found = (store.seen(key) for key in self.pruning.inventory)
+        found = map(self._around.live.store.seen, self.pruning.inventory)
         return frozenset(annotation(seen.obj, COMMIT) for seen in found if seen) - {""}
 
     async def try_out(

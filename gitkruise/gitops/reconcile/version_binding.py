@@ -13,6 +13,7 @@ from typing import Final
 from gitkruise.errors import AlreadyExists, ApiError, Conflict, NotFound
 from gitkruise.kube.client.transport import Transport
 from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.requests import ApiRequest
@@ -39,7 +40,7 @@ async def renewed(transport: Transport, request: ApiRequest, live: Obj | None) -
     """Return `request` bound to the present version, after one that met the write of another.
 
     Writes of other clients (a status, an edit) leave the decision as it is. Raises Conflict when
-    the object `live` was deleted since, or another commit was applied. Raises ApiError.
+    the object `live` was deleted since, or another commit or unit applied it. Raises ApiError.
     """
     read = ApiRequest(
         verb="get", resource=request.resource, namespace=request.namespace, name=request.name
@@ -54,4 +55,7 @@ async def renewed(transport: Transport, request: ApiRequest, live: Obj | None) -
     applied = annotation(present, COMMIT)
     if applied and applied not in expected:
         raise Conflict(f"commit {applied[:7]} was applied meanwhile")
+    known = {"", mark_of(request.body), mark_of(live) if live else ""}
+    if mark_of(present) not in known:
+        raise Conflict("another unit applied it meanwhile")
     return bound(request, present)

@@ -13,7 +13,7 @@ from gitkruise.errors import ApiError, Crashed, Finding, Reported, Severity
 from gitkruise.gitops.cluster.impersonation import acting_as
 from gitkruise.gitops.reconcile.commit_validation import UnitContext
 from gitkruise.gitops.reconcile.pre_delete_hooks import run_last_jobs
-from gitkruise.gitops.reconcile.pruner import Pruning, delete_all
+from gitkruise.gitops.reconcile.pruner import Pruning, delete_all, release_all
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit
@@ -71,7 +71,8 @@ class UnitFinalizer:
     policy deletes objects that hold data or need an approval. A unit is forgotten when it has
     nothing left to delete; with WaitForTermination when all its objects are gone. With the other
     policies, objects may outlive their unit: those that still exist `prune.timeout` after their
-    deletion are logged. Its pre-delete Jobs run before anything is deleted.
+    deletion are logged. Its pre-delete Jobs run before anything is deleted. What stays loses its
+    mark at the end: it belongs to no unit, and any unit may take it over.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class UnitFinalizer:
         around: UnitContext,
         listeners: Sequence[Callable[[UnitRecord], None]],
     ) -> None:
-        self._left, self._remaining = list(left), remaining
+        self._remaining = remaining
         self._added = asyncio.Event()
         self._claims, self._live, self._clock = around.claims, around.live, around.clock
         self._containment = around.containment
@@ -90,11 +91,16 @@ class UnitFinalizer:
         self._told: dict[str, Finding] = {}
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
         self._outliving: dict[str, _Outliving] = {}  # by unit that is forgotten
+        self._left: list[RemovedUnit] = []
+        for unit in left:
+            self.add(unit)
 
     def add(self, unit: RemovedUnit) -> None:
         """One more unit to end, or one to end otherwise than was said before."""
         self._left = [one for one in self._left if one.record.unit != unit.record.unit]
         self._left.append(unit)
+        name = unit.record.unit
+        self._claims.end(name, unit_label(self._cluster, name))
         self._added.set()
 
     async def run(self) -> None:
@@ -124,7 +130,7 @@ class UnitFinalizer:
             return
         if finding is None:
             self._left = [one for one in self._left if one is not unit]
-            self._claims.leave(unit.record.unit)
+            self._claims.forget(unit.record.unit)
         elif self._told.get(unit.record.unit) != finding:
             self._told[unit.record.unit] = finding
             self._stuck(unit, finding)
@@ -132,14 +138,15 @@ class UnitFinalizer:
     async def _end(self, unit: RemovedUnit) -> Finding | None:
         """Do what is due; what keeps the unit from its end, None when it is forgotten."""
         name, removal = unit.record.unit, unit.removal
-        if removal.policy == "Orphan":
-            await self._forget(unit, "its objects stay")
-            return None
         label = unit_label(self._cluster, name)
         live = await self._objects(label)
+        transport = acting_as(removal.account, self._live.transport)
+        if removal.policy == "Orphan":
+            await release_all(live, self._live, transport)
+            await self._forget(unit, "its objects stay")
+            return None
         snapshot = self._snapshot(live, label, unit)
         prunes = choose_prunes(snapshot)
-        transport = acting_as(removal.account, self._live.transport)
         if prunes.now:
             awaited = await run_last_jobs(name, live, self._live, transport)
             if awaited is not None:
@@ -159,6 +166,8 @@ class UnitFinalizer:
         words = (
             f"{count} object{'' if count == 1 else 's'} deleted" if count else "nothing was left"
         )
+        kept_ones = {key: one for key, one in live.items() if key not in prunes.now}
+        await release_all(kept_ones, self._live, transport)
         await self._forget(unit, words)
         uids = {key: str(live[key].obj["metadata"]["uid"]) for key in live}
         leaving = {key: uid for key, uid in uids.items() if uid in self._asked[name]}

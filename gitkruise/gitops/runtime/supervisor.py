@@ -219,6 +219,7 @@ class Supervisor:
         record = self.reporters.pop(name).record
         if stays:
             self._past[name] = RestoredState.of(record, self.units[name].pruning)
+            self._around.claims.stop(name)
         else:
             self._around.claims.leave(name)
             self._around.standings.leave(name)

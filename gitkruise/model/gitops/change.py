@@ -131,6 +131,20 @@ class Fight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The unit whose mark a live object has, as far as its git is known.
+
+    `wants`: its validated commit contains the object. `unsettled` is the reason why another commit
+    may still do so ("which is suspended"), and `next` what ends that; "" when git has said it all.
+    """
+
+    unit: str
+    wants: bool = False
+    unsettled: str = ""
+    next: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncSnapshot:
     """Everything one sync round may look at.
 
@@ -159,6 +173,8 @@ class SyncSnapshot:
     resting: Mapping[ObjectKey, frozenset[Path]] = field(default_factory=dict)  # corrected lately
     fought: Mapping[ObjectKey, Mapping[Path, Fight]] = field(default_factory=dict)
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
+    owners: Mapping[ObjectKey, Owner] = field(default_factory=dict)  # with others' marks, if known
+    newer: bool = False  # a newer commit waits to be taken
     held: frozenset[ObjectKey] = frozenset()  # a person asked that they be left alone for a time
 
 
@@ -187,6 +203,7 @@ class SyncPlan:
     healing: tuple[ObjectChange, ...] = ()
     standing: tuple[ObjectChange, ...] = ()
     blocked: tuple[Finding, ...] = ()
+    withheld: tuple[ObjectKey, ...] = ()  # objects that other units own, or want too
     asks: frozenset[str] = frozenset()
 
     @property
@@ -204,9 +221,10 @@ class SyncPlan:
     @property
     def all_done(self) -> bool:
         """Return whether every object of the plan is applied and healthy."""
-        return not (self.apply or self.replace or self.waiting)
+        return not (self.apply or self.replace or self.waiting or self.withheld)
 
     @property
     def all_sent(self) -> bool:
         """Return whether every object of the plan is applied, healthy or not."""
-        return not (self.apply or self.replace) and all(one.sent for one in self.waiting)
+        due = self.apply or self.replace or self.withheld
+        return not due and all(one.sent for one in self.waiting)

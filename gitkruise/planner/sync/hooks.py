@@ -10,6 +10,7 @@ from typing import Final
 
 from gitkruise.model.gitops.change import Desired, DesiredSet, Live, SyncSnapshot, WaitingObject
 from gitkruise.planner.sync.annotations import HEALTH, PLAN, REPLACED, UNIT, annotation
+from gitkruise.planner.sync.ownership import withheld
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 
@@ -113,7 +114,7 @@ def asleep(job: Obj) -> Obj:
 
 def hooks_step(when: str, s: SyncSnapshot, mark: str) -> HookStep:
     """Plan the hooks of one phase. A failed one waits for other contents of git."""
-    mine = [d for d in s.desired.objects if d.hook == when and d.key not in s.claimed]
+    mine = [d for d in s.desired.objects if d.hook == when and not withheld(d.key, s)]
     runs = {d.key: run_of(s.live.get(d.key), mark, s.unit_label) for d in mine}
     refused = {d.key for d in mine if s.refused.get(d.key) == d.digest}
     due = [d for d in mine if runs[d.key] is HookRun.DUE and d.key not in refused]

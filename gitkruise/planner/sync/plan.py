@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from gitkruise.errors import Finding
 from gitkruise.model.gitops.change import (
     Desired,
     Live,
@@ -27,6 +26,7 @@ from gitkruise.planner.sync.hooks import (
     hooks_step,
     plan_mark,
 )
+from gitkruise.planner.sync.ownership import conflict_in, withheld
 from gitkruise.planner.sync.prune import choose_prunes
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
@@ -51,7 +51,7 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
         fresh = tuple(apply_ignores(d, s, catalog, memo) for d in step.apply)
         apply = (*plan.apply, *fresh)
         return replace(plan, apply=apply, replace=step.replace, waiting=step.waiting)
-    if plan.apply or any(d.key in s.claimed for d in s.desired.objects):
+    if plan.apply or plan.withheld:
         return plan
     prunes = choose_prunes(s)
     blocked = (*plan.blocked, *prunes.findings)
@@ -61,6 +61,7 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
 def _healing(s: SyncSnapshot, catalog: Catalog, memo: Memo) -> SyncPlan:
     """Drift, the part of it to correct now, and warnings."""
     drift, healing, standing, heal = [], [], [], []
+    conflicts = {d.key: f for d in s.desired.objects if (f := conflict_in(d, s)) is not None}
     for d in s.desired.objects:
         change = _drift_of(d, s, catalog, memo)
         if change is None:
@@ -81,7 +82,8 @@ def _healing(s: SyncSnapshot, catalog: Catalog, memo: Memo) -> SyncPlan:
         drift=tuple(drift),
         healing=tuple(healing),
         standing=tuple(standing),
-        blocked=(*_shared(s), *fights(standing, s)),
+        blocked=(*conflicts.values(), *fights(standing, s)),
+        withheld=tuple(conflicts),
     )
 
 
@@ -137,9 +139,9 @@ def _steps(s: SyncSnapshot) -> Iterator[HookStep]:
 
 def outdated(d: Desired, s: SyncSnapshot) -> bool:
     """Return whether git moved past the applied state. Never for objects that opted out, that
-    another unit also contains, or that the server rejected as they are."""
+    another unit owns or also contains, or that the server rejected as they are."""
     live = s.live.get(d.key)
-    if _left_alone(d, live, s) or s.refused.get(d.key) == d.digest or d.key in s.claimed:
+    if _left_alone(d, live, s) or s.refused.get(d.key) == d.digest or withheld(d.key, s):
         return False
     return live is None or not _applied(d, live, s)
 
@@ -220,20 +222,3 @@ def _drift_of(d: Desired, s: SyncSnapshot, catalog: Catalog, memo: Memo) -> Obje
     if _left_alone(d, live, s):
         return None
     return drift_of(d, live, s, catalog, memo)
-
-
-def _shared(s: SyncSnapshot) -> Iterator[Finding]:
-    """Objects in several units. No unit changes them, or the units would undo each other."""
-    for d in s.desired.objects if s.claimed else ():
-        if d.key in s.claimed:
-            yield Finding(
-                code="GK2402",
-                message=f"{d.key} is in more than one unit",
-                places=(d.document.place(("kind",), key=True),),
-                notes=(
-                    ("why", "two owners of one object would undo each other's work"),
-                    ("unchanged", f"the live {d.key}"),
-                    ("next", "keep it in one unit"),
-                ),
-                object=str(d.key),
-            )

@@ -1,0 +1,132 @@
+"""Ownership: the one unit that may write a live object, by the object's mark.
+
+The controller and `gitkruise plan` ask `standing`. An object with the mark of another unit is taken
+over only when git states that in both places: the validated commit of its owner no longer contains
+it, and that of the new unit does. Until then it is unchanged, in whatever order units are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from gitkruise.errors import Finding, Severity
+from gitkruise.model.gitops.change import Desired, Owner, SyncSnapshot
+from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, annotation, create_only, untouched
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.printable import shown
+
+CODE: Final = "GK2402"
+_NAME_MAX: Final = 80
+
+
+class Standing(StrEnum):
+    """The relation of a unit to an object that its commit contains."""
+
+    FREE = "free"  # its own, without a mark, or handed over: the unit may write it
+    SHARED = "shared"  # another unit's commit contains it too
+    HELD = "held"  # another unit owns it, and git does not state a handover
+    STRANGE = "strange"  # its owner is not among the known units
+
+
+def mark_of(obj: Obj) -> str:
+    """Return the mark of the unit that owns a live object; "" without one."""
+    return str(get(obj, "metadata", "labels", UNIT, default=""))
+
+
+def standing(live: Obj | None, unit_label: str, *, claimed: bool, owner: Owner | None) -> Standing:
+    """Return the relation of the unit with `unit_label` to an object that its commit contains.
+
+    `claimed`: the validated commit of another unit contains it. `owner` is the unit whose mark
+    `live` has, None when that is not known.
+    """
+    if claimed:
+        return Standing.SHARED
+    if live is None or mark_of(live) in {"", unit_label}:
+        return Standing.FREE
+    if owner is None:
+        return Standing.STRANGE
+    if owner.wants:
+        return Standing.SHARED
+    return Standing.HELD if owner.unsettled else Standing.FREE
+
+
+def standing_in(key: ObjectKey, s: SyncSnapshot) -> Standing:
+    """Return the relation of the snapshot's unit to an object of its commit."""
+    live = s.live.get(key)
+    obj = live.obj if live is not None else None
+    return standing(obj, s.unit_label, claimed=key in s.claimed, owner=s.owners.get(key))
+
+
+def withheld(key: ObjectKey, s: SyncSnapshot) -> bool:
+    """Return whether the snapshot's unit may not write an object of its commit."""
+    return standing_in(key, s) is not Standing.FREE
+
+
+def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
+    """Return GK2402 for an object that the snapshot's unit may not write; otherwise None.
+
+    An object that the unit would leave as it is although it may write it is no conflict. An owner
+    with a newer commit is warned only: that commit may release the object, and waits for other
+    things.
+    """
+    found, live = standing_in(d.key, s), s.live.get(d.key)
+    obj = live.obj if live is not None else None
+    if found is Standing.FREE:
+        return None
+    if found is not Standing.SHARED and obj is not None and _left_alone(d, obj):
+        return None
+    said = conflict(d, obj, found, s.unit_label, s.owners.get(d.key))
+    letting_go = s.newer and obj is not None and mark_of(obj) == s.unit_label
+    return replace(said, severity=Severity.WARNING) if letting_go else said
+
+
+def _left_alone(d: Desired, live: Obj) -> bool:
+    return untouched(d.obj) or untouched(live) or create_only(d.obj)
+
+
+def conflict(
+    d: Desired, live: Obj | None, found: Standing, unit_label: str, owner: Owner | None
+) -> Finding:
+    """Return GK2402: the owner of an object, what is unchanged, and the way to hand it over."""
+    mark = mark_of(live) if live is not None else ""
+    name = _owner_name(live, owner)
+    unchanged, release = f"the live {d.key}", _release(d.key)
+    if found is Standing.SHARED:
+        holder = "this unit" if mark == unit_label else name
+        message = f"{d.key} is in more than one unit" + (f"; {holder} owns it" if mark else "")
+        why = "two owners of one object would undo each other's work"
+        following, other = "keep it in one unit", ""
+    elif found is Standing.HELD and owner is not None:
+        message = f"{d.key} belongs to {name}, {owner.unsettled}"
+        why = "it changes hands when a commit that its owner has taken no longer contains it"
+        following, other = owner.next, release
+    else:
+        message = f"{d.key} belongs to {name}, which this gitkruise does not run"
+        why = "it is not known whether that unit still wants it"
+        following = "take it out of that unit, or out of this one"
+        other = f"if that unit is gone for good: {release}"
+    notes = [("why", why), ("unchanged", unchanged), ("next", following)]
+    if other:
+        notes.append(("or", other))
+    place = d.document.place(("kind",), key=True)
+    return Finding(
+        code=CODE, message=message, places=(place,), notes=tuple(notes), object=str(d.key)
+    )
+
+
+def _owner_name(live: Obj | None, owner: Owner | None) -> str:
+    """Return the owner as users know it; the annotation is a hint where the mark is not known."""
+    if owner is not None:
+        return f"unit {owner.unit}"
+    told = annotation(live, UNIT_REF) if live is not None else ""
+    return f"unit {shown(told, _NAME_MAX)}" if told else "another unit"
+
+
+def _release(key: ObjectKey) -> str:
+    """Return the command that takes the mark off a live object: then any unit may take it over."""
+    kind = f"{key.kind}.{key.group}".rstrip(".").lower()
+    space = f" -n {key.namespace}" if key.namespace else ""
+    return f"kubectl label {kind} {key.name}{space} {UNIT}-"

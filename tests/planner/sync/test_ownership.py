@@ -1,0 +1,87 @@
+"""Which objects a unit may write, row by row: by marks, by claims, and by nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import Owner
+from gitkruise.planner.sync.plan import plan_sync
+from gitkruise.wire.primitives.names import Obj
+from tests.planner.sync.build import applied, foreign, key, snapshot, thing
+
+MAP = thing("cfg", data={"a": "1"})
+OTHER = "ffffffffffff"
+GONE = Owner(unit="shop/one")
+WANTS = Owner(unit="shop/one", wants=True)
+OPEN = Owner(unit="shop/one", unsettled="which is suspended", next="resume unit shop/one")
+CLAIMED = frozenset({key(MAP)})
+
+
+def noted(name: str, value: str) -> Obj:
+    return thing("cfg", data={"a": "1"}, notes={name: value})
+
+
+ROWS: list[tuple[str, str, Owner | None, dict[str, Any], str]] = [
+    # what it shows, mark, the owner as known, snapshot fields, "" for a write or the message
+    ("no mark", "", None, {}, ""),
+    ("handed over", OTHER, GONE, {}, ""),
+    ("the owner wants it", OTHER, WANTS, {}, "is in more than one unit; unit shop/one owns it"),
+    ("git is not read", OTHER, OPEN, {}, "belongs to unit shop/one, which is suspended"),
+    ("an unknown owner", OTHER, None, {},
+     "belongs to another unit, which this gitkruise does not run"),
+    ("no mark, and another wants it", "", None, {"claimed": CLAIMED}, "is in more than one unit"),
+    ("handed over, and a third wants it", OTHER, GONE, {"claimed": CLAIMED},
+     "is in more than one unit; unit shop/one owns it"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_rows(row: tuple[str, str, Owner | None, dict[str, Any], str]) -> None:
+    _, mark, owner, more, message = row
+    owners = {key(MAP): owner} if owner is not None else {}
+    gone = applied(thing("gone"))  # nothing is deleted while something is withheld
+    found = plan_sync(
+        snapshot([MAP], [foreign(MAP, mark), gone], owners=owners, **more), load_catalog()
+    )
+    assert [d.key for d in found.apply] == ([] if message else [key(MAP)])
+    assert (found.prune, found.replace, found.drift) == ((), (), ())
+    assert [f.message for f in found.blocked] == ([f"{key(MAP)} {message}"] if message else [])
+    assert found.withheld == ((key(MAP),) if message else ())
+    assert found.all_done is False
+    for finding in found.blocked:
+        notes = dict(finding.notes)
+        assert (finding.code, notes["unchanged"]) == ("GK2402", f"the live {key(MAP)}")
+        assert notes["next"]
+
+
+@pytest.mark.parametrize(("newer", "severity"), [(False, "error"), (True, "warning")])
+def test_an_owner_with_a_newer_commit_is_warned(*, newer: bool, severity: str) -> None:
+    found = plan_sync(snapshot([MAP], [applied(MAP)], claimed=CLAIMED, newer=newer), load_catalog())
+    (finding,) = found.blocked
+    assert (finding.severity, finding.message) == (
+        severity, f"{key(MAP)} is in more than one unit; this unit owns it",
+    )  # fmt: skip
+    assert not found.apply
+
+
+ALONE = [("gitkruise.io/reconcile", "Disabled"), ("gitkruise.io/apply", "IfNotPresent")]
+
+
+@pytest.mark.parametrize(("name", "value"), ALONE)
+def test_what_the_unit_would_not_write_is_no_conflict(name: str, value: str) -> None:
+    found = plan_sync(snapshot([noted(name, value)], [foreign(MAP, OTHER)]), load_catalog())
+    assert (found.apply, found.blocked, found.withheld) == ((), (), ())
+
+
+def test_a_hook_of_another_unit_is_not_replaced() -> None:
+    job = {**thing("cfg", "Job"), "apiVersion": "batch/v1"}
+    s = snapshot([job, MAP], [foreign(job, OTHER)])
+    hook, rest = s.desired.objects
+    objects = (replace(hook, hook="pre-apply"), rest)
+    found = plan_sync(replace(s, desired=replace(s.desired, objects=objects)), load_catalog())
+    assert not found.replace
+    assert [f.code for f in found.blocked] == ["GK2402"]
