@@ -38,8 +38,8 @@ class PlanSide:
     """One of the two commits of a plan: its objects over all units.
 
     `ignore` holds the rules of the object's unit about drift, for objects of units that have any;
-    `units` whose each object is. `warnings` say what a plan starts from instead of a
-    commit that is invalid.
+    `units` whose each object is, and `shared` the names of several; `everyone` is every unit of the
+    configuration. `warnings` say what a plan starts from instead of a commit that is invalid.
     """
 
     commit: GitCommit
@@ -48,6 +48,8 @@ class PlanSide:
     warnings: tuple[Finding, ...] = ()
     ignore: Mapping[ObjectKey, Sequence[IgnoreRule]] = field(default_factory=dict)
     units: Mapping[ObjectKey, Unit] = field(default_factory=dict)
+    shared: Mapping[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
+    everyone: Mapping[str, Unit] = field(default_factory=dict)
 
 
 def whole_repository() -> Config:
@@ -217,15 +219,24 @@ def side_of(commit: GitCommit, config: Config, read: Iterable[UnitRead]) -> Plan
     findings: list[Finding] = []
     ignore: dict[ObjectKey, Sequence[IgnoreRule]] = {}
     units: dict[ObjectKey, Unit] = {}
+    wanting: dict[ObjectKey, tuple[str, ...]] = {}
     for name, got, wrong in read:
         unit = config.units[name]
+        for d in got:
+            wanting[d.key] = (*wanting.get(d.key, ()), unit.id)
         objects += got
         findings += wrong
         units |= dict.fromkeys((d.key for d in got), unit)
         if rules := ignore_rules(unit.spec.drift):
             ignore |= dict.fromkeys((d.key for d in got), rules)
     return PlanSide(
-        commit=commit, objects=tuple(objects), findings=tuple(findings), ignore=ignore, units=units
+        commit=commit,
+        objects=tuple(objects),
+        findings=tuple(findings),
+        ignore=ignore,
+        units=units,
+        shared={key: names for key, names in wanting.items() if len(names) > 1},
+        everyone={unit.id: unit for unit in config.units.values()},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -49,19 +49,24 @@ def offline_preview(
 
     Without that the base counts as complete: no partition of it holds anybody.
     """
+    from gitkruise.gitops.preview.ownership import owned_changes  # noqa: PLC0415  as PlanSide
+    from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
+
     before = base.objects if base else ()
-    changes = changes_between(before, target.objects, catalog)
+    owned = owned_changes(
+        changes_between(before, target.objects, catalog), base, target, {}, wall_time()
+    )
+    changes, told = owned.changes, owned.findings
     moved = rollouts_started(changes)
     if not moved:
-        return Preview(changes=changes, forecast=None, live=False)
+        return Preview(changes=changes, forecast=None, live=False, unplayed=told)
     from gitkruise.gitops.preview.simulate import offline_world, play  # noqa: PLC0415  the model cluster
-    from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
 
     world, rested = offline_world((*earlier, before), catalog, gates, wall_time(), moved=moved)
     played = play(world, changes, target.objects, catalog, rested, gates)
     return Preview(
-        changes=changes, forecast=played.forecast, live=False, unplayed=played.findings,
-        staged=bool(earlier), unknown=played.unknown,
+        changes=changes, forecast=played.forecast, live=False,
+        unplayed=(*told, *played.findings), staged=bool(earlier), unknown=played.unknown,
     )  # fmt: skip
 
 
@@ -101,6 +106,7 @@ async def _live_preview(
 ) -> Preview:
     from gitkruise.gitops.cluster.engine import delegated_by  # noqa: PLC0415  not offline
     from gitkruise.gitops.preview.live_diff import DryRun, read_live  # noqa: PLC0415  not offline
+    from gitkruise.gitops.preview.ownership import owned_changes  # noqa: PLC0415  as PlanSide
     from gitkruise.gitops.preview.simulate import live_world, loosened_by, play  # noqa: PLC0415  the model
     from gitkruise.kube.client.discovery import served_catalog  # noqa: PLC0415  not offline
 
@@ -109,12 +115,15 @@ async def _live_preview(
     changes = changes_between(base.objects if base else (), target.objects, catalog)
     seen = await read_live(transport, served, [c.key for c in changes])
     changes = with_live(changes, target.objects, seen.objects, served, target.ignore)
+    owned = owned_changes(changes, base, target, seen.objects, now)
+    changes = owned.changes
     refused: tuple[Finding, ...] = ()
     if tried_on:
         trial = DryRun(
             transport=transport, catalog=served, cluster=tried_on, gates=gates, live=seen.objects
         )
-        changes, refused = await trial.try_out(changes, target)
+        ours = tuple(d for d in target.objects if d.key not in owned.withheld)
+        changes, refused = await trial.try_out(changes, replace(target, objects=ours))
     kinds = {d.key.group_kind for d in target.objects}
     spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
@@ -122,7 +131,7 @@ async def _live_preview(
     played = await asyncio.to_thread(play, world, changes, target.objects, catalog, now, gates)
     delegated = await delegated_by(transport, target.units, now)
     forecast = loosened_by(played.forecast, world, target.objects, delegated)
-    told = (*seen.findings, *refused, *played.findings)
+    told = (*seen.findings, *owned.findings, *refused, *played.findings)
     return Preview(
         changes=changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from gitkruise.gitops.preview.ownership import moves
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.planner.report.blast_radius import many
@@ -34,6 +35,7 @@ def report_of(
 ) -> PlanReport:
     """Return the report of a preview from `base` to `target`; `cluster` is "" offline."""
     changes, asks = _guarded(preview.changes, base, target) if base else (preview.changes, ())
+    asks = (*asks, *_moved(base, target, live=preview.live))
     heading = Heading(
         target=target.commit,
         base=base.commit if base else None,
@@ -80,6 +82,14 @@ def _guarded(
             said.append(f"{part} WAIT FOR APPROVAL, limit {verdict.limit}")
     kept_ones = [replace(c, kind=ChangeKind.UNCHANGED) if c.key in staying else c for c in changes]
     return kept_ones, tuple(said)
+
+
+def _moved(base: PlanSide | None, target: PlanSide, *, live: bool) -> Iterator[str]:
+    """Objects that change their unit; only the cluster knows which unit owns them now."""
+    for (old, new), count in moves(base, target).items():
+        goes, them = ("moves", "it") if count == 1 else ("move", "them")
+        unknown = "" if live else f"; unknown without a cluster: the unit that owns {them} now"
+        yield f"{many(count, 'object')} {goes} from unit {old} to unit {new}{unknown}"
 
 
 def _losses(asking: Mapping[ObjectKey, str], name: str) -> Iterator[str]:

@@ -1,0 +1,98 @@
+"""Ownership in a plan: objects that the controller would leave to another unit.
+
+The decision is that of planner.sync.ownership, for the time when every unit has read the planned
+commit. Live objects name their unit in an annotation, so that a plan needs no cluster name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from gitkruise.errors import Finding, Severity
+from gitkruise.gitops.config.fingerprints import source_of
+from gitkruise.model.gitops.change import ChangeKind, ObjectChange, Owner
+from gitkruise.planner.sync.annotations import UNIT_REF, annotation
+from gitkruise.planner.sync.ownership import Standing, conflict, mark_of, standing
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.model.gitops.config import Unit
+
+_NOBODY: Final = "-"  # the mark of no live object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedChanges:
+    """The changes that a sync would carry out, and one GK2402 for each object that it leaves."""
+
+    changes: tuple[ObjectChange, ...]
+    findings: tuple[Finding, ...] = ()
+    withheld: frozenset[ObjectKey] = frozenset()
+
+
+def owned_changes(
+    changes: Sequence[ObjectChange],
+    base: PlanSide | None,
+    target: PlanSide,
+    live: Mapping[ObjectKey, Obj],
+    now: datetime,
+) -> OwnedChanges:
+    """Return `changes` without those of objects that another unit owns.
+
+    `live` is empty offline: then only what two units of the target contain is known.
+    """
+    units = {**(base.everyone if base else {}), **target.everyone}
+    found: dict[ObjectKey, Finding] = {}
+    for d in target.objects:
+        unit, obj = target.units.get(d.key), live.get(d.key)
+        if unit is None or d.key in found:
+            continue
+        named = units.get(annotation(obj, UNIT_REF)) if obj is not None else None
+        wants = named is not None and named.id in target.shared.get(d.key, ())
+        owner = _owner(named, unit, now, wants=wants) if named is not None else None
+        own = obj is not None and annotation(obj, UNIT_REF) == unit.id
+        label = mark_of(obj) if obj is not None and own else _NOBODY
+        verdict = standing(obj, label, claimed=d.key in target.shared, owner=owner)
+        if verdict is not Standing.FREE:
+            said = conflict(d, obj, verdict, label, owner)
+            found[d.key] = replace(said, severity=Severity.WARNING)
+    made = tuple(
+        replace(c, kind=ChangeKind.UNCHANGED, fields=(), drift=False)
+        if c.key in found or _of_others(c, base, live)
+        else c
+        for c in changes
+    )
+    return OwnedChanges(changes=made, findings=tuple(found.values()), withheld=frozenset(found))
+
+
+def _owner(owner: Unit, unit: Unit, now: datetime, *, wants: bool) -> Owner:
+    """Return the owner of a live object as it is once it has read the commit that `unit` reads."""
+    if source_of(owner) != source_of(unit):
+        why, ends = "whose repository this plan does not read", "plan there what it contains"
+    elif owner.spec.suspended(now) is not None:
+        why, ends = "which is suspended", f"resume unit {owner.id}"
+    else:
+        why = ends = ""
+    return Owner(unit=owner.id, wants=wants, unsettled=why, next=ends)
+
+
+def _of_others(c: ObjectChange, base: PlanSide | None, live: Mapping[ObjectKey, Obj]) -> bool:
+    """Return whether a deletion is that of an object that its unit does not own (any more)."""
+    obj, unit = live.get(c.key), base.units.get(c.key) if base else None
+    if c.kind is not ChangeKind.PRUNE or obj is None or unit is None:
+        return False
+    return not mark_of(obj) or annotation(obj, UNIT_REF) != unit.id
+
+
+def moves(base: PlanSide | None, target: PlanSide) -> Mapping[tuple[str, str], int]:
+    """Return how many objects change their unit, by (old unit, new unit)."""
+    found: dict[tuple[str, str], int] = {}
+    for key, unit in target.units.items():
+        before = base.units.get(key) if base else None
+        if before is not None and before.id != unit.id and key not in target.shared:
+            found[before.id, unit.id] = found.get((before.id, unit.id), 0) + 1
+    return dict(sorted(found.items()))

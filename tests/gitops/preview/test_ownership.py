@@ -1,0 +1,135 @@
+"""A plan leaves to other units what the controller leaves to them, and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.app import controller
+from gitkruise.gitops.preview.inputs import read_side
+from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
+from gitkruise.gitops.preview.report import report_of
+from gitkruise.model.gitops.change import ChangeKind
+from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.report import PlanReport
+from gitkruise.model.workloads.feature_gates import Gates
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.stage import MakeStage, config_map, documents
+
+ONE, TWO = config_map("one", a="b"), config_map("two", a="b")
+THING, OTHER = config_map("thing", a="old"), config_map("thing", a="new")
+BASE: Final = {"one/a.yaml": documents(ONE, THING), "two/a.yaml": documents(TWO)}
+REF, MARK = "gitkruise.io/unit-ref", "gitkruise.io/unit"
+GATES: Final = Gates()
+ROWS: dict[str, tuple[str, str, str, str, str]] = {
+    # what it shows: unit one, unit two, more of unit one's spec, the message, kind of the change
+    "shared": (documents(ONE, THING), documents(TWO, OTHER), "",
+               "ConfigMap shop/thing is in more than one unit; unit shop/one owns it", "unchanged"),
+    "moved": (documents(ONE), documents(TWO, OTHER), "", "", "configure"),
+    "moved out of a suspended unit": (
+        documents(ONE), documents(TWO, OTHER), ", suspend: true",
+        "ConfigMap shop/thing belongs to unit shop/one, which is suspended", "unchanged"),
+    "a copy of another name": (documents(ONE, THING), documents(TWO, config_map("x", a="b")), "",
+                               "", "unchanged"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_a_plan_says_what_the_controller_does(staged: MakeStage, tmp_path: Path, name: str) -> None:
+    one, two, more, message, kind = ROWS[name]
+    stage, heard = staged(), dict[str, UnitRecord]()
+    text = SOURCE + unit("one") + unit("two")
+
+    def program(text: str) -> Any:
+        heed = (lambda r: heard.update({r.unit: r}),)
+        return options(stage, tmp_path, text, listeners=heed)
+
+    async def script() -> None:
+        old = stage.origin.commit(BASE)
+        async with controller(program(text), stage.wire, stage.clock):
+            await stage.rest(60)
+        new = stage.origin.commit({"one/a.yaml": one, "two/a.yaml": two})
+        after = program(SOURCE + unit("one", more) + unit("two"))
+        catalog = stage.world.catalog
+        base, target = (
+            read_side(stage.repository, c, after.config, catalog, GATES) for c in (old, new)
+        )
+        where = (stage.wire, stage.clock.now())
+        for tried_on in ("", "test"):
+            preview = await live_preview(where, base, target, catalog, GATES, tried_on=tried_on)
+            report = report_of(preview, base, target, cluster="test")
+            assert (messages(report), kind_of(preview)) == ([message] if message else [], kind)
+        async with controller(after, stage.wire, stage.clock):
+            await stage.rest(60)
+        found = stage.get("ConfigMap", "thing")
+        assert found["data"] == {"a": "new" if kind == "configure" else "old"}
+        told = [f.message for f in heard["shop/two"].findings]
+        assert told == ([message] if message else [])
+
+    stage.play(script)
+
+
+def messages(report: PlanReport) -> list[str]:
+    assert {f.code for f in report.findings} <= {"GK2402"}
+    return [f.message for f in report.findings]
+
+
+def kind_of(preview: Preview) -> str:
+    (change,) = {c.kind for c in preview.changes if c.key.name == "thing"}
+    return str(change)
+
+
+def test_offline_it_names_what_is_shared_and_what_moves(staged: MakeStage, tmp_path: Path) -> None:
+    stage = staged()
+    config = options(stage, tmp_path, SOURCE + unit("one") + unit("two")).config
+    old = stage.origin.commit(BASE)
+    moved = stage.origin.commit({"one/a.yaml": documents(ONE), "two/a.yaml": documents(OTHER, TWO)})
+    both = stage.origin.commit({"one/a.yaml": documents(ONE, THING)})
+    catalog = stage.world.catalog
+    base, move, share = (
+        read_side(stage.repository, c, config, catalog, GATES) for c in (old, moved, both)
+    )
+    preview = offline_preview(base, move, catalog, GATES)
+    report = report_of(preview, base, move)
+    assert (messages(report), kind_of(preview)) == ([], "configure")
+    assert next(span.text for span in report.blast) == (
+        "1 object moves from unit shop/one to unit shop/two; unknown without a cluster: "
+        "the unit that owns it now"
+    )
+    preview = offline_preview(base, share, catalog, GATES)
+    assert messages(report_of(preview, base, share)) == [
+        "ConfigMap shop/thing is in more than one unit"
+    ]
+    assert all(c.kind is ChangeKind.UNCHANGED for c in preview.changes)
+
+
+@pytest.mark.slow
+def test_what_its_unit_does_not_own_is_not_deleted(staged: MakeStage, tmp_path: Path) -> None:
+    """The controller deletes by the mark, so that the plan does."""
+    stage = staged()
+    text = SOURCE + unit("one")
+
+    async def script() -> None:
+        old = stage.origin.commit(BASE)
+        async with controller(options(stage, tmp_path, text), stage.wire, stage.clock):
+            await stage.rest(60)
+        notes = {**stage.get("ConfigMap", "thing")["metadata"]["annotations"], REF: "shop/third"}
+        meta = {"name": "thing", "annotations": notes, "labels": {MARK: "ffffffffffff"}}
+        stage.meddle({**THING, "metadata": meta})
+        new = stage.origin.commit({"one/a.yaml": documents(ONE)})
+        program = options(stage, tmp_path, text)
+        catalog = stage.world.catalog
+        base, target = (
+            read_side(stage.repository, c, program.config, catalog, GATES) for c in (old, new)
+        )
+        where = (stage.wire, stage.clock.now())
+        preview = await live_preview(where, base, target, catalog, GATES)
+        assert kind_of(preview) == "unchanged"
+        async with controller(program, stage.wire, stage.clock):
+            await stage.rest(60)
+        assert stage.get("ConfigMap", "thing") is not None
+
+    stage.play(script)
