@@ -23,10 +23,10 @@ from gitkruise.errors import (
     ApiError,
     ClusterFailed,
     Concern,
+    DiagnosticError,
     Finding,
     GitkruiseError,
     NotFound,
-    Reported,
     UsageProblem,
 )
 from gitkruise.git.manifests.reader import ParseCache
@@ -40,7 +40,7 @@ from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
 from gitkruise.gitops.containment import Containment
 from gitkruise.gitops.notify.factory import Notifications
-from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
 from gitkruise.gitops.resources.controller import ResourceController
 from gitkruise.gitops.resources.declared import ResourceReader, ResourceRules
 from gitkruise.gitops.resources.informers import CustomResources
@@ -124,7 +124,7 @@ class RunningController:
     metrics: str = ""  # where they are served
 
     @property
-    def units(self) -> Mapping[str, UnitSync]:
+    def units(self) -> Mapping[str, UnitReconciler]:
         return self.fleet.units
 
     @property
@@ -185,7 +185,7 @@ async def controller(
         if options.webhook is not None:
             serving = serve_webhooks(options.webhook, transport, load_catalog(), clock)
             await stack.enter_async_context(serving)
-        failed: Reported | ApiError | None = None
+        failed: DiagnosticError | ApiError | None = None
         async with asyncio.TaskGroup() as tasks:
             program = _Program(
                 me, live=live, authority=authority, clock=clock, containment=containment,
@@ -197,7 +197,7 @@ async def controller(
                 if meter is not None:
                     meter.started(running.fleet)
                     running = replace(running, metrics=meter.url)
-            except (Reported, ApiError) as error:
+            except (DiagnosticError, ApiError) as error:
                 failed = error  # raised as it is, not in the group of the other tasks' errors
             else:
                 yield running
@@ -285,7 +285,7 @@ class _Program:
         return self._fleet.outboxes if self._fleet is not None else {}
 
     async def start(self, transport: Transport, cache: ParseCache) -> RunningController:
-        """Start everything. Raises Reported or ApiError when it cannot start."""
+        """Start everything. Raises DiagnosticError or ApiError when it cannot start."""
         options, live = self._options, self._live
         clock, containment = self._clock, self._containment
         leading = self._tasks.create_task(self._authority.run(clock))

@@ -1,7 +1,7 @@
 """Every error gitkruise raises on purpose, and what each one makes its catcher do.
 
 GitkruiseError
-├── Reported                carries findings for a person                       never retried
+├── DiagnosticError         carries findings for a person                       never retried
 │   ├── UsageProblem        GK7xxx: wrong words or settings                     exit 2
 │   │   └── NothingToDo     GK7041: git asks for it already
 │   ├── InvalidManifests    GK1xxx, GK2xxx, GK9xxx: what was read is wrong      exit 3
@@ -136,7 +136,7 @@ class Finding:
         return f"{self.code}: {self.message}{where}"
 
 
-class Reported(GitkruiseError):
+class DiagnosticError(GitkruiseError):
     """Carries one or more findings; the CLI prints all, conditions and commits the first."""
 
     def __init__(self, *findings: Finding) -> None:
@@ -146,7 +146,7 @@ class Reported(GitkruiseError):
         self.findings = findings
 
 
-class UsageProblem(Reported):
+class UsageProblem(DiagnosticError):
     reason, exit_code = "UsageProblem", 2
 
 
@@ -154,11 +154,11 @@ class NothingToDo(UsageProblem):
     """Git asks for it already: to a command that was to bring it about, a success."""
 
 
-class InvalidManifests(Reported):
+class InvalidManifests(DiagnosticError):
     reason, exit_code, status = "InvalidManifests", 3, 422
 
 
-class SourceFailed(Reported):
+class SourceFailed(DiagnosticError):
     retry, reason, exit_code = Retry.BACKOFF, "SourceFailed", 4
 
 
@@ -182,19 +182,19 @@ class RecordMissing(SourceFailed):
     """A repository without a status branch: no cluster has written to it yet."""
 
 
-class ClusterFailed(Reported):
+class ClusterFailed(DiagnosticError):
     retry, reason, exit_code = Retry.BACKOFF, "ClusterFailed", 5
 
 
-class TimedOut(Reported):
+class TimedOut(DiagnosticError):
     reason, exit_code = "TimedOut", 6
 
 
-class PartlyApplied(Reported):
+class PartlyApplied(DiagnosticError):
     retry, reason, exit_code = Retry.BACKOFF, "PartlyApplied", 7
 
 
-class Crashed(Reported):
+class Crashed(DiagnosticError):
     """Any other exception, at the edge of the one thing it concerns."""
 
     retry, reason, exit_code = Retry.BACKOFF, "UnexpectedError", 70

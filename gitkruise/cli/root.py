@@ -15,9 +15,9 @@ from gitkruise.cli.console.command import OUTPUT_KEY, colour_options
 from gitkruise.errors import (
     CRASHED,
     ApiError,
+    DiagnosticError,
     Finding,
     GitkruiseError,
-    Reported,
     UsageProblem,
     leaves,
 )
@@ -227,7 +227,7 @@ def _report(error: Exception, ctx: click.Context) -> int:
 
 def _findings_of(error: GitkruiseError) -> tuple[Finding, ...]:
     """Return the findings of an error that gitkruise raised on purpose."""
-    if isinstance(error, Reported):
+    if isinstance(error, DiagnosticError):
         return error.findings
     if isinstance(error, ApiError):
         return (Finding(code="GK4001", message=f"the API server rejected it: {error.message}"),)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from gitkruise.errors import CRASHED, Crashed, Finding, GitkruiseError, Reported, leaves
+from gitkruise.errors import CRASHED, Crashed, DiagnosticError, Finding, GitkruiseError, leaves
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.crash_reports import CrashReports, place
@@ -74,7 +74,7 @@ class Containment:
                     failures = 0
                 failures += 1
                 log.warning("%s: %s", subject, error)
-                tell(error.findings[0] if isinstance(error, Reported) else None)
+                tell(error.findings[0] if isinstance(error, DiagnosticError) else None)
                 pause = pause_s(
                     failures, first_s=FIRST_PAUSE_S, cap_s=LONGEST_PAUSE_S, seed=subject
                 )

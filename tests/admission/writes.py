@@ -21,7 +21,7 @@ NO_GATES: Final = Gates()
 
 
 @dataclass(frozen=True)
-class Shelf:
+class RevisionOwner:
     """A View over a fixed set of objects."""
 
     content: tuple[Obj, ...] = ()
@@ -84,7 +84,7 @@ def write(
         obj=obj,
         old=old,
         subresource=subresource,
-        view=Shelf(around),
+        view=RevisionOwner(around),
     )
 
 

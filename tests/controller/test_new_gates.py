@@ -22,7 +22,7 @@ WEB: Final = ObjectKey("apps", "Deployment", SPACE, "web")
 TIME: Final = "2026-11-21T10:00:00Z"
 GATES: Final = ("InPlaceUpdateReady", "KruisePodReady")
 KEYS: Final = '[{"userAgent":"other","key":"draining"}]'
-Act = Callable[[Lab], Any]
+ActionRequest = Callable[[Lab], Any]
 
 
 def condition(type_: str, status: str = "True", **more: str) -> dict[str, str]:
@@ -32,7 +32,7 @@ def condition(type_: str, status: str = "True", **more: str) -> dict[str, str]:
 OPEN: Final = [condition(gate) for gate in GATES]
 
 
-def reports(*conditions: Mapping[str, str]) -> Act:
+def reports(*conditions: Mapping[str, str]) -> ActionRequest:
     """Merge conditions by type in front of those there are."""
 
     def act(lab: Lab) -> Obj:
@@ -45,7 +45,7 @@ def reports(*conditions: Mapping[str, str]) -> Act:
     return act
 
 
-def writes(**metadata: Any) -> Act:
+def writes(**metadata: Any) -> ActionRequest:
     return lambda lab: lab.patch(pod("a"), {"metadata": metadata})
 
 
@@ -83,7 +83,7 @@ class Scene:
         self.new = self.lab.get(pod("a"))
         self.patches: list[ApiRequest] = []
 
-    def run(self, patch: Patch, first: Act) -> Any:
+    def run(self, patch: Patch, first: ActionRequest) -> Any:
         def send(request: ApiRequest, now: datetime) -> ApiReply:
             if request.verb == "patch":
                 if not self.patches:
@@ -101,7 +101,7 @@ class Scene:
 
 
 KUBELET: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-HARMLESS: Final[Mapping[str, Act]] = {
+HARMLESS: Final[Mapping[str, ActionRequest]] = {
     "nothing": nothing,
     "the scheduler": reports(condition("PodScheduled")),
     "the node agent": reports(*(condition(type_, "False") for type_ in KUBELET)),
@@ -111,7 +111,7 @@ HARMLESS: Final[Mapping[str, Act]] = {
     "a finalizer": writes(finalizers=["example.com/wait"]),
     "the same": reports(*OPEN),
 }
-HELD: Final[Mapping[str, tuple[Act, str, tuple[str, str]]]] = {
+HELD: Final[Mapping[str, tuple[ActionRequest, str, tuple[str, str]]]] = {
     "a key": (
         reports(condition("KruisePodReady", "False", message=KEYS)),
         "KruisePodReady",
@@ -131,7 +131,7 @@ HELD: Final[Mapping[str, tuple[Act, str, tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("first", HARMLESS.values(), ids=HARMLESS)
-def test_what_others_write_on_a_new_pod_delays_no_gate(first: Act) -> None:
+def test_what_others_write_on_a_new_pod_delays_no_gate(first: ActionRequest) -> None:
     scene = Scene()
     assert isinstance(scene.run(opening(scene.new), first), Applied)
     assert len(scene.patches) == 1
@@ -149,7 +149,7 @@ def test_conditions_of_others_survive() -> None:
 
 @pytest.mark.parametrize(("first", "gate", "theirs"), HELD.values(), ids=HELD)
 def test_a_gate_that_another_writer_set_first_is_left_alone(
-    first: Act, gate: str, theirs: tuple[str, str]
+    first: ActionRequest, gate: str, theirs: tuple[str, str]
 ) -> None:
     scene = Scene()
     outcome = scene.run(opening(scene.new), first)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gitkruise.gitops.actions.on_failure import Remedy
+from gitkruise.gitops.actions.on_failure import FailureHandler
 from gitkruise.gitops.actions.promotion import Promoter
 from gitkruise.gitops.actions.proposals import Proposer
-from gitkruise.gitops.actions.pull_requests import Offers
+from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec
 from gitkruise.model.gitops.promotion import PromotionRecord
@@ -38,7 +38,9 @@ def configured(stage: Stage) -> Config:
 
 @asynccontextmanager
 async def promoting(
-    stage: Stage, forge: ForgeRepository | None = None, kind: type[Promoter | Remedy] = Promoter
+    stage: Stage,
+    forge: ForgeRepository | None = None,
+    kind: type[Promoter | FailureHandler] = Promoter,
 ) -> AsyncIterator[None]:
     """gitkruise with what acts for its unit, while the block runs; its end is a crash."""
     unit = stage.unit.unit
@@ -48,7 +50,7 @@ async def promoting(
     )  # fmt: skip
     acting = kind(
         unit, stage.unit, stage.reporter, proposer,
-        offers=Offers(forge, proposer) if forge else None,
+        offers=ActionPullRequests(forge, proposer) if forge else None,
         has_news=stage.around.standings.has_news,
     )  # fmt: skip
 

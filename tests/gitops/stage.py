@@ -25,7 +25,7 @@ from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
-from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
 from gitkruise.gitops.runtime.restore import restored
 from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
 from gitkruise.gitops.source.repositories import unknown_live
@@ -199,7 +199,7 @@ class Stage:
         except (ApiError, ClusterFailed) as error:
             raise SourceFailed(unknown_live("src", error)) from error
 
-    def add_unit(self, name: str, spec: UnitSpec) -> tuple[UnitSync, Reporter]:
+    def add_unit(self, name: str, spec: UnitSpec) -> tuple[UnitReconciler, Reporter]:
         namespace, _, short = name.partition("/")
         unit = Unit(namespace, short, spec, approved=self.approved)
         sinks = [self.outbox.offer, self.annotator.offer, self.offered.append]
@@ -212,7 +212,7 @@ class Stage:
             cache=ParseCache(),
             trusted=self.trust,
         )
-        return UnitSync(unit, reader, self.around, reporter), reporter
+        return UnitReconciler(unit, reader, self.around, reporter), reporter
 
     # Playing --------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Stage:
             repository.close()
 
     @asynccontextmanager
-    async def running(self, *more: UnitSync) -> AsyncIterator[None]:
+    async def running(self, *more: UnitReconciler) -> AsyncIterator[None]:
         """gitkruise itself, while the block runs; its end is a crash."""
         work = [unit.run() for unit in (self.unit, *more)]
         await self.live.discover()

@@ -34,7 +34,13 @@ from gitkruise.gitops.actions.actions import (
     earlier_stages,
 )
 from gitkruise.gitops.actions.hold import action_of
-from gitkruise.gitops.actions.target import Sought, Stand, find_aim, read_stand, units_by_branch
+from gitkruise.gitops.actions.target import (
+    BranchState,
+    ObjectQuery,
+    find_target,
+    read_branch,
+    units_by_branch,
+)
 from gitkruise.gitops.preview.inputs import base_of, config_at, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.report import report_of
@@ -83,10 +89,10 @@ class _CommitDraft:
     """A commit that is on no branch yet, and its preview."""
 
     options: ActionOptions
-    aim: ActionTarget
+    target: ActionTarget
     edit: FileEdit
     base: PlanSide
-    target: PlanSide
+    after: PlanSide
     branch: Branch
     onto: str  # branch for a pull request, or ""
     earlier: str  # its tip, if the same action was proposed before
@@ -97,11 +103,11 @@ class _CommitDraft:
 
     @property
     def commit(self) -> str:
-        return self.target.commit.id
+        return self.after.commit.id
 
     @property
     def report(self) -> PlanReport:
-        return report_of(self.preview, self.base, self.target, cluster=self.cluster)
+        return report_of(self.preview, self.base, self.after, cluster=self.cluster)
 
 
 def act(options: ActionOptions) -> int:
@@ -128,61 +134,61 @@ async def _draft(
     publisher: Publisher, repository: Repository, options: ActionOptions
 ) -> _CommitDraft:
     given = await _given(repository, options)
-    branch, stand, aim = _aim(publisher, repository, options, given)
-    args = await _action_args(repository, aim, options)
-    edit = compute(ActionVerb(options.verb), repository, aim, args)
-    sink = stand.config.sink_of(aim.unit)
-    onto = _onto(options, aim, sink)
+    branch, state, target = _target(publisher, repository, options, given)
+    args = await _action_args(repository, target, options)
+    edit = compute(ActionVerb(options.verb), repository, target, args)
+    sink = state.config.sink_of(target.unit)
+    onto = _onto(options, target, sink)
     earlier = (
-        _earlier(publisher, repository, options, aim, branch=branch, onto=onto) if onto else ""
+        _earlier(publisher, repository, options, target, branch=branch, onto=onto) if onto else ""
     )
-    commit = _commit(publisher, repository, options, aim, edit=edit, earlier=earlier)
-    target = read_side(repository, commit, stand.config, load_catalog(), _GATES)
-    errors = [f for f in target.findings if f.is_error]
+    commit = _commit(publisher, repository, options, target, edit=edit, earlier=earlier)
+    after = read_side(repository, commit, state.config, load_catalog(), _GATES)
+    errors = [f for f in after.findings if f.is_error]
     if errors:
         raise InvalidManifests(*errors)
-    base = base_of(repository, stand.side, stand.config, load_catalog(), _GATES)
-    preview, cluster = await _preview(repository, aim, base, target, options)
-    check_reach(edit, aim, preview.changes)
+    base = base_of(repository, state.side, state.config, load_catalog(), _GATES)
+    preview, cluster = await _preview(repository, target, base, after, options)
+    check_reach(edit, target, preview.changes)
     if not options.force:
-        check_outcome(edit, aim, preview)
+        check_outcome(edit, target, preview)
     return _CommitDraft(
         options=options,
-        aim=aim,
+        target=target,
         edit=edit,
         base=base,
-        target=target,
+        after=after,
         branch=branch,
         onto=onto,
         earlier=earlier,
         sink=sink,
         preview=preview,
         cluster=cluster,
-        diff=tuple(_diff(repository, aim, edit)),
+        diff=tuple(_diff(repository, target, edit)),
     )
 
 
-def _aim(
+def _target(
     publisher: Publisher, repository: Repository, options: ActionOptions, given: Config | None
-) -> tuple[Branch, Stand, ActionTarget]:
+) -> tuple[Branch, BranchState, ActionTarget]:
     wanted = parse_object(options.object_name)
     kind = _MOVED.get(wanted.noun)
     if kind is None or not wanted.name:
         message = f"{options.verb} requires cloneset/NAME or sidecarset/NAME"
         raise UsageProblem(Finding(code="GK7040", message=message))
-    sought = Sought(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
+    query = ObjectQuery(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
     default = publisher.current() or "main"
     rules = (load_catalog(), _GATES)
     branches: dict[str, Branch] = {}
-    stands = []
+    states = []
     for name in units_by_branch(_config(repository, given, "HEAD"), default):
         branches[name] = publisher.branch(name)
         tip = branches[name].tip
         there = units_by_branch(_config(repository, given, tip), default).get(name)
         if there is not None:
-            stands.append(read_stand(repository, name, tip, there, rules))
-    stand, aim = find_aim(stands, sought)
-    return branches[stand.branch], stand, aim
+            states.append(read_branch(repository, name, tip, there, rules))
+    state, target = find_target(states, query)
+    return branches[state.branch], state, target
 
 
 async def _given(repository: Repository, options: ActionOptions) -> Config | None:
@@ -200,7 +206,7 @@ def _config(repository: Repository, given: Config | None, revision: str) -> Conf
 
 
 async def _action_args(
-    repository: Repository, aim: ActionTarget, options: ActionOptions
+    repository: Repository, target: ActionTarget, options: ActionOptions
 ) -> ActionArgs:
     if options.verb == ActionVerb.ROLLBACK and options.to:
         return ActionArgs(to=commit_id(repository.git_dir, options.to))
@@ -210,15 +216,15 @@ async def _action_args(
         from gitkruise.gitops.status.reader import pods_to_go  # noqa: PLC0415
 
         fetch_records(options.repo, options.cluster.name)
-        return ActionArgs(keep=pods_to_go(repository, options.cluster.name, aim.key))
+        return ActionArgs(keep=pods_to_go(repository, options.cluster.name, target.key))
     from gitkruise.gitops.inspect.cluster_view import Survey  # noqa: PLC0415  imports the schemas
 
     async with connected(options.cluster, read_environment()) as chosen:
-        kinds, space = (aim.key.group_kind,), aim.key.namespace
+        kinds, space = (target.key.group_kind,), target.key.namespace
         survey = Survey(chosen.transport, load_catalog(), kinds, namespace=space)
         await survey.look()
-        found = survey.managed(chosen.clock.now(), name=aim.key.name)
-    rollouts = [m.rollout for m in found if m.key == aim.key and m.rollout]
+        found = survey.managed(chosen.clock.now(), name=target.key.name)
+    rollouts = [m.rollout for m in found if m.key == target.key and m.rollout]
     return ActionArgs(keep=max(rollouts[0].replicas - rollouts[0].updated, 0) if rollouts else None)
 
 
@@ -226,7 +232,7 @@ def _earlier(
     publisher: Publisher,
     repository: Repository,
     options: ActionOptions,
-    aim: ActionTarget,
+    target: ActionTarget,
     *,
     branch: Branch,
     onto: str,
@@ -238,16 +244,16 @@ def _earlier(
     if options.dry_run:
         return ""
     tip = publisher.beside(branch, onto)
-    if not tip or not repository.is_ancestor(aim.commit, tip):
+    if not tip or not repository.is_ancestor(target.commit, tip):
         return ""
-    return tip if action_of(repository, tip, aim.key) == options.verb else ""
+    return tip if action_of(repository, tip, target.key) == options.verb else ""
 
 
 def _commit(
     publisher: Publisher,
     repository: Repository,
     options: ActionOptions,
-    aim: ActionTarget,
+    target: ActionTarget,
     *,
     edit: FileEdit,
     earlier: str,
@@ -256,50 +262,50 @@ def _commit(
     from gitkruise.git.plumbing.commits import CommitAuthor, format_commit  # noqa: PLC0415
     from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
 
-    tree = edit_tree(repository, repository.tree_id(aim.commit), edit.files, [])
-    message = act_message(edit, aim, subject=options.message)
+    tree = edit_tree(repository, repository.tree_id(target.commit), edit.files, [])
+    message = act_message(edit, target, subject=options.message)
     if earlier and (repository.tree_id(earlier), repository.message(earlier)) == (tree, message):
         return earlier
     if not options.dry_run:
-        return publisher.commit(tree, earlier or aim.commit, message)
+        return publisher.commit(tree, earlier or target.commit, message)
     # A dry run must not fail for lack of a git identity, nor ask for a signing key.
     author = CommitAuthor(name="dry run", email="")
-    data = format_commit(tree, [aim.commit], author, wall_time(), message)
+    data = format_commit(tree, [target.commit], author, wall_time(), message)
     return repository.write_object("commit", data)
 
 
 async def _preview(
     repository: Repository,
-    aim: ActionTarget,
+    target: ActionTarget,
     base: PlanSide,
-    target: PlanSide,
+    after: PlanSide,
     options: ActionOptions,
 ) -> tuple[Preview, str]:
     catalog = load_catalog()
     if not options.cluster.given:
-        stages = earlier_stages(repository, aim, base.objects)
-        made = offline_preview(base, target, catalog, _GATES, earlier=stages)
+        stages = earlier_stages(repository, target, base.objects)
+        made = offline_preview(base, after, catalog, _GATES, earlier=stages)
         return made, ""
     async with connected(options.cluster, read_environment()) as chosen:
         where = (chosen.transport, chosen.clock.now())
-        made = await live_preview(where, base, target, catalog, _GATES)
+        made = await live_preview(where, base, after, catalog, _GATES)
         return made, chosen.name
 
 
-def _onto(options: ActionOptions, aim: ActionTarget, sink: Sink | None) -> str:
+def _onto(options: ActionOptions, target: ActionTarget, sink: Sink | None) -> str:
     """Return the branch for a pull request; "" for a commit on the unit's own branch."""
     if options.branch:
         return options.branch
     forge = sink is not None and sink.spec.forge is not None
     if not options.pr and (options.directly or not forge):
         return ""
-    return f"gitkruise/{options.verb}-{aim.key.name}-{aim.commit[:7]}"
+    return f"gitkruise/{options.verb}-{target.key.name}-{target.commit[:7]}"
 
 
-def _diff(repository: Repository, aim: ActionTarget, edit: FileEdit) -> Iterator[str]:
+def _diff(repository: Repository, target: ActionTarget, edit: FileEdit) -> Iterator[str]:
     """Return a unified diff, without context lines in a file that contains Secrets."""
     for file, data in edit.files.items():
-        entry = repository.find(aim.commit, file)
+        entry = repository.find(target.commit, file)
         assert entry is not None
         old = repository.read_blob(entry.id)
         context = 0 if _SECRET.search(old) else 3
@@ -340,12 +346,12 @@ def _proposed(draft: _CommitDraft, publisher: Publisher, repository: Repository)
 
     def same_action(branch: str) -> bool:
         tip = publisher.beside(draft.branch, branch)
-        return bool(tip) and action_of(repository, tip, draft.aim.key) == draft.options.verb
+        return bool(tip) and action_of(repository, tip, draft.target.key) == draft.options.verb
 
     pushed = Pushed(
         branch=draft.onto,
         base=draft.branch.name,
-        title=draft.target.commit.subject,
+        title=draft.after.commit.subject,
         body="\n\n".join(filter(None, [draft.edit.why, summary(draft.report)])),
         same_action=same_action,
     )
@@ -370,8 +376,8 @@ def _print_result(draft: _CommitDraft, pull: str, page: str) -> None:
     style = Style.of_errors(read_environment())
     name, remote = draft.onto or draft.branch.name, draft.branch.remote
     pushed = f", pushed to {remote}" if remote else ""
-    short = draft.target.commit.short
-    tell(f"{style.paint('✓', 'green')} {short} on {name}{pushed}: {draft.target.commit.subject}")
+    short = draft.after.commit.short
+    tell(f"{style.paint('✓', 'green')} {short} on {name}{pushed}: {draft.after.commit.subject}")
     if pull:
         tell(f"  pull request: {pull}")
         tell("  next: merge it")
@@ -383,13 +389,13 @@ def _print_result(draft: _CommitDraft, pull: str, page: str) -> None:
 
 
 def _waiting(draft: _CommitDraft) -> str:
-    return f"gitkruise wait {draft.aim.unit.id} --commit {draft.target.commit.short} --for held"
+    return f"gitkruise wait {draft.target.unit.id} --commit {draft.after.commit.short} --for held"
 
 
 def _action_obj(draft: _CommitDraft) -> dict[str, Any]:
     from gitkruise.gitops.preview.render_json import plan_obj  # noqa: PLC0415
 
-    key, published = draft.aim.key, not draft.options.dry_run
+    key, published = draft.target.key, not draft.options.dry_run
     return {
         "apiVersion": API_VERSION,
         "kind": "Action",
@@ -400,13 +406,13 @@ def _action_obj(draft: _CommitDraft) -> dict[str, Any]:
             "namespace": key.namespace,
             "name": key.name,
         },
-        "unit": draft.aim.unit.id,
+        "unit": draft.target.unit.id,
         "branch": draft.onto or draft.branch.name,
         "base": draft.base.commit.id,
         "commit": draft.commit if published else "",
         "pushed": published,
         "remote": draft.branch.remote,
-        "subject": draft.target.commit.subject,
+        "subject": draft.after.commit.subject,
         "file": draft.edit.file,
         "diff": "\n".join(draft.diff),
         "plan": plan_obj(draft.report),
@@ -420,7 +426,7 @@ def _wait(draft: _CommitDraft) -> int:
     awaited = WaitOptions(
         commit=draft.commit,
         goal="held",
-        unit=draft.aim.unit.id,
+        unit=draft.target.unit.id,
         repo=options.repo,
         config_path=options.config_path,
         cluster=options.cluster.name or draft.cluster,

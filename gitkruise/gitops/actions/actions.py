@@ -125,89 +125,91 @@ class FileEdit:
 
 
 def compute(
-    verb: ActionVerb, repository: Repository, aim: ActionTarget, wish: ActionArgs
+    verb: ActionVerb, repository: Repository, target: ActionTarget, wish: ActionArgs
 ) -> FileEdit:
     """Return the edit that does it.
 
     Raises NothingToDo GK7041 when git asks for it already, UsageProblem GK704x when it makes no
     sense, InvalidManifests when the file cannot be edited.
     """
-    return _VERBS[verb](repository, aim, wish)
+    return _VERBS[verb](repository, target, wish)
 
 
-def _promote(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
-    now, to = aim.strategy("partition"), _asked(aim, wish)
+def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
+    now, to = target.strategy("partition"), _asked(target, wish)
     to = 0 if to is None else to
-    if aim.keeps_none(now):
-        raise _nothing(aim, "its partition is 0 already: it keeps no pod back")
-    if aim.kept(to) >= aim.kept(now):
+    if target.keeps_none(now):
+        raise _nothing(target, "its partition is 0 already: it keeps no pod back")
+    if target.kept(to) >= target.kept(now):
         raise _refuse(
-            aim,
+            target,
             "GK7042",
             f"partition {_text(to)} lets no more pods through than {_text(now)} does",
-            next_=f"name a lower one, or go back: gitkruise rollback {named(aim.key)}",
+            next_=f"name a lower one, or go back: gitkruise rollback {named(target.key)}",
         )
-    words = "promote to all" if aim.keeps_none(to) else f"promote to partition {_text(to)}"
-    return _edited(repository, aim, ActionVerb.PROMOTE, {"partition": to}, words)
+    words = "promote to all" if target.keeps_none(to) else f"promote to partition {_text(to)}"
+    return _edited(repository, target, ActionVerb.PROMOTE, {"partition": to}, words)
 
 
-def _hold(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
-    now, asked = aim.strategy("partition"), _asked(aim, wish)
+def _hold(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
+    now, asked = target.strategy("partition"), _asked(target, wish)
     if asked is not None:
         to = asked
     elif wish.keep is None:
         raise _refuse(
-            aim,
+            target,
             "GK7047",
             "how many of its pods are updated is not known here",
             next_="name a cluster (--sandbox, --context) or the number (--updated 40%), or fetch "
             "the status branch",
         )
     else:
-        to = max(wish.keep, aim.kept(now))
-    if aim.kept(to) < aim.kept(now):
+        to = max(wish.keep, target.kept(now))
+    if target.kept(to) < target.kept(now):
         message = f"partition {_text(to)} would let more pods through than {_text(now)} does"
-        raise _refuse(aim, "GK7042", message, next_=f"gitkruise promote {named(aim.key)}")
-    if aim.kept(to) == aim.kept(now) and aim.promoted and not _held_by(repository, aim):
+        raise _refuse(target, "GK7042", message, next_=f"gitkruise promote {named(target.key)}")
+    if target.kept(to) == target.kept(now) and target.promoted and not _held_by(repository, target):
         why = "The promotion stays here until a user promotes or resumes it."
-        return _said(repository, aim, ActionVerb.HOLD, f"hold at partition {_text(now)}", why)
-    if aim.kept(to) == aim.kept(now):
-        raise _nothing(aim, f"partition {_text(now)} holds it there already")
+        return _said(repository, target, ActionVerb.HOLD, f"hold at partition {_text(now)}", why)
+    if target.kept(to) == target.kept(now):
+        raise _nothing(target, f"partition {_text(now)} holds it there already")
     words = f"hold at partition {_text(to)}"
-    return _edited(repository, aim, ActionVerb.HOLD, {"partition": to}, words)
+    return _edited(repository, target, ActionVerb.HOLD, {"partition": to}, words)
 
 
-def _pause(repository: Repository, aim: ActionTarget, _: ActionArgs) -> FileEdit:
-    if aim.strategy("paused"):
-        raise _nothing(aim, "it is paused already")
-    return _edited(repository, aim, ActionVerb.PAUSE, {"paused": True}, "pause")
+def _pause(repository: Repository, target: ActionTarget, _: ActionArgs) -> FileEdit:
+    if target.strategy("paused"):
+        raise _nothing(target, "it is paused already")
+    return _edited(repository, target, ActionVerb.PAUSE, {"paused": True}, "pause")
 
 
-def _resume(repository: Repository, aim: ActionTarget, _: ActionArgs) -> FileEdit:
-    if not aim.strategy("paused") and aim.promoted and _held_by(repository, aim):
-        return _said(repository, aim, ActionVerb.RESUME, "let the promotion go on", "")
-    if not aim.strategy("paused"):
-        raise _nothing(aim, "it is not paused")
-    return _edited(repository, aim, ActionVerb.RESUME, {"paused": False}, "resume")
+def _resume(repository: Repository, target: ActionTarget, _: ActionArgs) -> FileEdit:
+    if not target.strategy("paused") and target.promoted and _held_by(repository, target):
+        return _said(repository, target, ActionVerb.RESUME, "let the promotion go on", "")
+    if not target.strategy("paused"):
+        raise _nothing(target, "it is not paused")
+    return _edited(repository, target, ActionVerb.RESUME, {"paused": False}, "resume")
 
 
-def _rollback(repository: Repository, aim: ActionTarget, wish: ActionArgs) -> FileEdit:
-    file, now, folder = aim.desired.document.file, aim.commit, aim.kustomized
+def _rollback(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
+    file, now, folder = target.desired.document.file, target.commit, target.kustomized
     if wish.to:
         back = repository.commit(wish.to)
         trailers: tuple[tuple[str, str], ...] = ()
     else:
-        target = rollback_target(repository, now, aim.key, file, folder)
-        if target is None:
+        span = rollback_target(repository, now, target.key, file, folder)
+        if span is None:
             why = "there is nothing to do: git contains no earlier template of it"
-            raise _refuse(aim, "GK7041", why)
-        back = target.until
-        newest = next(templates(repository, now, aim.key, file, folder))
+            raise _refuse(target, "GK7041", why)
+        back = span.until
+        newest = next(templates(repository, now, target.key, file, folder))
         trailers = (("Gitkruise-Rollback-Of", newest.since.id),)
-    found = compute_rollback(repository, aim.key, now=now, to=back.id, file=file, folder=folder)
+    found = compute_rollback(repository, target.key, now=now, to=back.id, file=file, folder=folder)
     if not found.fields:
-        raise _nothing(aim, f"git asks for the template of {back.short} already, and for all pods")
-    same = back.id == now or not any(c.path[:2] in template_paths(aim.key) for c in found.fields)
+        raise _nothing(
+            target, f"git asks for the template of {back.short} already, and for all pods"
+        )
+    same = back.id == now or not any(c.path[:2] in template_paths(target.key) for c in found.fields)
     words = "let every pod return" if same else f"roll back to {back.short}"
     why = "" if same else f'Back to "{back.subject}". Template and partition together, so that '
     why += "every pod returns: a partition kept while the template goes back moves none."
@@ -234,7 +236,7 @@ _VERBS: Final[Mapping[ActionVerb, Callable[[Repository, ActionTarget, ActionArgs
 
 def act_message(
     edit: FileEdit,
-    aim: ActionTarget,
+    target: ActionTarget,
     *,
     subject: str = "",
     trailers: Sequence[tuple[str, str]] = (),
@@ -242,76 +244,76 @@ def act_message(
     """The message of the commit that carries an edit; its trailers say what was done to what."""
     told = [
         (ACTION, str(edit.verb)),
-        ("Gitkruise-Unit", aim.unit.id),
-        (OBJECT, str(aim.key)),
+        ("Gitkruise-Unit", target.unit.id),
+        (OBJECT, str(target.key)),
     ]
-    subject = subject or f"{aim.key.name}: {edit.words}"
+    subject = subject or f"{target.key.name}: {edit.words}"
     return format_message(subject, edit.why, [*told, *edit.trailers, *trailers])
 
 
 def _edited(
     repository: Repository,
-    aim: ActionTarget,
+    target: ActionTarget,
     verb: ActionVerb,
     fields: Mapping[str, Any],
     words: str,
 ) -> FileEdit:
-    document = aim.desired.document
-    data, after = _data(repository, aim), document.obj
+    document = target.desired.document
+    data, after = _data(repository, target), document.obj
     for name, value in fields.items():
         path = strategy_path(document, name)
-        data = edit_field(data, document.file, aim.key, path, value)
+        data = edit_field(data, document.file, target.key, path, value)
         after = put(after, path, value)
     changes = all_differences(document.obj, after, None)
     return FileEdit(verb=verb, file=document.file, data=data, fields=changes, words=words)
 
 
-def _data(repository: Repository, aim: ActionTarget) -> bytes:
+def _data(repository: Repository, target: ActionTarget) -> bytes:
     """The file the object is written in."""
-    entry = repository.find(aim.commit, aim.desired.document.file)
+    entry = repository.find(target.commit, target.desired.document.file)
     assert entry is not None
     return repository.read_blob(entry.id)
 
 
 def _said(
-    repository: Repository, aim: ActionTarget, verb: ActionVerb, words: str, why: str
+    repository: Repository, target: ActionTarget, verb: ActionVerb, words: str, why: str
 ) -> FileEdit:
     """No change of the object: what is done is that it is said, in a commit."""
-    file = aim.desired.document.file
+    file = target.desired.document.file
     return FileEdit(
-        verb=verb, file=file, data=_data(repository, aim), fields=(), words=words, why=why
+        verb=verb, file=file, data=_data(repository, target), fields=(), words=words, why=why
     )
 
 
-def _held_by(repository: Repository, aim: ActionTarget) -> bool:
-    return held_by(repository, aim.commit, aim.key, aim.desired.document.file) is not None
+def _held_by(repository: Repository, target: ActionTarget) -> bool:
+    return held_by(repository, target.commit, target.key, target.desired.document.file) is not None
 
 
-def _asked(aim: ActionTarget, wish: ActionArgs) -> int | str | None:
+def _asked(target: ActionTarget, wish: ActionArgs) -> int | str | None:
     """The partition that was asked for, by itself or by the pods that are updated; None without.
 
     Raises UsageProblem GK7042.
     """
     if wish.updated:
-        return _partition_of(aim, _amount(wish.updated, "number of updated pods"))
+        return _partition_of(target, _amount(wish.updated, "number of updated pods"))
     return _amount(wish.partition, "partition") if wish.partition else None
 
 
-def _partition_of(aim: ActionTarget, updated: int | str) -> int | str:
+def _partition_of(target: ActionTarget, updated: int | str) -> int | str:
     """The partition under which `updated` pods are updated; a share is rounded down, to pods."""
     if isinstance(updated, str):
         kept = 100 - int(updated.removesuffix("%"))
         return f"{kept}%" if kept else 0
-    if aim.key.group_kind == SIDECARSET:
+    if target.key.group_kind == SIDECARSET:
         raise _refuse(
-            aim,
+            target,
             "GK7042",
             "git does not say how many pods it has, so a number of updated pods names no partition",
             next_="name a share, --updated 30%, or the pods that stay, --partition 7",
         )
-    if updated > aim.pods:
-        raise _refuse(aim, "GK7042", f"{updated} updated pods are more than all {aim.pods}")
-    return aim.pods - updated if updated else "100%"
+    if updated > target.pods:
+        raise _refuse(target, "GK7042", f"{updated} updated pods are more than all {target.pods}")
+    return target.pods - updated if updated else "100%"
 
 
 def _amount(text: str, noun: str) -> int | str:
@@ -332,17 +334,17 @@ def _amount(text: str, noun: str) -> int | str:
 
 
 def earlier_stages(
-    repository: Repository, aim: ActionTarget, objects: Sequence[Desired]
+    repository: Repository, target: ActionTarget, objects: Sequence[Desired]
 ) -> tuple[tuple[Desired, ...], ...]:
     """Return `objects` under each earlier template of the object, oldest first.
 
     A preview without a cluster takes each of these rollouts as complete.
     """
-    file = aim.desired.document.file
-    pasts = templates(repository, aim.commit, aim.key, file, aim.kustomized)
+    file = target.desired.document.file
+    pasts = templates(repository, target.commit, target.key, file, target.kustomized)
     found = list(islice(pasts, _STAGES_MAX))[1:]
     return tuple(
-        tuple(_as_it_was(d, past.document.obj) if d.key == aim.key else d for d in objects)
+        tuple(_as_it_was(d, past.document.obj) if d.key == target.key else d for d in objects)
         for past in reversed(found)
     )
 
@@ -356,14 +358,14 @@ def _as_it_was(desired: Desired, old: Any) -> Desired:
     return replace(desired, obj=obj)
 
 
-def check_reach(edit: FileEdit, aim: ActionTarget, changes: Sequence[ObjectChange]) -> None:
+def check_reach(edit: FileEdit, target: ActionTarget, changes: Sequence[ObjectChange]) -> None:
     """Raises UsageProblem GK7044 when the commit changes other objects, or not this one's fields.
 
     That happens where units share a base, or where a patch sets the field again.
     """
     changed = {c.key: c for c in changes if c.kind is not ChangeKind.UNCHANGED and not c.drift}
-    others = sorted(str(key) for key in changed.keys() - {aim.key})
-    mine = changed.get(aim.key)
+    others = sorted(str(key) for key in changed.keys() - {target.key})
+    mine = changed.get(target.key)
     got = {(c.path, str(c.after)) for c in mine.fields} if mine else set()
     new = mine is not None and mine.kind is ChangeKind.CREATE  # not there yet: it comes as git says
     missed = [c for c in edit.fields if (c.path, str(c.after)) not in got and not new]
@@ -374,19 +376,19 @@ def check_reach(edit: FileEdit, aim: ActionTarget, changes: Sequence[ObjectChang
         notes = (("others", ", ".join(others[:8])),)
     else:
         dotted = ".".join(str(part) for part in missed[0].path)
-        message = f"this edit of {edit.file} does not reach {aim.key}"
-        notes = (("why", f"{dotted} is set again by a patch of unit {aim.unit.id}"),)
-    next_ = f"set the field in a patch below {aim.unit.spec.path} by hand"
+        message = f"this edit of {edit.file} does not reach {target.key}"
+        notes = (("why", f"{dotted} is set again by a patch of unit {target.unit.id}"),)
+    next_ = f"set the field in a patch below {target.unit.spec.path} by hand"
     unchanged = ("unchanged", "nothing was committed or pushed")
     raise UsageProblem(
         Finding(code="GK7044", message=message, notes=(*notes, unchanged, ("next", next_)))
     )
 
 
-def check_outcome(edit: FileEdit, aim: ActionTarget, preview: Preview) -> None:
+def check_outcome(edit: FileEdit, target: ActionTarget, preview: Preview) -> None:
     """Raises UsageProblem GK7043 when the rollout, played ahead, does not end as asked."""
     found = preview.forecast.rollouts if preview.forecast else ()
-    prediction = next((p for p in found if p.key == aim.key), None)
+    prediction = next((p for p in found if p.key == target.key), None)
     why = _shortfall(edit, prediction) if prediction else ""
     wrong = [f for f in preview.unplayed if f.is_error]
     if wrong:
@@ -396,9 +398,9 @@ def check_outcome(edit: FileEdit, aim: ActionTarget, preview: Preview) -> None:
     notes = (
         ("played ahead", why),
         ("unchanged", "nothing was committed or pushed"),
-        ("next", f"gitkruise why {named(aim.key)}; --force commits it all the same"),
+        ("next", f"gitkruise why {named(target.key)}; --force commits it all the same"),
     )
-    message = f"{aim.key}: {edit.words} would not end as asked"
+    message = f"{target.key}: {edit.words} would not end as asked"
     raise UsageProblem(Finding(code="GK7043", message=message, notes=notes))
 
 
@@ -420,16 +422,16 @@ def _shortfall(edit: FileEdit, p: RolloutForecast) -> str:
 # Words --------------------------------------------------------------------------------------------
 
 
-def _nothing(aim: ActionTarget, why: str) -> NothingToDo:
-    return NothingToDo(*_refuse(aim, "GK7041", f"there is nothing to do: {why}").findings)
+def _nothing(target: ActionTarget, why: str) -> NothingToDo:
+    return NothingToDo(*_refuse(target, "GK7041", f"there is nothing to do: {why}").findings)
 
 
-def _refuse(aim: ActionTarget, code: str, message: str, next_: str = "") -> UsageProblem:
-    place = aim.desired.document.place(strategy_path(aim.desired.document, "partition"))
+def _refuse(target: ActionTarget, code: str, message: str, next_: str = "") -> UsageProblem:
+    place = target.desired.document.place(strategy_path(target.desired.document, "partition"))
     notes = [("unchanged", "nothing was committed or pushed")]
     notes += [("next", next_)] if next_ else []
     finding = Finding(
-        code=code, message=f"{aim.key}: {message}", places=(place,), notes=tuple(notes)
+        code=code, message=f"{target.key}: {message}", places=(place,), notes=tuple(notes)
     )
     return UsageProblem(finding)
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, NoReturn, Protocol
 
-from gitkruise.errors import ApiError, Finding, Reported
+from gitkruise.errors import ApiError, DiagnosticError, Finding
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.kube.client.limits import pause_s
@@ -17,7 +17,7 @@ PAUSE_MAX_S: Final = 300.0
 
 
 class Following(Protocol):
-    """The part of UnitSync that automatic actions read."""
+    """The part of UnitReconciler that automatic actions read."""
 
     @property
     def live_commit(self) -> str:
@@ -27,7 +27,7 @@ class Following(Protocol):
 
 async def keep_looking(
     look: Callable[[], Awaitable[timedelta | None]],
-    failed: Callable[[RefMoved | Reported | ApiError], float],
+    failed: Callable[[RefMoved | DiagnosticError | ApiError], float],
     wake: asyncio.Event,
     clock: Clock,
     *,
@@ -44,7 +44,7 @@ async def keep_looking(
         try:
             with containment.of(f"Unit {seed}: its promotion", RefMoved):
                 pause = await look()
-        except (RefMoved, Reported, ApiError) as error:
+        except (RefMoved, DiagnosticError, ApiError) as error:
             failures += 1
             first_s = failed(error)
             await clock.sleep(pause_s(failures, first_s=first_s, cap_s=PAUSE_MAX_S, seed=seed))
@@ -54,7 +54,7 @@ async def keep_looking(
         wake.clear()
 
 
-def told(error: Reported | ApiError) -> str:
+def told(error: DiagnosticError | ApiError) -> str:
     """An error in one line."""
     if isinstance(error, ApiError):
         return error.message

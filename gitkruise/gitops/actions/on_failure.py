@@ -8,13 +8,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Finding, Reported, Severity
+from gitkruise.errors import ApiError, DiagnosticError, Finding, Severity
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
-from gitkruise.gitops.actions.proposals import Act, Proposal, Proposer
-from gitkruise.gitops.actions.pull_requests import Offers
+from gitkruise.gitops.actions.proposals import ActionRequest, Proposal, Proposer
+from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Unit
@@ -27,7 +27,7 @@ CODE: Final = "GK3505"
 _CHANNEL: Final = "onFailure"
 
 
-class Remedy:
+class FailureHandler:
     """Goes back for one unit, once for each commit that got stuck.
 
     A rollback that gets stuck itself is left to people. Nothing is remembered: the commit that
@@ -41,7 +41,7 @@ class Remedy:
         reporter: Reporter,
         proposer: Proposer,
         *,
-        offers: Offers | None = None,
+        offers: ActionPullRequests | None = None,
         has_news: Callable[[str], bool],
         containment: Containment = UNREPORTED,
     ) -> None:
@@ -60,7 +60,7 @@ class Remedy:
             seed=self._unit.id, containment=self._containment,
         )  # fmt: skip
 
-    def _failed(self, error: RefMoved | Reported | ApiError) -> float:
+    def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
         if not isinstance(error, RefMoved):
             self._say(f"the rollback cannot be prepared: {told(error)}")
         return 2.0
@@ -94,7 +94,7 @@ class Remedy:
         branch = f"gitkruise/revert-{stuck.key.name}-{causal.short}"
         pull = await self._offers.found(branch) if self._offers is not None else None
         if pull is None:
-            act = Act(verb=ActionVerb.ROLLBACK, key=stuck.key, wish=ActionArgs())
+            act = ActionRequest(verb=ActionVerb.ROLLBACK, key=stuck.key, wish=ActionArgs())
             proposal = await self._proposer.propose(act, live)
             same = self._reporter.record.causal == causal and not self._has_news(self._unit.id)
             if proposal is None or not same:

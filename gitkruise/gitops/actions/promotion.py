@@ -14,12 +14,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, Reported, Severity
+from gitkruise.errors import ApiError, Crashed, DiagnosticError, Severity
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
-from gitkruise.gitops.actions.proposals import Act, Proposal, Proposer
-from gitkruise.gitops.actions.pull_requests import Offers
+from gitkruise.gitops.actions.proposals import ActionRequest, Proposal, Proposer
+from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.actions.soak import Soak, Soaking
 from gitkruise.gitops.config.sync_windows import Windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
@@ -50,7 +50,7 @@ class Promoter:
         reporter: Reporter,
         proposer: Proposer,
         *,
-        offers: Offers | None = None,
+        offers: ActionPullRequests | None = None,
         has_news: Callable[[str], bool],
         containment: Containment = UNREPORTED,
     ) -> None:
@@ -153,7 +153,7 @@ class Promoter:
         self._reporter.remark(_CHANNEL, None)
         return pause
 
-    def _failed(self, error: RefMoved | Reported | ApiError) -> float:
+    def _failed(self, error: RefMoved | DiagnosticError | ApiError) -> float:
         if isinstance(error, RefMoved):
             return 1.0  # what was pushed meanwhile is looked at first
         if isinstance(error, Crashed):  # a warning: the unit itself is as git asks
@@ -216,7 +216,7 @@ class Promoter:
     async def _proposed(self, told: PromotionRecord, commit: str) -> Proposal | None:
         """The commit of the next step; None when things are otherwise by now."""
         number = f"{told.step + 1}/{told.steps}"
-        act = Act(
+        act = ActionRequest(
             verb=ActionVerb.PROMOTE,
             key=self._key,
             wish=ActionArgs(partition=told.next),

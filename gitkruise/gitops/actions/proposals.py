@@ -21,7 +21,7 @@ from gitkruise.gitops.actions.actions import (
     compute,
 )
 from gitkruise.gitops.actions.hold import held_by
-from gitkruise.gitops.actions.target import Sought, Stand, find_aim, read_stand
+from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
 from gitkruise.gitops.preview.preview import live_preview
@@ -33,7 +33,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class ActionRequest:
     """An automatic action: verb, object, partition, and further lines of its commit."""
 
     verb: ActionVerb
@@ -72,7 +72,7 @@ class Proposer:
     def ref(self) -> str:
         return full_ref(self.branch)
 
-    async def propose(self, act: Act, tip: str) -> Proposal | None:
+    async def propose(self, act: ActionRequest, tip: str) -> Proposal | None:
         """The commit that does it on top of `tip`; None when the branch is elsewhere by now.
 
         Raises UsageProblem GK704x when it makes no sense or would not end as asked, and
@@ -81,37 +81,37 @@ class Proposer:
         drafted = await asyncio.to_thread(self._draft, act, tip)
         if drafted is None:
             return None
-        (base, target), aim, edit = drafted
+        (base, after), target, edit = drafted
         where, catalog = (self.live.transport, self.clock.now()), self.live.catalog
-        preview = await live_preview(where, base, target, catalog, self.gates)
-        check_reach(edit, aim, preview.changes)
-        check_outcome(edit, aim, preview)
-        commit = target.commit
+        preview = await live_preview(where, base, after, catalog, self.gates)
+        check_reach(edit, target, preview.changes)
+        check_outcome(edit, target, preview)
+        commit = after.commit
         return Proposal(commit=commit.id, base=tip, key=act.key, edit=edit, subject=commit.subject)
 
     def _draft(
-        self, act: Act, tip: str
+        self, act: ActionRequest, tip: str
     ) -> tuple[tuple[PlanSide, PlanSide], ActionTarget, FileEdit] | None:
         repository = self.repository
         if repository.fetch(self.ref) != tip:
             return None
-        stand, aim = self._aim(act.key, tip)
-        edit = compute(act.verb, repository, aim, act.wish)
+        state, target = self._target(act.key, tip)
+        edit = compute(act.verb, repository, target, act.wish)
         tree = edit_tree(repository, repository.tree_id(tip), edit.files, [])
-        message = act_message(edit, aim, trailers=act.trailers)
+        message = act_message(edit, target, trailers=act.trailers)
         data = format_commit(tree, [tip], self.identity, self.clock.now(), message)
         commit = repository.write_object("commit", data)
-        target = read_side(repository, commit, stand.config, self.live.catalog, self.gates)
-        errors = [f for f in target.findings if f.is_error]
+        after = read_side(repository, commit, state.config, self.live.catalog, self.gates)
+        errors = [f for f in after.findings if f.is_error]
         if errors:
             raise InvalidManifests(*errors)
-        return (stand.side, target), aim, edit
+        return (state.side, after), target, edit
 
-    def _aim(self, key: ObjectKey, tip: str) -> tuple[Stand, ActionTarget]:
+    def _target(self, key: ObjectKey, tip: str) -> tuple[BranchState, ActionTarget]:
         rules = (self.live.catalog, self.gates)
-        stand = read_stand(self.repository, self.branch, tip, self.config, rules)
-        return find_aim(
-            [stand], Sought(kind=key.group_kind, name=key.name, namespace=key.namespace)
+        state = read_branch(self.repository, self.branch, tip, self.config, rules)
+        return find_target(
+            [state], ObjectQuery(kind=key.group_kind, name=key.name, namespace=key.namespace)
         )
 
     def push(self, proposal: Proposal, onto: str = "") -> None:
@@ -125,5 +125,5 @@ class Proposer:
     def held_by(self, key: ObjectKey, commit: str) -> GitCommit | None:
         """The `gitkruise hold` that stops a promotion where it is at `commit`. Blocking."""
         self.repository.fetch(self.ref)
-        _, aim = self._aim(key, commit)
-        return held_by(self.repository, commit, aim.key, aim.desired.document.file)
+        _, target = self._target(key, commit)
+        return held_by(self.repository, commit, target.key, target.desired.document.file)

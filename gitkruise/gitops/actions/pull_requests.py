@@ -18,7 +18,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 log = logging.getLogger(__name__)
 
 
-class Offers:
+class ActionPullRequests:
     """Pull requests of one unit on the forge of its Sink."""
 
     def __init__(self, forge: ForgeRepository, proposer: Proposer) -> None:

@@ -25,7 +25,7 @@ _LABELS: Final = ("spec", "template", "metadata", "labels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sought:
+class ObjectQuery:
     """An object as the user names it; what is "" may be anything."""
 
     kind: GroupKind
@@ -39,7 +39,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stand:
+class BranchState:
     """A branch that units follow, at its tip: what they have there."""
 
     branch: str
@@ -63,9 +63,9 @@ def units_by_branch(config: Config, default: str) -> dict[str, Config]:
     }
 
 
-def read_stand(
+def read_branch(
     repository: Repository, branch: str, tip: str, config: Config, rules: tuple[Catalog, Gates]
-) -> Stand:
+) -> BranchState:
     """Return the objects of the units of a branch at its tip; a missing folder has no objects.
 
     Raises SourceFailed.
@@ -77,26 +77,30 @@ def read_stand(
     }
     config = Config(config.sources, here, config.sinks, config.receivers)
     side = read_side(repository, tip, config, *rules)
-    return Stand(branch=branch, config=config, side=side)
+    return BranchState(branch=branch, config=config, side=side)
 
 
-def find_aim(stands: Sequence[Stand], sought: Sought) -> tuple[Stand, ActionTarget]:
+def find_target(
+    states: Sequence[BranchState], query: ObjectQuery
+) -> tuple[BranchState, ActionTarget]:
     """The one object that is meant. Raises UsageProblem GK7040 when it is none, or several."""
-    found = list(_fitting(stands, sought))
+    found = list(_fitting(states, query))
     if len(found) == 1:
         return found[0]
-    raise _none(stands, sought) if not found else _several(sought, found)
+    raise _none(states, query) if not found else _several(query, found)
 
 
-def _fitting(stands: Iterable[Stand], sought: Sought) -> Iterator[tuple[Stand, ActionTarget]]:
-    for stand in stands:
-        for d in stand.side.objects:
-            unit = stand.side.units[d.key]
-            if sought.fits(d) and sought.unit in {"", unit.id, unit.name}:
-                pods = _pods(d, stand.side.objects)
+def _fitting(
+    states: Iterable[BranchState], query: ObjectQuery
+) -> Iterator[tuple[BranchState, ActionTarget]]:
+    for state in states:
+        for d in state.side.objects:
+            unit = state.side.units[d.key]
+            if query.fits(d) and query.unit in {"", unit.id, unit.name}:
+                pods = _pods(d, state.side.objects)
                 yield (
-                    stand,
-                    ActionTarget(desired=d, unit=unit, commit=stand.side.commit.id, pods=pods),
+                    state,
+                    ActionTarget(desired=d, unit=unit, commit=state.side.commit.id, pods=pods),
                 )
 
 
@@ -119,28 +123,30 @@ def _replicas(d: Desired) -> int:
     return int(get(d.obj, "spec", "replicas", default=1))
 
 
-def _none(stands: Sequence[Stand], sought: Sought) -> UsageProblem:
+def _none(states: Sequence[BranchState], query: ObjectQuery) -> UsageProblem:
     there = sorted(
         {
             f"{d.key.namespace}/{d.key.name}"
-            for stand in stands
-            for d in stand.side.objects
-            if d.key.group_kind == sought.kind
+            for state in states
+            for d in state.side.objects
+            if d.key.group_kind == query.kind
         }
     )
-    near = get_close_matches(f"{sought.namespace}/{sought.name}", there, 3)
-    where = f" in namespace {sought.namespace}" if sought.namespace else ""
-    where += f" in unit {sought.unit}" if sought.unit else ""
-    tips = ", ".join(f"{stand.branch} ({stand.side.commit.short})" for stand in stands)
+    near = get_close_matches(f"{query.namespace}/{query.name}", there, 3)
+    where = f" in namespace {query.namespace}" if query.namespace else ""
+    where += f" in unit {query.unit}" if query.unit else ""
+    tips = ", ".join(f"{state.branch} ({state.side.commit.short})" for state in states)
     notes = [("looked at", tips or "no branch: the units follow tags or commits")]
     notes += [("there are", ", ".join(near or there[:8]) or "none")]
-    notes += [("broken", str(f)) for stand in stands for f in stand.side.findings[:1]]
-    message = f"git has no {sought.kind.kind} {sought.name}{where}"
+    notes += [("broken", str(f)) for state in states for f in state.side.findings[:1]]
+    message = f"git has no {query.kind.kind} {query.name}{where}"
     return UsageProblem(Finding(code="GK7040", message=message, notes=tuple(notes)))
 
 
-def _several(sought: Sought, found: Sequence[tuple[Stand, ActionTarget]]) -> UsageProblem:
-    rows = [f"{aim.key.namespace}/{aim.key.name} of unit {aim.unit.id}" for _, aim in found]
+def _several(query: ObjectQuery, found: Sequence[tuple[BranchState, ActionTarget]]) -> UsageProblem:
+    rows = [
+        f"{target.key.namespace}/{target.key.name} of unit {target.unit.id}" for _, target in found
+    ]
     notes = (("there are", ", ".join(rows)), ("next", "say which with -n NAMESPACE or --unit UNIT"))
-    message = f"several objects are called {sought.name}"
+    message = f"several objects are called {query.name}"
     return UsageProblem(Finding(code="GK7040", message=message, notes=notes))

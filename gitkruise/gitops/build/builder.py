@@ -27,7 +27,7 @@ _NUMBERS = itertools.count(1)  # of readers in this process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intake:
+class BuiltCommit:
     """Result of reading a commit; `desired` is set only if the commit has no errors.
 
     `touched` is the newest commit that changed the unit's files, `causal` the newest that changed
@@ -47,7 +47,7 @@ class Intake:
     awaits: str = ""
     wanted: frozenset[ObjectKey] | None = None
 
-    def same_as(self, other: Intake | None) -> bool:
+    def same_as(self, other: BuiltCommit | None) -> bool:
         """Return whether both want the same objects at the same commit."""
         return other is not None and (self.desired, self.commit) == (other.desired, other.commit)
 
@@ -66,7 +66,7 @@ class BuildRequest:
     looked: str = ""
 
     @classmethod
-    def of(cls, commit: str, before: Intake | None, looked: str) -> BuildRequest:
+    def of(cls, commit: str, before: BuiltCommit | None, looked: str) -> BuildRequest:
         """Return the request for `commit` after the live commit `before`."""
         if before is None:
             return cls(commit=commit, looked=looked)
@@ -92,7 +92,7 @@ class BuildResult:
     path_missing: bool = False
 
 
-def taken_in(answer: BuildResult, before: Intake | None) -> Intake:
+def built_commit(answer: BuildResult, before: BuiltCommit | None) -> BuiltCommit:
     """Return the intake of a build result after the live commit `before`."""
     info = answer.commit
     if answer.same and before is not None:
@@ -100,7 +100,7 @@ def taken_in(answer: BuildResult, before: Intake | None) -> Intake:
         return replace(before, commit=info, touched=touched, overtaken=answer.overtaken)
     known = before.touched if before is not None and answer.tree else info
     touched = answer.touching or known
-    intake = Intake(
+    intake = BuiltCommit(
         commit=info, touched=touched, causal=touched, desired=None, overtaken=answer.overtaken,
         findings=answer.findings, wanted=frozenset() if answer.path_missing else None,
     )  # fmt: skip
@@ -154,10 +154,10 @@ class Builder:
         self,
         commit: str,
         catalog: Catalog,
-        before: Intake | None,
+        before: BuiltCommit | None,
         looked: str,
         ingredients: PostBuildInputs = NOTHING,
-    ) -> Intake:
+    ) -> BuiltCommit:
         """Read, render, finish and check the unit's path at `commit`. Raises SourceFailed.
 
         `before` is the live commit, `looked` the newest commit that was read, accepted or not.
@@ -166,15 +166,15 @@ class Builder:
         if refused is not None:
             return refused
         asked = BuildRequest.of(commit, before, looked)
-        return taken_in(self.answer(asked, catalog, ingredients), before)
+        return built_commit(self.answer(asked, catalog, ingredients), before)
 
-    def refused(self, commit: str) -> Intake | None:
+    def refused(self, commit: str) -> BuiltCommit | None:
         """Return the intake of a commit that is not trusted; None when it may be read."""
         flaw = self.trusted(commit)
         if flaw is None:
             return None
         info = self.repository.commit(commit)
-        return Intake(commit=info, touched=info, causal=info, desired=None, findings=(flaw,))
+        return BuiltCommit(commit=info, touched=info, causal=info, desired=None, findings=(flaw,))
 
     def answer(
         self, asked: BuildRequest, catalog: Catalog, ingredients: PostBuildInputs

@@ -24,7 +24,7 @@ Asked: TypeAlias = "tuple[tuple[str, ...], Obj]"  # expressions, and the object 
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """Result of some health expressions: the number of the first true one, or -1.
 
     If one cannot be evaluated, `number` is that one and `why` the reason. `costly`: evaluating it
@@ -50,7 +50,7 @@ class Workers(Protocol):
         SourceFailed."""
         ...
 
-    async def judge(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
+    async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
         """Evaluate health expressions on live objects."""
         ...
 

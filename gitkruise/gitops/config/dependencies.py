@@ -9,7 +9,7 @@ from gitkruise.model.gitops.config import Reference, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import State
 
 if TYPE_CHECKING:  # a plan starts sooner without
-    from gitkruise.gitops.build.untrusted import Verdict, Workers
+    from gitkruise.gitops.build.untrusted import CheckResult, Workers
     from gitkruise.gitops.config.sync_windows import Windows
     from gitkruise.model.gitops.record import UnitRecord
 
@@ -98,7 +98,7 @@ class Gate:
     ) -> None:
         self._standings, self._unit, self.windows = standings, unit.id, windows
         self._workers = workers
-        self._answers: dict[tuple[str, str], tuple[dict[str, Any], Verdict]] = {}
+        self._answers: dict[tuple[str, str], tuple[dict[str, Any], CheckResult]] = {}
         self.consent = ""  # what a person is to agree to before the newest commit is taken
         self._awaited = tuple(
             (resolve_reference(Reference(other.name, other.namespace), unit.namespace), other.ready)
@@ -135,7 +135,7 @@ class Gate:
             good = variables["phase"] in READY
         return "" if good else f"{variables['state']}, {variables['message']}"
 
-    async def _asked(self, name: str, ready: str, variables: dict[str, Any]) -> Verdict:
+    async def _asked(self, name: str, ready: str, variables: dict[str, Any]) -> CheckResult:
         """Evaluate an expression once for the same variables; one that exceeded its limits is not
         evaluated again."""
         known = self._answers.get((name, ready))

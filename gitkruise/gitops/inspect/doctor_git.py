@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gitkruise.errors import BranchNotReady, Reported, SourceFailed
+from gitkruise.errors import BranchNotReady, DiagnosticError, SourceFailed
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.repository import Repository
@@ -102,7 +102,7 @@ def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
                 if repository.find(head, unit.spec.path) is None:
                     said = f"{unit.id}: there is no folder {unit.spec.path} at {head[:7]}"
                     yield bad("config", "unit", said, "correct spec.path, or its GitSource")
-    except Reported as error:
+    except DiagnosticError as error:
         yield _bad("config", "documents", error, "gitkruise validate gitkruise.yaml")
 
 
@@ -116,7 +116,7 @@ def _many(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _bad(area: str, name: str, error: Reported, next_: str = "") -> Check:
+def _bad(area: str, name: str, error: DiagnosticError, next_: str = "") -> Check:
     finding = error.findings[0]
     said = f"{finding.code}: {finding.message}"
     told = dict(finding.notes)

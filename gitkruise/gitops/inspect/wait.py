@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gitkruise.errors import Reported
+from gitkruise.errors import DiagnosticError
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.preview.inputs import config_at, read_side
 from gitkruise.gitops.source.ancestry import leads_to
@@ -114,7 +114,7 @@ class WaitCondition:
                 read_side(self.repository, commit, alone, self.catalog, Gates())
                 for commit in (there, self.commit)
             ]
-        except Reported:
+        except DiagnosticError:
             return False  # it cannot be read: the controller will say so
         old, new = ({d.key: d.digest for d in side.objects} for side in sides)
         return old == new and not any(f.is_error for f in sides[1].findings)

@@ -27,7 +27,7 @@ from gitkruise.gitops.notify.pull_request_plan import PullRequestPlanner
 from gitkruise.gitops.notify.pull_requests import PullRequestLoop
 from gitkruise.gitops.notify.sender import Send, Sender
 from gitkruise.gitops.receiver.dispatch import place_of
-from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
 from gitkruise.gitops.source.secret_ref import Rotating
 from gitkruise.gitops.status.unit_status import UNTOLD, Reporter
 from gitkruise.kube.system.clock import Clock
@@ -81,7 +81,7 @@ async def open_notifications(
     context: UnitContext,
     *,
     repositories: Mapping[str, Repository],
-    units: Mapping[str, tuple[UnitSync, Reporter]],
+    units: Mapping[str, tuple[UnitReconciler, Reporter]],
     stack: AsyncExitStack,
 ) -> Notifications:
     """Create the notifications of all Sinks, and offer them the current record of each unit.

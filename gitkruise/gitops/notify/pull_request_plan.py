@@ -23,7 +23,7 @@ from gitkruise.gitops.workers.pool import InProcess
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.config import Config
-from gitkruise.model.gitops.notifications import Pull, PullStory
+from gitkruise.model.gitops.notifications import Pull, PullRequestReport
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.notify.comment import PLAN_MAX
 from gitkruise.planner.report.report_text import summary
@@ -36,7 +36,7 @@ _BROUGHT_MAX: Final = 1_000
 class PullRequestForecast:
     """A story with its plan, and the plan in a few words."""
 
-    story: PullStory
+    story: PullRequestReport
     summary: str = ""
 
 
@@ -59,7 +59,7 @@ class PullRequestPlanner:
         Raises SourceFailed when git fails, ApiError when the cluster does.
         """
         base = await asyncio.to_thread(self._fetch, pull, ref)
-        story = PullStory(
+        story = PullRequestReport(
             number=pull.number, state="open", head=pull.head, branch=pull.base, base=base
         )
         try:
@@ -74,7 +74,7 @@ class PullRequestPlanner:
         story = msgspec.structs.replace(story, plan=found.plan, touches=found.moved)
         return PullRequestForecast(story, found.summary)
 
-    async def outdated(self, story: PullStory) -> bool:
+    async def outdated(self, story: PullRequestReport) -> bool:
         """Return whether the branch has other commits than those that a story was planned on.
 
         It is the branch as last fetched for the units that follow it. Raises SourceFailed.
@@ -107,7 +107,7 @@ class PullRequestPlanner:
         plan = plan_markdown(report, limit=PLAN_MAX)
         return frames.PlanText(plan=plan, moved=moved, summary=summary(report))
 
-    def brought(self, story: PullStory, merged_as: str) -> tuple[str, ...]:
+    def brought(self, story: PullRequestReport, merged_as: str) -> tuple[str, ...]:
         """The commits that a merge brought to the branch. Blocking. Raises SourceFailed."""
         self.repository.fetch(f"refs/heads/{self.branch}")
         found = {merged_as, story.head}
@@ -137,14 +137,14 @@ def unplannable(pull: Pull, error: Crashed) -> PullRequestForecast:
         "What is live is unchanged.\n\n" + fenced("text", [f"{CRASHED}: {message}"])
     )
     return PullRequestForecast(
-        PullStory(
+        PullRequestReport(
             number=pull.number, state="open", head=pull.head, branch=pull.base, failed=failed,
             crashed=True, touches=True,
         )
     )  # fmt: skip
 
 
-def _unplanned(story: PullStory, findings: Sequence[Finding]) -> PullStory:
+def _unplanned(story: PullRequestReport, findings: Sequence[Finding]) -> PullRequestReport:
     told = [f"{f}" for f in findings[:_FINDINGS]]
     more = len(findings) - _FINDINGS
     lines = [*told, *([f"… and {more} more"] if more > 0 else [])]
@@ -152,7 +152,7 @@ def _unplanned(story: PullStory, findings: Sequence[Finding]) -> PullStory:
     return msgspec.structs.replace(story, failed=failed, touches=True)
 
 
-def _conflicting(story: PullStory, error: Unmergeable) -> PullStory:
+def _conflicting(story: PullRequestReport, error: Unmergeable) -> PullRequestReport:
     """The story of a pull request that git cannot merge: as it is it changes nothing."""
     (finding,) = error.findings
     why = dict(finding.notes)["why"]

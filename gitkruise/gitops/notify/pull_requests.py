@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gitkruise.errors import ApiError, Crashed, Reported
+from gitkruise.errors import ApiError, Crashed, DiagnosticError
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.gitops.notify.channel import Channel
@@ -24,7 +24,7 @@ from gitkruise.gitops.notify.pull_request_plan import (
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import PullRequests
-from gitkruise.model.gitops.notifications import CommentItem, Outcome, Pull, PullStory
+from gitkruise.model.gitops.notifications import CommentItem, Outcome, Pull, PullRequestReport
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.planner.notify.comment import brief, section
 from gitkruise.planner.notify.commit_statuses import context_of
@@ -63,7 +63,7 @@ class PullRequestLoop:
         self._forge, self._channel, self._clock = forge, channel, clock
         self._cluster, self._rules = told
         self._planners = planners
-        self._stories: dict[int, PullStory] | None = None
+        self._stories: dict[int, PullRequestReport] | None = None
         self._latest: dict[str, UnitRecord] = {}
         self._news: dict[str, UnitRecord] = {}  # of `_latest`, not looked at yet
         self._look, self._wake = True, asyncio.Event()
@@ -92,7 +92,7 @@ class PullRequestLoop:
                         await self.look()
                     await self.follow()
                 self._failures, self.problem = 0, ""
-            except (ApiError, Reported, sqlite3.Error) as error:
+            except (ApiError, DiagnosticError, sqlite3.Error) as error:
                 pause = self._failed(error)
             await self._rest(pause)
 
@@ -123,11 +123,11 @@ class PullRequestLoop:
         """
         stories = await self._known()
         pulls = [p for p in await self._forge.open_pulls() if p.base in self._planners]
-        failed: list[ApiError | Reported] = []
+        failed: list[ApiError | DiagnosticError] = []
         for pull in pulls:
             try:
                 await self._guarded_see(pull, stories.get(pull.number))
-            except (ApiError, Reported) as error:
+            except (ApiError, DiagnosticError) as error:
                 failed.append(error)
         now_open = {pull.number for pull in pulls}
         for story in [s for s in stories.values() if s.state == "open"]:
@@ -135,7 +135,7 @@ class PullRequestLoop:
                 try:
                     with self._containment.of(self._named(story.number), sqlite3.Error):
                         await self._ended(story)
-                except (ApiError, Reported) as error:
+                except (ApiError, DiagnosticError) as error:
                     failed.append(error)
         if failed:
             raise failed[0]
@@ -143,7 +143,7 @@ class PullRequestLoop:
     def _named(self, number: int) -> str:
         return f"Sink {self._channel.name}: pull request {number}"
 
-    async def _guarded_see(self, pull: Pull, before: PullStory | None) -> None:
+    async def _guarded_see(self, pull: Pull, before: PullRequestReport | None) -> None:
         """See a pull request. One that crashes says so, and rests until its head moves or it is
         time to try again."""
         parked, now = self._parked.get(pull.number), self._clock.now()
@@ -162,7 +162,7 @@ class PullRequestLoop:
         else:
             self._parked.pop(pull.number, None)
 
-    async def _see(self, pull: Pull, before: PullStory | None) -> None:
+    async def _see(self, pull: Pull, before: PullRequestReport | None) -> None:
         planner = self._planners[pull.base]
         if before is not None and (before.state, before.head) == ("open", pull.head):
             if not (before.newer or before.crashed or await planner.outdated(before)):
@@ -181,7 +181,7 @@ class PullRequestLoop:
             entries.append(OutboxEntry(f"check/{pull.head}", item, self._clock.now()))
         await self._publish(found.story, *entries)
 
-    async def _ended(self, story: PullStory) -> None:
+    async def _ended(self, story: PullRequestReport) -> None:
         pull = await self._forge.pull(story.number)
         if pull.state == "open":
             return  # it asks for another branch now
@@ -212,19 +212,19 @@ class PullRequestLoop:
             self._news = {**news, **self._news}
             raise
 
-    async def _add(self, story: PullStory, records: Iterable[UnitRecord]) -> None:
+    async def _add(self, story: PullRequestReport, records: Iterable[UnitRecord]) -> None:
         outcomes = follow(story, records)
         if _gist(outcomes) != _gist(story.outcomes):
             await self._publish(msgspec.structs.replace(story, outcomes=outcomes))
 
-    async def _known(self) -> dict[int, PullStory]:
+    async def _known(self) -> dict[int, PullRequestReport]:
         if self._stories is None:
             found = await asyncio.to_thread(self._channel.notes, _STORY)
-            decode = msgspec.json.Decoder(PullStory).decode
+            decode = msgspec.json.Decoder(PullRequestReport).decode
             self._stories = {int(number): decode(body) for number, body in found.items()}
         return self._stories
 
-    async def _publish(self, story: PullStory, *entries: OutboxEntry) -> None:
+    async def _publish(self, story: PullRequestReport, *entries: OutboxEntry) -> None:
         """Store a story, and the items that publish it."""
         stories = await self._known()
         notes: dict[str, bytes | None] = {f"{_STORY}{story.number}": msgspec.json.encode(story)}

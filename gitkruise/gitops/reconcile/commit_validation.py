@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from gitkruise.errors import Finding, Reported, SourceFailed
-from gitkruise.gitops.build.builder import Builder, BuildRequest, Intake, taken_in
+from gitkruise.errors import DiagnosticError, Finding, SourceFailed
+from gitkruise.gitops.build.builder import Builder, BuildRequest, BuiltCommit, built_commit
 from gitkruise.gitops.build.post_build import gather
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.hook_runs import HookRuns
@@ -92,16 +92,16 @@ class CommitValidator:
     async def read(
         self,
         commit: str,
-        before: Intake | None,
+        before: BuiltCommit | None,
         looked: str,
         *,
         known: bool = False,
-    ) -> Intake:
+    ) -> BuiltCommit:
         """Validate a commit; one whose content is live already is not dry-run.
 
         `before` is the live commit, `looked` the newest commit that was read; `known`: the commit
-        was taken before a start. Raises Reported or ApiError when git or the cluster does not
-        answer.
+        was taken before a start. Raises DiagnosticError or ApiError when git or the cluster does
+        not answer.
         """
         intake = await self._followed(commit, before, looked)
         if intake.desired is None or (before and intake.desired is before.desired):
@@ -124,8 +124,8 @@ class CommitValidator:
         return replace(intake, desired=None, findings=told, by_cluster=True)
 
     async def _agreed(
-        self, intake: Intake, before: Intake | None, replaced: frozenset[ObjectKey]
-    ) -> Intake:
+        self, intake: BuiltCommit, before: BuiltCommit | None, replaced: frozenset[ObjectKey]
+    ) -> BuiltCommit:
         """Return the intake if no approval is needed or one was given; otherwise it waits."""
         assert intake.desired is not None
         if not self._consent.needed:
@@ -172,7 +172,7 @@ class CommitValidator:
             await self._around.live.discover()
             await self.follow(desired)
 
-    async def _followed(self, commit: str, before: Intake | None, looked: str) -> Intake:
+    async def _followed(self, commit: str, before: BuiltCommit | None, looked: str) -> BuiltCommit:
         """Build a commit and follow its kinds; build it again if that discovered new kinds."""
         live = self._around.live
         catalog = live.catalog
@@ -182,16 +182,16 @@ class CommitValidator:
         given = await gather(self._unit, self._transport)
         asked = BuildRequest.of(commit, before, looked)
         answer = await self._around.workers.read(self._reader, asked, catalog, given)
-        intake = taken_in(answer, before)
+        intake = built_commit(answer, before)
         if intake.desired is not None and not (before and intake.desired is before.desired):
             await self.follow(intake.desired)
             if live.catalog is not catalog:
                 workers, catalog = self._around.workers, live.catalog
                 answer = await workers.read(self._reader, asked, catalog, given)
-                return taken_in(answer, before)
+                return built_commit(answer, before)
         return intake
 
-    async def _would_empty(self, nothing: DesiredSet, before: Intake | None) -> bool:
+    async def _would_empty(self, nothing: DesiredSet, before: BuiltCommit | None) -> bool:
         """Return whether a commit without objects would delete live objects of the unit."""
         if self._unit.spec.prune.allow_empty:
             return False
@@ -219,7 +219,7 @@ class CommitValidator:
         sent = await self._trial.try_out(testable(changed, new), seen, commit)
         silent = unreachable(sent)
         if silent is not None:
-            raise Reported(silent)
+            raise DiagnosticError(silent)
         return list(refusals(desired, sent)), frozenset(s.desired.key for s in sent if s.replace)
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from gitkruise.errors import ApiError, Finding, HistoryMissing, NotFound, Retry
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.build.builder import Intake
+from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.cluster.delete_guards import held_by_others
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.ownership import Claims
@@ -31,7 +31,7 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 log = logging.getLogger(__name__)
 
 
-class Pruning:
+class UnitPruner:
     """Inventory and approvals of one unit, and the reasons to delete nothing."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Pruning:
         self.complete = True
         self._wake()
 
-    def inherit(self, before: Pruning) -> None:
+    def inherit(self, before: UnitPruner) -> None:
         """Take over the inventory of the same unit with other settings."""
         self.inventory |= before.inventory
         self.complete = before.complete
@@ -96,7 +96,7 @@ class Pruning:
             self._wanted, self.agreed = keys, frozenset()
         self._claims.set(self._unit.id, keys)
 
-    def read(self, intake: Intake) -> None:
+    def read(self, intake: BuiltCommit) -> None:
         """Record that a commit was read, taken or not."""
         self._heard = True
         self._taken = intake.desired is not None
@@ -137,7 +137,7 @@ class Pruning:
             return "which has read no commit yet", f"see why {name} reads no commit"
         return (f"which waits for {closed}", "wait until it opens") if closed else ("", "")
 
-    def held(self, intake: Intake | None, newest: str) -> str:
+    def held(self, intake: BuiltCommit | None, newest: str) -> str:
         """Return why nothing may be deleted for `intake` now; `newest` is the newest offered
         commit.
 

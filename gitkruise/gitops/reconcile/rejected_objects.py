@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.errors import Finding
-from gitkruise.gitops.build.builder import Intake
+from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.build.post_build import wants
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.model.gitops.config import Unit, duration
@@ -24,7 +24,7 @@ class _Refusal:
     until: datetime
 
 
-class Refusals:
+class RejectedObjects:
     """Rejections by object: the finding, and until when it is not retried.
 
     `replacing` are to be deleted and created again; `present` are create-only and exist already.
@@ -71,7 +71,7 @@ class Refusals:
         return min((t.until for t in self._told.values() if t.until > now), default=None)
 
 
-def look_again(unit: Unit, intake: Intake, now: datetime) -> tuple[str, datetime] | None:
+def look_again(unit: Unit, intake: BuiltCommit, now: datetime) -> tuple[str, datetime] | None:
     """Return a commit to read again, and when: the cluster may decide differently then."""
     if intake.by_cluster:
         return intake.commit.id, now + AGAIN

@@ -6,7 +6,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, Finding, NotLeading, Reported
+from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, NotLeading
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock
@@ -28,12 +28,12 @@ class Setbacks:
         """Record a successful round."""
         self._failures = 0
 
-    def failed(self, error: Reported | ApiError) -> datetime:
+    def failed(self, error: DiagnosticError | ApiError) -> datetime:
         """Report a failure; return when to retry. Another leading process is no failure."""
         if isinstance(error, NotLeading):
             return self._clock.now() + timedelta(seconds=_NOT_LEADING_S)
         log.warning("%s: %s", self._unit, error)
-        if isinstance(error, Reported):
+        if isinstance(error, DiagnosticError):
             self._reporter.problem(error.findings)
         else:
             text = f"the cluster did not answer: {error.message}"

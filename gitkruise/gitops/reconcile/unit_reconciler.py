@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, Finding, Reported
-from gitkruise.gitops.build.builder import Builder, Intake, with_unchanged
+from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding
+from gitkruise.gitops.build.builder import Builder, BuiltCommit, with_unchanged
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.reconcile.applier import Applier, Sent, delete, left_by_tools
@@ -17,8 +17,8 @@ from gitkruise.gitops.reconcile.commit_validation import CommitValidator, UnitCo
 from gitkruise.gitops.reconcile.drift_correction import Healing, Pace
 from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
 from gitkruise.gitops.reconcile.interventions import report_applied
-from gitkruise.gitops.reconcile.pruner import Pruning
-from gitkruise.gitops.reconcile.rejected_objects import Refusals, look_again
+from gitkruise.gitops.reconcile.pruner import UnitPruner
+from gitkruise.gitops.reconcile.rejected_objects import RejectedObjects, look_again
 from gitkruise.gitops.reconcile.retry import Setbacks
 from gitkruise.gitops.source.ancestry import newer_than, overtaken
 from gitkruise.gitops.status.health_checks import HealthChecks
@@ -35,7 +35,7 @@ from gitkruise.planner.sync.hooks import content_of_hooks
 from gitkruise.planner.sync.plan import apply_ignores, outdated, plan_sync
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
-__all__ = ["UnitContext", "UnitSync"]
+__all__ = ["UnitContext", "UnitReconciler"]
 
 SETTLE_S, SETTLE_MAX_S = 0.02, 0.5  # news of one moment are looked at together
 LOOK: Final = timedelta(seconds=30)  # to see whether the cluster still speaks to us
@@ -43,7 +43,7 @@ _COMMIT, _ROUND = "commit", "round"  # parts of a unit's work that may crash
 STAGES_MAX: Final = 100  # in one round; the next follows immediately
 
 
-class UnitSync:
+class UnitReconciler:
     """Reconciler of one unit. Level-triggered: each round observes everything and does what is
     due."""
 
@@ -55,14 +55,14 @@ class UnitSync:
         self._judge = CommitValidator(reader, around, self, self._writer)
         self._named = f"Unit {unit.id}"
         self.label = unit_label(around.cluster, unit.id)
-        self.intake: Intake | None = None  # the last commit that could be taken
+        self.intake: BuiltCommit | None = None  # the last commit that could be taken
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
         self._pending, self._looked = "", ""
         self._parked = ""  # a commit that waits until other units are ready
         self._borne: frozenset[str] | None = None  # by live objects when this process started
         self._wake = asyncio.Event()
         self._settled: dict[ObjectKey, frozenset[Path]] = {}
-        self._refusals, self._healing = Refusals(), Healing(Pace.of(unit.spec.drift))
+        self._refusals, self._healing = RejectedObjects(), Healing(Pace.of(unit.spec.drift))
         self._ignore = ignore_rules(unit.spec.drift)
         patience = duration(unit.spec.health.no_progress_timeout)
         self._observer = Observer(around.live.store, around.engine, patience)
@@ -80,7 +80,7 @@ class UnitSync:
         self._judge.gate.listen(self._wake.set)
         self._source = source_of(unit)
         reporter.listen(around.standings.hear)
-        self.pruning = Pruning(unit, reader.repository, around.claims, self._wake.set)
+        self.pruning = UnitPruner(unit, reader.repository, around.claims, self._wake.set)
         around.claims.own(unit.id, self.label, self._unsettled)
 
     # From outside ---------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class UnitSync:
         self._around.standings.busy(self.unit.id, with_news=True)
         self._wake.set()
 
-    def stays(self, was: Intake, now: Intake) -> bool:
+    def stays(self, was: BuiltCommit, now: BuiltCommit) -> bool:
         """Take `now`, which wants the same as `was`, without a round; False when a round must
         look."""
         news = self._news or self._again or self.intake is not was
@@ -168,7 +168,7 @@ class UnitSync:
         except Crashed as error:
             self._rests = self._setbacks.crashed(_ROUND, error)
             return self._rests
-        except (Reported, ApiError) as error:
+        except (DiagnosticError, ApiError) as error:
             return self._setbacks.failed(error)
         self._reporter.crashed(_ROUND, None)
         self._around.claims.settled(self.unit.id)
@@ -199,7 +199,7 @@ class UnitSync:
                 return self._next_look(seen)
         return self._around.clock.now()
 
-    async def _look(self, intake: Intake) -> tuple[Observation, SyncPlan | None]:
+    async def _look(self, intake: BuiltCommit) -> tuple[Observation, SyncPlan | None]:
         """Observe, plan and report; there is no plan to carry out while suspended."""
         assert intake.desired is not None
         content = content_of_hooks(intake.desired, intake.causal.id)
@@ -338,7 +338,7 @@ class UnitSync:
             self._reporter.problem((overtaken(self.unit.id, intake.commit.id, newer),))
         return not newer
 
-    def _need_intake(self) -> Intake:
+    def _need_intake(self) -> BuiltCommit:
         assert self.intake is not None
         return self.intake
 
@@ -403,7 +403,7 @@ class UnitSync:
                 self._pending, self._shelved = "", (commit, due)
             if self.intake is None:
                 await self._go_back(commit)
-        except (Reported, ApiError) as error:
+        except (DiagnosticError, ApiError) as error:
             self._times.append(self._setbacks.failed(error))
             self._unasked = self._pending
 
@@ -416,7 +416,7 @@ class UnitSync:
             if intake.desired is None and self.intake is None:
                 await self._go_back(commit)
             self._reporter.awaits(intake.awaits, intake)
-        except (Reported, ApiError):
+        except (DiagnosticError, ApiError):
             self._pending = self._pending or commit
             raise
         if intake.awaits:
@@ -443,7 +443,7 @@ class UnitSync:
             if intake.desired is not None:
                 self._take(intake)
 
-    def _take(self, intake: Intake) -> None:
+    def _take(self, intake: BuiltCommit) -> None:
         assert intake.desired is not None
         self._reporter.accepted(intake, self.intake)
         if self.intake is not None and self.intake.desired is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gitkruise.errors import ApiError, Crashed, Finding, Forbidden, NotFound, Reported
+from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Forbidden, NotFound
 
 Name = tuple[str, str]  # (kind, namespace/name)
 
@@ -38,7 +38,7 @@ class ComponentErrors(Mapping[Name, Finding]):
                 self._found.setdefault(name, replace(why, message=message))
         return name in self._found
 
-    def failed(self, name: Name, error: Reported | ApiError, *, raised: bool) -> None:
+    def failed(self, name: Name, error: DiagnosticError | ApiError, *, raised: bool) -> None:
         """Something could not be made. Raises `error` when it is to be; a crash never is, for it
         concerns this part alone."""
         if raised and not isinstance(error, Crashed):
@@ -46,8 +46,8 @@ class ComponentErrors(Mapping[Name, Finding]):
         self._found[name] = _finding(error)
 
 
-def _finding(error: Reported | ApiError) -> Finding:
-    if isinstance(error, Reported):
+def _finding(error: DiagnosticError | ApiError) -> Finding:
+    if isinstance(error, DiagnosticError):
         return error.findings[0]
     code = "GK4301" if isinstance(error, Forbidden) else "GK4102"
     if isinstance(error, NotFound):

@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import Protocol
 
 from gitkruise.errors import Crashed, SourceFailed
-from gitkruise.gitops.build.builder import Builder, Intake
+from gitkruise.gitops.build.builder import Builder, BuiltCommit
 from gitkruise.gitops.build.untrusted import Stood, Workers
 from gitkruise.gitops.containment import UNREPORTED, Containment
 
 
 class Follower(Protocol):
-    """Receiver of commits: UnitSync."""
+    """Receiver of commits: UnitReconciler."""
 
-    intake: Intake | None
+    intake: BuiltCommit | None
     reader: Builder
 
     def offer(self, commit: str) -> None: ...
 
-    def stays(self, was: Intake, now: Intake) -> bool: ...
+    def stays(self, was: BuiltCommit, now: BuiltCommit) -> bool: ...
 
 
 class FanOut:
@@ -31,11 +31,11 @@ class FanOut:
         self, units: Sequence[Follower], workers: Workers, containment: Containment = UNREPORTED
     ) -> None:
         self._units, self._workers, self._containment = units, workers, containment
-        self._prepared: tuple[str, dict[int, tuple[Intake, Intake]]] = ("", {})
+        self._prepared: tuple[str, dict[int, tuple[BuiltCommit, BuiltCommit]]] = ("", {})
 
     async def prepare(self, commit: str) -> None:
         """Find the units that `commit` changes, before it is offered."""
-        asked: list[tuple[int, Intake, Stood]] = []
+        asked: list[tuple[int, BuiltCommit, Stood]] = []
         for number, unit in enumerate(self._units):
             was = unit.intake
             if was is not None and was.desired is not None:

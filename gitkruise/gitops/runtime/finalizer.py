@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, Finding, Reported, Severity
+from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Severity
 from gitkruise.gitops.cluster.impersonation import acting_as
 from gitkruise.gitops.reconcile.commit_validation import UnitContext
 from gitkruise.gitops.reconcile.pre_delete_hooks import run_last_jobs
-from gitkruise.gitops.reconcile.pruner import Pruning, delete_all, release_all
+from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_all, release_all
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit
@@ -78,7 +78,7 @@ class UnitFinalizer:
     def __init__(
         self,
         left: Iterable[RemovedUnit],
-        remaining: Callable[[], Iterable[Pruning]],
+        remaining: Callable[[], Iterable[UnitPruner]],
         around: UnitContext,
         listeners: Sequence[Callable[[UnitRecord], None]],
     ) -> None:
@@ -125,7 +125,7 @@ class UnitFinalizer:
                 finding = await self._end(unit)
         except Crashed as error:
             finding = error.findings[0]
-        except (Reported, ApiError) as error:
+        except (DiagnosticError, ApiError) as error:
             log.warning("the end of unit %s is tried again: %s", unit.record.unit, error)
             return
         if finding is None:

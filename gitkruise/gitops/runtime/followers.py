@@ -13,7 +13,7 @@ from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
-from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.fan_out import FanOut
 from gitkruise.gitops.source.accepted_commits import Memory
 from gitkruise.gitops.source.accepted_rewrites import AcceptedRewrites
@@ -51,7 +51,7 @@ class FollowerDeps:
 def follow(
     sources: Mapping[str, GitSource],
     opened: Mapping[str, tuple[Repository, Trusted]],
-    units: Mapping[str, UnitSync],
+    units: Mapping[str, UnitReconciler],
     deps: FollowerDeps,
 ) -> Followers:
     """Followers for `sources` of one repository, whose commits go to those of `units` that read
@@ -76,7 +76,7 @@ def follow(
 
 
 async def _renew(
-    renewal: Renewal, name: str, source: GitSource, units: Mapping[str, UnitSync]
+    renewal: Renewal, name: str, source: GitSource, units: Mapping[str, UnitReconciler]
 ) -> None:
     """Have everything that signatures are judged by. Raises SourceFailed GK3306 or GK3308."""
 
@@ -97,7 +97,7 @@ async def _renew(
 def _follower(
     named: tuple[str, GitSource],
     repository: Repository,
-    mine: list[UnitSync],
+    mine: list[UnitReconciler],
     policy: FollowPolicy,
     deps: FollowerDeps,
 ) -> SourceFollower:

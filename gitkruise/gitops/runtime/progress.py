@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from gitkruise.errors import Finding, InvalidManifests, PartlyApplied, Reported, SourceFailed
+from gitkruise.errors import DiagnosticError, Finding, InvalidManifests, PartlyApplied, SourceFailed
 from gitkruise.gitops.config.dependencies import UnitStates
-from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.record import UnitRecord
@@ -22,7 +22,7 @@ class Progress:
     commit: str  # the newest of its source, "" before that was asked for
     applied: bool
     stuck: bool = False
-    error: Reported | None = None
+    error: DiagnosticError | None = None
 
     @property
     def settled(self) -> bool:
@@ -30,7 +30,7 @@ class Progress:
 
 
 def progress_of(
-    unit: UnitSync,
+    unit: UnitReconciler,
     reporter: Reporter,
     follower: SourceFollower,
     standings: UnitStates,
@@ -53,7 +53,7 @@ def progress_of(
 
 def _error(
     record: UnitRecord, problem: Finding | None, *, looked: bool, applied: bool
-) -> Reported | None:
+) -> DiagnosticError | None:
     errors = [f for f in record.findings if f.is_error]
     if problem is not None:
         return SourceFailed(problem)

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Final
 
-from gitkruise.errors import ApiError, Reported
-from gitkruise.gitops.actions.on_failure import Remedy
+from gitkruise.errors import ApiError, DiagnosticError
+from gitkruise.gitops.actions.on_failure import FailureHandler
 from gitkruise.gitops.actions.promotion import Promoter
 from gitkruise.gitops.actions.proposals import Proposer
-from gitkruise.gitops.actions.pull_requests import Offers
+from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.config.fingerprints import Fingerprints, sink_of
 from gitkruise.gitops.config.promotion_checks import check_promotion
 from gitkruise.gitops.forges.factory import open_forge
 from gitkruise.gitops.reconcile.commit_validation import UnitContext
-from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors
 from gitkruise.gitops.runtime.components import ComponentSet
 from gitkruise.gitops.status.sinks import Writer
@@ -24,7 +24,7 @@ from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Config, Unit
 
 _HEADS: Final = "refs/heads/"
-Driven = tuple[UnitSync, Reporter]
+Driven = tuple[UnitReconciler, Reporter]
 
 
 class Promotions:
@@ -32,7 +32,7 @@ class Promotions:
 
     def __init__(self, tasks: asyncio.TaskGroup, context: UnitContext, *, acts: bool) -> None:
         edge = (context.containment, context.clock)
-        self._parts: ComponentSet[tuple[Promoter | None, Remedy | None]] = ComponentSet(
+        self._parts: ComponentSet[tuple[Promoter | None, FailureHandler | None]] = ComponentSet(
             "Unit", tasks, edge
         )
         self._context, self._acts = context, acts
@@ -69,7 +69,7 @@ class Promotions:
                         check_promotion(marks.config, unit)
                         writer = writers[sink_of(unit)]
                         made = await _opened(marks.config, driven, writer, self._context, stack)
-                except (Reported, ApiError) as error:
+                except (DiagnosticError, ApiError) as error:
                     errors.failed(("Unit", name), error, raised=name in required.units)
                     continue
                 jobs = [one.run for one in made if one is not None and self._acts]
@@ -78,7 +78,7 @@ class Promotions:
 
 async def _opened(
     config: Config, driven: Driven, writer: Writer, context: UnitContext, stack: AsyncExitStack
-) -> tuple[Promoter | None, Remedy | None]:
+) -> tuple[Promoter | None, FailureHandler | None]:
     sync, reporter = driven
     spec, has_news = sync.unit.spec, context.standings.has_news
     proposer = await _proposer(config, sync.unit, writer, context)
@@ -92,7 +92,7 @@ async def _opened(
     if spec.on_failure != "hold":
         pulls = spec.on_failure == "revert-pr"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
-        remedy = Remedy(*base, offers=offers, has_news=has_news, containment=edge)
+        remedy = FailureHandler(*base, offers=offers, has_news=has_news, containment=edge)
     return promoter, remedy
 
 
@@ -113,10 +113,12 @@ async def _proposer(config: Config, unit: Unit, writer: Writer, context: UnitCon
     )
 
 
-async def _offers(config: Config, unit: Unit, proposer: Proposer, stack: AsyncExitStack) -> Offers:
+async def _offers(
+    config: Config, unit: Unit, proposer: Proposer, stack: AsyncExitStack
+) -> ActionPullRequests:
     sink = config.sink_of(unit)
     assert sink is not None, "checked"
     assert sink.spec.forge is not None, "checked"
     transport, clock = proposer.live.transport, proposer.clock
     forge = await open_forge(sink.spec.forge, sink.namespace, transport, clock, stack)
-    return Offers(forge, proposer)
+    return ActionPullRequests(forge, proposer)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitkruise.gitops.reconcile.pruner import Pruning
+from gitkruise.gitops.reconcile.pruner import UnitPruner
 from gitkruise.gitops.status.parser import read_commit, read_rollout, read_yaml
 from gitkruise.gitops.status.serializer import UNITS, files_by_unit
 from gitkruise.model.gitops.document import GitCommit
@@ -23,10 +23,10 @@ class RestoredState:
 
     record: UnitRecord
     steps: dict[ObjectKey, tuple[RolloutStep, ...]]
-    pruning: Pruning
+    pruning: UnitPruner
 
     @classmethod
-    def of(cls, record: UnitRecord, pruning: Pruning) -> RestoredState:
+    def of(cls, record: UnitRecord, pruning: UnitPruner) -> RestoredState:
         """Return the state of a unit that stops now. Its objects are observed again."""
         lean = replace(
             record, objects=(), rollouts=(), steps=(), drift=(), findings=(), superseded=()

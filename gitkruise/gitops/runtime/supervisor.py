@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from gitkruise.errors import ApiError, Concern, Crashed, Finding, Reported, Severity
+from gitkruise.errors import ApiError, Concern, Crashed, DiagnosticError, Finding, Severity
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.status_branch import StatusBranch
 from gitkruise.git.repository.path_history import PathHistory
@@ -34,7 +34,7 @@ from gitkruise.gitops.config.fingerprints import (
 )
 from gitkruise.gitops.notify.factory import Notifications, open_notifications
 from gitkruise.gitops.receiver.server import ReceiverServer, open_receivers, receiver_keys
-from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors, Name
 from gitkruise.gitops.runtime.components import ComponentSet
 from gitkruise.gitops.runtime.followers import FollowerDeps, Followers, follow
@@ -105,7 +105,9 @@ class Supervisor:
         self._branches: ComponentSet[_Branch | None] = ComponentSet(
             "Sink", tasks, edge, self._sink_crashed
         )
-        self.units: ComponentSet[UnitSync] = ComponentSet("Unit", tasks, edge, self._unit_crashed)
+        self.units: ComponentSet[UnitReconciler] = ComponentSet(
+            "Unit", tasks, edge, self._unit_crashed
+        )
         self._followers: ComponentSet[Followers] = ComponentSet("Repository", tasks, edge)
         self._notifications: ComponentSet[Notifications] = ComponentSet(
             "Sink", tasks, edge, self._sink_crashed
@@ -244,7 +246,7 @@ class Supervisor:
                             self._around.clock,
                             self._renewal,
                         )
-                except (Reported, ApiError) as error:
+                except (DiagnosticError, ApiError) as error:
                     self.errors.failed(("GitSource", name), error, raised=name in required.sources)
                     continue
                 made = _Source(repository, trusts[name])
@@ -260,7 +262,7 @@ class Supervisor:
                 try:
                     with self._containment.of(f"Sink {name}"):
                         made = await self._status_branch(name, sink, marks.config, stack)
-                except (Reported, ApiError) as error:
+                except (DiagnosticError, ApiError) as error:
                     self.errors.failed(("Sink", name), error, raised=name in required.sinks)
                     continue
                 self._sink_crashed(name, None)
@@ -323,7 +325,7 @@ class Supervisor:
         )
         past = self._past.pop(name, None)
         reporter = self._reporter(unit, past, ref_of(marks.config.sources[source]), sink)
-        sync = UnitSync(unit, reader, self._around, reporter)
+        sync = UnitReconciler(unit, reader, self._around, reporter)
         if past is not None:
             sync.pruning.inherit(past.pruning)
         self.reporters[name] = reporter
@@ -425,7 +427,7 @@ class Supervisor:
                         one, self._deps.state_dir, self._around,
                         repositories=repositories, units=units, stack=stack,
                     )  # fmt: skip
-            except (Reported, ApiError) as error:
+            except (DiagnosticError, ApiError) as error:
                 self.errors.failed(("Sink", name), error, raised=name in required.sinks)
                 return
             self._notifications.add(
@@ -441,7 +443,7 @@ class Supervisor:
             try:
                 with self._containment.of(f"Receiver {name}"):
                     await receiver_keys(receiver, self._transport)
-            except (Reported, ApiError) as error:
+            except (DiagnosticError, ApiError) as error:
                 self.errors.failed(("Receiver", name), error, raised=name in required.receivers)
                 continue
             good[name] = receiver
@@ -456,7 +458,7 @@ class Supervisor:
                         self.notifications.calls(),
                         edge=(self._containment, self._receiver_crashed),
                     )  # fmt: skip
-            except (Reported, ApiError) as error:
+            except (DiagnosticError, ApiError) as error:
                 for name in good:
                     self.errors.failed(("Receiver", name), error, raised=name in required.receivers)
                 return

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gitkruise.errors import ApiError, Concern, Crashed, Finding, Reported, SourceFailed
+from gitkruise.errors import ApiError, Concern, Crashed, DiagnosticError, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import is_object_id
 from gitkruise.git.repository.prefetch import bring_files
 from gitkruise.git.repository.repository import Repository
@@ -86,15 +86,15 @@ class SourceFollower:
 
     async def check(self) -> None:
         """Resolve the ref of this source alone, and hand on the result."""
-        found: ResolvedRef | Reported
+        found: ResolvedRef | DiagnosticError
         try:
             with self._policy.containment.of(self._named):
                 (found,) = await asyncio.to_thread(look, self.repository, [self.source])
-        except Reported as error:
+        except DiagnosticError as error:
             found = error
         await self.take(found)
 
-    async def take(self, found: ResolvedRef | Reported) -> None:
+    async def take(self, found: ResolvedRef | DiagnosticError) -> None:
         """Hand on the resolved commit, or the problem."""
         try:
             with self._policy.containment.of(self._named):
@@ -102,7 +102,7 @@ class SourceFollower:
         except Crashed as error:
             self._tell(error.findings[0])
 
-    async def _taken(self, found: ResolvedRef | Reported) -> None:
+    async def _taken(self, found: ResolvedRef | DiagnosticError) -> None:
         if self._told and self._policy.memory is not None:
             await asyncio.to_thread(self._policy.memory.keep, self._live())
         if isinstance(found, ResolvedRef):
@@ -119,7 +119,7 @@ class SourceFollower:
         try:
             if self._policy.renew is not None:
                 await self._policy.renew()
-        except Reported as error:
+        except DiagnosticError as error:
             return error.findings[0]
         try:
             problem = await self._judged(found)
@@ -151,7 +151,7 @@ class SourceFollower:
             problem = self._rewritten(target, accepted) or self._untrusted(target)
             if problem is None:
                 bring_files(self.repository, target.commit, self._policy.paths)
-        except Reported as error:
+        except DiagnosticError as error:
             return error.findings[0]
         return problem
 

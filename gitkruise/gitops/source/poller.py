@@ -8,7 +8,7 @@ from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from gitkruise.errors import Concern, Reported
+from gitkruise.errors import Concern, DiagnosticError
 from gitkruise.git.repository.ref_watcher import ref_changes
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
@@ -81,23 +81,25 @@ class Polling:
     async def check(self) -> None:
         """Poll once for every source; after a failure, with re-read credentials."""
         sources = [follower.source for follower in self._followers]
-        found: Sequence[ResolvedRef | Reported]
+        found: Sequence[ResolvedRef | DiagnosticError]
         term = self._authority.term  # a poll from before a pause may be out of date
         try:
             with self._containment.of(self._named):
                 if self._failures and self._renew is not None:
                     await self._renew()
                 found = await asyncio.to_thread(look, self._repository, sources)
-        except Reported as error:
+        except DiagnosticError as error:
             found = [error] * len(sources)
         for follower, one in zip(self._followers, found, strict=True):
             await self._hand_on(follower, one)
             if isinstance(one, ResolvedRef):
                 self._authority.read(follower.id, term, one.commit)
-        failed = all(isinstance(one, Reported) for one in found)
+        failed = all(isinstance(one, DiagnosticError) for one in found)
         self._failures = min(self._failures + 1, _DOUBLINGS_MAX) if failed else 0
 
-    async def _hand_on(self, follower: SourceFollower, found: ResolvedRef | Reported) -> None:
+    async def _hand_on(
+        self, follower: SourceFollower, found: ResolvedRef | DiagnosticError
+    ) -> None:
         """Hand the result to a source. One that crashed is skipped until its ref moved or its pause
         ended."""
         tip, now = found.commit if isinstance(found, ResolvedRef) else "", self._clock.now()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gitkruise.errors import Finding, Reported, SourceFailed
+from gitkruise.errors import DiagnosticError, Finding, SourceFailed
 from gitkruise.git.plumbing.errors import ref_missing
 from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.repository.remote import HEAD, TAGS, Announced
@@ -36,7 +36,9 @@ def ref_of(source: GitSource) -> str:
     return ref.commit or ref.name or ref.semver or ref.tag or ref.branch or HEAD
 
 
-def look(repository: Repository, sources: Sequence[GitSource]) -> list[ResolvedRef | Reported]:
+def look(
+    repository: Repository, sources: Sequence[GitSource]
+) -> list[ResolvedRef | DiagnosticError]:
     """Resolve every source, or return why it cannot be resolved; one listing, one fetch. Blocking.
 
     For branches that were fetched before, listing and fetch are one exchange. Raises SourceFailed
@@ -65,10 +67,10 @@ def look(repository: Repository, sources: Sequence[GitSource]) -> list[ResolvedR
 _T = TypeVar("_T")
 
 
-def _attempt(work: Callable[..., _T], *args: object) -> _T | Reported:
+def _attempt(work: Callable[..., _T], *args: object) -> _T | DiagnosticError:
     try:
         return work(*args)
-    except Reported as error:
+    except DiagnosticError as error:
         return error
 
 

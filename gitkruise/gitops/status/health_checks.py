@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from gitkruise.errors import Finding
 from gitkruise.gitops.build.health_expressions import own_health
 from gitkruise.gitops.build.ordering_checks import no_hold
-from gitkruise.gitops.build.untrusted import Verdict, Workers
+from gitkruise.gitops.build.untrusted import CheckResult, Workers
 from gitkruise.gitops.config.dependency_checks import WORDS, bad_expression
 from gitkruise.gitops.status.observer import READY, Observation
 from gitkruise.model.gitops.change import Desired, DesiredSet, Live
@@ -36,7 +36,7 @@ _STATES: Final[Mapping[str, State]] = {
 }
 _ON_ITS_WAY: Final = frozenset({State.ROLLING, State.WAITING})
 Judgement = tuple[State, str]
-Told = tuple[Judgement, Finding | None]
+_Result = tuple[Judgement, Finding | None]
 _Texts: TypeAlias = tuple[str, ...]
 
 
@@ -50,7 +50,7 @@ class HealthChecks:
         self._rules = tuple(enumerate(spec.exprs))
         self._limit, self._limit_text = duration(spec.timeout), spec.timeout
         self._fail_fast = spec.fail_fast
-        self._judged: dict[ObjectKey, tuple[Obj, _Texts, Verdict]] = {}
+        self._judged: dict[ObjectKey, tuple[Obj, _Texts, CheckResult]] = {}
         self.held: frozenset[ObjectKey] = frozenset()  # left alone for a time
         self._hold_ends: datetime | None = None  # the first of them
         self._asked: DesiredSet | None = None
@@ -179,7 +179,7 @@ class HealthChecks:
             return State.ROLLING
         return state
 
-    def _own_words(self, d: Desired, obj: Obj) -> Told | None:
+    def _own_words(self, d: Desired, obj: Obj) -> _Result | None:
         """Return the state by the unit's own health rules; None if it has no rule for the
         object."""
         if health_ignored(d.obj):
@@ -197,7 +197,7 @@ class HealthChecks:
     def _rule(self, d: Desired) -> tuple[int, HealthExpr] | None:
         return next(((i, rule) for i, rule in self._rules if _concerns(rule, d)), None)
 
-    def _by_rule(self, index: int, rule: HealthExpr, verdict: Verdict) -> Told:
+    def _by_rule(self, index: int, rule: HealthExpr, verdict: CheckResult) -> _Result:
         if verdict.number < 0:
             return (State.ROLLING, f"not yet true: {rule.current}"), None
         attribute, word = [*WORDS.items()][verdict.number]
@@ -209,7 +209,7 @@ class HealthChecks:
         return (state, "" if state is State.DONE else f"{word}: {text}"), None
 
 
-def _by_itself(d: Desired, words: str, verdict: Verdict) -> Told:
+def _by_itself(d: Desired, words: str, verdict: CheckResult) -> _Result:
     """Return the state by the object's own annotation."""
     if verdict.why:
         finding = own_health(d.document, verdict.why)

@@ -92,7 +92,7 @@ class Observer:
     def __init__(self, store: InformerCache, engine: str, limit: timedelta) -> None:
         self._store, self._engine = store, engine
         self._patience = Patience(limit)
-        self._judged: dict[tuple[ObjectKey, str], tuple[CachedObject, _Verdict]] = {}
+        self._judged: dict[tuple[ObjectKey, str], tuple[CachedObject, _ObservedState]] = {}
         self._rollouts: dict[ObjectKey, tuple[_Evidence, Rollout]] = {}
 
     def look(self, versions: Mapping[ObjectKey, str], now: datetime) -> Observation:
@@ -127,7 +127,7 @@ class Observer:
         self._judged = {k: v for k, v in self._judged.items() if k[0] in wanted}
         self._rollouts = {k: v for k, v in self._rollouts.items() if k in wanted}
 
-    def _verdict(self, seen: CachedObject, version: str) -> _Verdict:
+    def _verdict(self, seen: CachedObject, version: str) -> _ObservedState:
         known = self._judged.get((seen.key, version))
         if known is not None and known[0] is seen:
             return known[1]
@@ -138,7 +138,7 @@ class Observer:
             state, why = State.UNKNOWN, ""  # judged by its pods
         else:
             state, why = _judged(health(obj))
-        verdict = _Verdict(state, _live(seen, obj, state, why))
+        verdict = _ObservedState(state, _live(seen, obj, state, why))
         self._judged[seen.key, version] = (seen, verdict)
         return verdict
 
@@ -173,7 +173,7 @@ def _pod_state(pod: PodFacts) -> str:
     return "Terminating" if pod.deleting else "Ready" if pod.ready else "NotReady"
 
 
-class _Verdict(NamedTuple):
+class _ObservedState(NamedTuple):
     state: State
     live: Live
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from gitkruise.errors import Concern, Crashed, Finding, Severity
-from gitkruise.gitops.build.builder import Intake
+from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.cluster.impersonation import account_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.observer import (
@@ -38,7 +38,7 @@ UNTOLD: Final = "GK3503"
 # What gives way to the news that the newest commit waits for other units.
 _PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
 Sink = Callable[[UnitRecord], None]
-Stand = Callable[[UnitRecord], PromotionRecord | None]
+BranchState = Callable[[UnitRecord], PromotionRecord | None]
 
 
 class Reporter:
@@ -60,12 +60,12 @@ class Reporter:
         self._begun: dict[ObjectKey, tuple[GitCommit, str]] = {}
         self._problems: tuple[Finding, ...] = ()
         self._source_problem: Finding | None = None
-        self._rejected: Intake | None = None
+        self._rejected: BuiltCommit | None = None
         self._remarks: dict[str, Finding] = {}  # by channel
         self._crashes: dict[str, Finding] = {}  # by what of the unit met an unexpected exception
         self._awaits = ""  # what is to happen before the newest commit is taken
         self._awaiting: GitCommit | None = None  # that commit
-        self._promotion: Stand = lambda _: None
+        self._promotion: BranchState = lambda _: None
         self.record = UnitRecord(
             unit=unit.id,
             cluster=cluster,
@@ -80,7 +80,7 @@ class Reporter:
         """Call `sink` with every new record from now on."""
         self._sinks.append(sink)
 
-    def judged_by(self, promotion: Stand) -> None:
+    def judged_by(self, promotion: BranchState) -> None:
         """Set the function that adds the state of the promotion to every new record."""
         self._promotion = promotion
 
@@ -101,7 +101,7 @@ class Reporter:
 
     # What happened --------------------------------------------------------------------------
 
-    def accepted(self, intake: Intake, before: Intake | None) -> None:
+    def accepted(self, intake: BuiltCommit, before: BuiltCommit | None) -> None:
         """Record that a commit was validated and is being applied."""
         self._rejected, self._problems = None, intake.findings
         overtaken = tuple((commit, intake.commit.id) for commit in intake.overtaken)
@@ -111,7 +111,7 @@ class Reporter:
                 overtaken = (*overtaken, (unfinished, intake.commit.id))
         self._offer(replace(self.record, superseded=overtaken))
 
-    def rejected(self, intake: Intake) -> None:
+    def rejected(self, intake: BuiltCommit) -> None:
         """Record that a commit was rejected; live objects stay."""
         self._rejected = intake
         errors = [f for f in intake.findings if f.is_error]
@@ -127,7 +127,7 @@ class Reporter:
             f"{errors[0].code}: {errors[0].message}",
         )
 
-    def finished(self, intake: Intake | None) -> bool:
+    def finished(self, intake: BuiltCommit | None) -> bool:
         """Return whether all of this content was once applied and healthy, in an earlier run
         too."""
         applied = self.record.applied
@@ -138,7 +138,7 @@ class Reporter:
         """Return whether everything is as git wants, without findings."""
         return self.record.state in SETTLED and not self.record.findings and not self._awaits
 
-    def awaits(self, what: str, intake: Intake | None = None) -> None:
+    def awaits(self, what: str, intake: BuiltCommit | None = None) -> None:
         """Set what the newest commit waits for; "" for nothing. `intake` is that commit, if new."""
         self._awaits = what
         if what and intake is not None:
@@ -200,7 +200,9 @@ class Reporter:
         elif not self._rejected:
             self._change(record, self.record.state, f"{finding.code}: {finding.message}")
 
-    def applied(self, intake: Intake, desired: Desired, live: Obj | None, was: Obj | None) -> None:
+    def applied(
+        self, intake: BuiltCommit, desired: Desired, live: Obj | None, was: Obj | None
+    ) -> None:
         """Record that one object was applied; a rollout gets a step for the commit.
 
         `live` is the object before, `was` what git wanted before as far as we know.
@@ -218,7 +220,7 @@ class Reporter:
 
     def observed(
         self,
-        intake: Intake,
+        intake: BuiltCommit,
         seen: Observation,
         due: SyncPlan,
         refused: tuple[Finding, ...] = (),
@@ -287,7 +289,7 @@ class Reporter:
                 *self._remarks.values())  # fmt: skip
         return tuple(dict.fromkeys(told))
 
-    def _follow_steps(self, intake: Intake, seen: Observation) -> None:
+    def _follow_steps(self, intake: BuiltCommit, seen: Observation) -> None:
         now = self._clock.now()
         for rollout in seen.rollouts:
             steps = self._steps.get(rollout.key, ())

@@ -12,12 +12,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from gitkruise.errors import (
+    DiagnosticError,
     Finding,
     HistoryMissing,
     InvalidManifests,
     PathMissing,
     RefMissing,
-    Reported,
     SourceFailed,
     UsageProblem,
 )
@@ -30,7 +30,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 
 AT_ONCE: Final = 128  # objects of one frame
 _POSITIONS_MAX: Final = 256 << 10  # bytes of a file in which our own process looks for positions
-_RAISED: Final[Mapping[str, type[Reported]]] = {
+_RAISED: Final[Mapping[str, type[DiagnosticError]]] = {
     kind.__name__: kind
     for kind in (
         InvalidManifests,
@@ -164,12 +164,12 @@ encode: Final[Callable[[Frame], bytes]] = msgspec.msgpack.Encoder().encode
 decode: Final[Callable[[bytes], Frame]] = msgspec.msgpack.Decoder(Frame).decode
 
 
-def raised(error: Reported) -> Raised:
+def raised(error: DiagnosticError) -> Raised:
     """Return the frame of an error."""
     return Raised(type(error).__name__, error.findings)
 
 
-def error_of(frame: Raised) -> Reported:
+def error_of(frame: Raised) -> DiagnosticError:
     """Return the error of a frame."""
     kind = _RAISED.get(frame.kind, InvalidManifests)
     return kind(*frame.findings)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from gitkruise.errors import Reported
+from gitkruise.errors import DiagnosticError
 from gitkruise.git.parsing.parse_cache import ParseCache
 from gitkruise.git.parsing.parse_cache_db import ParsedStore
 from gitkruise.git.plumbing.process import Tether
@@ -252,7 +252,7 @@ def _read(desk: WorkerMemory, job: ReadJob) -> None:
             limit_cpu(job.cpu_s)
             try:
                 _read_one(desk, one, more=more)
-            except Reported as error:
+            except DiagnosticError as error:
                 desk.wire.send(frames.Unread(frames.raised(error), more))
 
 
@@ -324,7 +324,7 @@ def serve(wire: Wire, start: Start) -> None:
         desk.learn(job)
         try:
             _JOBS[type(job)](desk, job)
-        except Reported as error:
+        except DiagnosticError as error:
             wire.send(frames.raised(error))
         limit_cpu(0)
 

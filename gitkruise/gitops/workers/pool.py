@@ -13,7 +13,7 @@ from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
-from gitkruise.gitops.build.untrusted import Asked, Stood, Verdict
+from gitkruise.gitops.build.untrusted import Asked, CheckResult, Stood
 from gitkruise.gitops.preview.inputs import PlanSide, base_side, read_base, read_side, side_of
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import first_true, plan_text
@@ -55,8 +55,8 @@ class InProcess:
 
         return await asyncio.to_thread(all_of_them)
 
-    async def judge(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
-        return [Verdict(*first_true(texts, msgspec.json.encode(obj))) for texts, obj in asked]
+    async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
+        return [CheckResult(*first_true(texts, msgspec.json.encode(obj))) for texts, obj in asked]
 
     async def side(
         self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
@@ -131,8 +131,8 @@ class WorkerPool:
             info = await asyncio.to_thread(repository.commit, commit)
             return info, [False] * len(units)
 
-    async def judge(self, asked: Sequence[Asked]) -> Sequence[Verdict]:
-        verdicts: list[Verdict] = []
+    async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
+        verdicts: list[CheckResult] = []
         while len(verdicts) < len(asked):
             rest = asked[len(verdicts) :]
 
@@ -141,12 +141,14 @@ class WorkerPool:
                 questions = tuple((texts, msgspec.json.encode(obj)) for texts, obj in rest)
                 job = HealthJob(cpu_s=process.budget.cpu_s, asked=questions)
                 judged = (f for f in process.exchange(job, None) if isinstance(f, frames.Judged))
-                verdicts.extend(Verdict(frame.number, frame.why, frame.costly) for frame in judged)
+                verdicts.extend(
+                    CheckResult(frame.number, frame.why, frame.costly) for frame in judged
+                )
 
             try:
                 await self._health.run(exchange)
             except WorkerEnded as ended:
-                verdicts.append(Verdict(0, _too_costly(ended), costly=True))
+                verdicts.append(CheckResult(0, _too_costly(ended), costly=True))
         return verdicts[: len(asked)]
 
     async def side(

@@ -20,7 +20,7 @@ from typing import IO, Final
 
 import msgspec
 
-from gitkruise.errors import Finding, InvalidManifests, Reported
+from gitkruise.errors import DiagnosticError, Finding, InvalidManifests
 from gitkruise.git.manifests.gpg_home import clear_private_folders
 from gitkruise.git.plumbing.process import SEARCH_PATH
 from gitkruise.git.repository.repository import Repository
@@ -246,7 +246,7 @@ class WorkerProcess:
                 thing.close()
 
 
-def _brought(mirror: Repository | None, wanted: frames.Bring) -> Reported | None:
+def _brought(mirror: Repository | None, wanted: frames.Bring) -> DiagnosticError | None:
     """Fetch what a worker lacks; return the error if that fails."""
     if mirror is None:
         return None
@@ -255,7 +255,7 @@ def _brought(mirror: Repository | None, wanted: frames.Bring) -> Reported | None
             mirror.deepen(wanted.commits)
         else:
             mirror.sizes(wanted.objects)
-    except Reported as error:
+    except DiagnosticError as error:
         return error
     return None
 

@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from gitkruise.errors import Reported, SourceFailed
+from gitkruise.errors import DiagnosticError, SourceFailed
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import NOTHING, PostBuildInputs
@@ -22,7 +22,7 @@ from gitkruise.model.gitops.config import Unit
 from gitkruise.wire.catalog.catalog import Catalog
 
 _Job = TypeVar("_Job", bound=Job)
-Outcome: TypeAlias = "BuildResult | Reported | WorkerFailed"
+Outcome: TypeAlias = "BuildResult | DiagnosticError | WorkerFailed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def _answers(process: WorkerProcess, readings: Sequence[PendingRead]) -> Iterato
 
 def _answer(
     process: WorkerProcess, answers: Iterator[frames.Frame], reading: PendingRead
-) -> BuildResult | Reported:
+) -> BuildResult | DiagnosticError:
     held, asked = reading.reader.held, reading.asked
     unpacker = frames.Unpacker(reading.reader.repository, asked.commit, held.objects)
     for frame in answers:

@@ -106,7 +106,7 @@ class Outcome(msgspec.Struct, frozen=True):
     final: bool = False
 
 
-class PullStory(msgspec.Struct, frozen=True, kw_only=True):
+class PullRequestReport(msgspec.Struct, frozen=True, kw_only=True):
     """This cluster's part of the comment on one pull request.
 
     `plan` is Markdown for `head` on top of `base`; `newer` is the head that made it outdated.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from gitkruise.model.gitops.notifications import Outcome, PullStory
+from gitkruise.model.gitops.notifications import Outcome, PullRequestReport
 from gitkruise.model.gitops.unit_state import LOOKS, State, worst
 from gitkruise.planner.notify.commit_statuses import short
 from gitkruise.wire.primitives.printable import visible
@@ -62,12 +62,12 @@ def _joined(parts: dict[str, str]) -> str:
     return "\n\n".join([MARK, *blocks])
 
 
-def brief(story: PullStory, cluster: str) -> str:
+def brief(story: PullRequestReport, cluster: str) -> str:
     """The heading alone."""
     return _heading(story, cluster)
 
 
-def section(story: PullStory, cluster: str) -> str:
+def section(story: PullRequestReport, cluster: str) -> str:
     """Everything one cluster has to say on a pull request, the newest first."""
     parts = [_heading(story, cluster)]
     if story.state == "merged":
@@ -83,7 +83,7 @@ def section(story: PullStory, cluster: str) -> str:
     return "\n\n".join(parts)
 
 
-def _heading(story: PullStory, cluster: str) -> str:
+def _heading(story: PullRequestReport, cluster: str) -> str:
     where = f"→ `{_code(story.branch)}` on `{_code(cluster)}`"
     head = f"### gitkruise plan for `{story.head[:7]}` {where}"
     if story.state == "merged":

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitkruise.model.gitops.notifications import CommitStatusItem, Outcome, PullStory
+from gitkruise.model.gitops.notifications import CommitStatusItem, Outcome, PullRequestReport
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, describe, short, told_of
 from gitkruise.wire.primitives.times import format_duration
 
 
-def follow(story: PullStory, records: Iterable[UnitRecord]) -> tuple[Outcome, ...]:
+def follow(story: PullRequestReport, records: Iterable[UnitRecord]) -> tuple[Outcome, ...]:
     """The outcomes of a merged story after these records; units come in the order of news.
 
     What a newer commit overtook is final: the unit's later fate belongs to that commit.
@@ -50,7 +50,7 @@ def _left(before: Outcome, newer: str) -> Outcome:
     return Outcome(before.unit, before.state, f"{before.text}; superseded by {newer}", final=True)
 
 
-def check(story: PullStory, context: str, summary: str) -> CommitStatusItem:
+def check(story: PullRequestReport, context: str, summary: str) -> CommitStatusItem:
     """The status of an open pull request's head: never missing, so that it may be required."""
     if story.crashed:
         return CommitStatusItem(

@@ -20,7 +20,7 @@ _QUANTITIES: Final = frozenset({"sizeLimit", "divisor"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class RevisionOwner:
     """The owner of revisions: its name, namespace and reference."""
 
     owner_name: str
@@ -50,7 +50,7 @@ def register(
     revisions: Sequence[Revision],
     others: Mapping[str, Revision],
     count: int,
-    shelf: Shelf,
+    shelf: RevisionOwner,
 ) -> RegisteredRevision:
     """Find, revive or create the revision `made` (its name is that of collision count `count`).
 
@@ -92,7 +92,7 @@ def _equal(one: Revision, other: Revision) -> bool:
 
 
 def _revive(
-    revisions: Sequence[Revision], old: Revision, made: Revision, count: int, shelf: Shelf
+    revisions: Sequence[Revision], old: Revision, made: Revision, count: int, shelf: RevisionOwner
 ) -> RegisteredRevision:
     """The last revision stays as it is; an older one gets the highest number."""
     if old.name == revisions[-1].name:
@@ -109,7 +109,7 @@ def _revive(
 
 
 def patch_revision(
-    revision: Revision, body: Obj, shelf: Shelf, *, done: Event | None = None
+    revision: Revision, body: Obj, shelf: RevisionOwner, *, done: Event | None = None
 ) -> Patch:
     """A merge patch of a stored revision."""
     return Patch(
@@ -127,7 +127,7 @@ def _create(
     others: Mapping[str, Revision],
     made: Revision,
     count: int,
-    shelf: Shelf,
+    shelf: RevisionOwner,
 ) -> RegisteredRevision:
     """A new revision under a free name; a taken one counts a collision, unless data agree."""
     taken = {**others, **{r.name: r for r in revisions}}
@@ -144,7 +144,7 @@ def _create(
     return _registered(revisions, named, count, Create(obj=obj))
 
 
-def forget(surplus: Sequence[Revision], shelf: Shelf) -> tuple[Delete, ...]:
+def forget(surplus: Sequence[Revision], shelf: RevisionOwner) -> tuple[Delete, ...]:
     """Delete revisions."""
     return tuple(
         Delete(

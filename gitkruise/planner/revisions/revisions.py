@@ -12,7 +12,7 @@ from gitkruise.model.planning.plan import Action, Create, Patch
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.revision import Revision
-from gitkruise.planner.revisions.registration import Shelf, forget, register
+from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
 from gitkruise.wire.kruise.revision_data import claims_hash, revision_data
 from gitkruise.wire.primitives.names import Obj
@@ -64,8 +64,10 @@ def next_revisions(
     )
 
 
-def _shelf(owner: CloneSetFacts) -> Shelf:
-    return Shelf(owner_name=owner.name, namespace=owner.namespace, reference=owner.owner_reference)
+def _shelf(owner: CloneSetFacts) -> RevisionOwner:
+    return RevisionOwner(
+        owner_name=owner.name, namespace=owner.namespace, reference=owner.owner_reference
+    )
 
 
 def _candidate(owner: CloneSetFacts, count: int) -> Revision:

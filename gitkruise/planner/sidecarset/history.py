@@ -21,7 +21,7 @@ from gitkruise.model.workloads.sidecarset_revision import (
 from gitkruise.planner.pods.json_diff import json_diff
 from gitkruise.planner.revisions.registration import (
     RegisteredRevision,
-    Shelf,
+    RevisionOwner,
     forget,
     patch_revision,
     register,
@@ -48,8 +48,8 @@ def next_history(
     return _tagged(owner, found)
 
 
-def _shelf(owner: SidecarSetFacts) -> Shelf:
-    return Shelf(
+def _shelf(owner: SidecarSetFacts) -> RevisionOwner:
+    return RevisionOwner(
         owner_name=owner.name, namespace=REVISION_NAMESPACE, reference=owner.owner_reference
     )
 

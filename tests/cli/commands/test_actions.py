@@ -19,7 +19,7 @@ from tests.git.repos import ENV, Origin, make_origin, run_git
 FILE = "apps/checkout.yaml"
 CANARY = cloneset("v2", partition="60%  # a canary")
 WHO = {name: value for name, value in ENV.items() if name.startswith("GIT_")}
-Act = Callable[..., Ended]
+ActionRequest = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def origin(made: Origin, tmp_path: Path) -> Origin:
 
 
 @pytest.fixture
-def act(gk: Caller, origin: Origin) -> Act:
+def act(gk: Caller, origin: Origin) -> ActionRequest:
     """A command line in the checkout, with a git identity."""
 
     def run(*words: str, cwd: Path = origin.work, **env: str) -> Ended:
@@ -72,7 +72,7 @@ QUICK = {"promote-to-30", "rollback"}
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in SHOWN]
 )
 def test_diff_and_plan_are_shown_and_nothing_is_done(
-    act: Act, origin: Origin, name: str, golden: Callable[[str, str], None]
+    act: ActionRequest, origin: Origin, name: str, golden: Callable[[str, str], None]
 ) -> None:
     before = run_git(origin.bare, "show-ref")
     ended = act(*SHOWN[name], "--print")
@@ -82,7 +82,9 @@ def test_diff_and_plan_are_shown_and_nothing_is_done(
     assert run_git(origin.work, "status", "--porcelain") == ""
 
 
-def test_a_commit_moves_branch_remote_and_checkout_by_one_line(act: Act, origin: Origin) -> None:
+def test_a_commit_moves_branch_remote_and_checkout_by_one_line(
+    act: ActionRequest, origin: Origin
+) -> None:
     ended = act("promote", "checkout", "--partition", "30%", "--yes")
     assert ended.code == 0
     assert tip(origin.work) == tip(origin.bare) == tip(origin.work, "origin/main")
@@ -101,7 +103,7 @@ def test_a_commit_moves_branch_remote_and_checkout_by_one_line(act: Act, origin:
 
 
 @pytest.mark.slow
-def test_a_pull_request_gets_a_branch_of_its_own(act: Act, origin: Origin) -> None:
+def test_a_pull_request_gets_a_branch_of_its_own(act: ActionRequest, origin: Origin) -> None:
     old = tip(origin.bare)
     ended = act("rollback", "checkout", "--pr", "-m", "checkout: back to v1")
     assert ended.code == 0
@@ -115,7 +117,7 @@ def test_a_pull_request_gets_a_branch_of_its_own(act: Act, origin: Origin) -> No
 
 
 @pytest.mark.slow
-def test_the_same_act_again_goes_on_with_its_branch(act: Act, origin: Origin) -> None:
+def test_the_same_act_again_goes_on_with_its_branch(act: ActionRequest, origin: Origin) -> None:
     old = tip(origin.bare)
     branch = f"gitkruise/promote-checkout-{old[:7]}"
     assert act("promote", "checkout", "--partition", "30%", "--pr").code == 0
@@ -137,7 +139,7 @@ def test_the_same_act_again_goes_on_with_its_branch(act: Act, origin: Origin) ->
 
 
 @pytest.mark.slow
-def test_a_rollback_names_what_it_undoes(act: Act, origin: Origin) -> None:
+def test_a_rollback_names_what_it_undoes(act: ActionRequest, origin: Origin) -> None:
     bad = tip(origin.bare)
     assert act("rollback", "checkout", "--yes").code == 0
     body = run_git(origin.bare, "log", "-1", "--format=%b", "main")
@@ -149,7 +151,7 @@ def test_a_rollback_names_what_it_undoes(act: Act, origin: Origin) -> None:
 
 @pytest.mark.slow
 def test_a_bare_repository_and_one_without_a_remote(
-    act: Act, origin: Origin, checkout: Checkout
+    act: ActionRequest, origin: Origin, checkout: Checkout
 ) -> None:
     checkout.commit("one", {FILE: cloneset("v1")})
     checkout.commit("two", {FILE: CANARY})
@@ -161,7 +163,9 @@ def test_a_bare_repository_and_one_without_a_remote(
 
 
 @pytest.mark.slow
-def test_from_another_branch_the_checkout_stays_as_it_is(act: Act, origin: Origin) -> None:
+def test_from_another_branch_the_checkout_stays_as_it_is(
+    act: ActionRequest, origin: Origin
+) -> None:
     run_git(origin.work, "checkout", "-q", "-b", "feature")
     (origin.work / FILE).write_text("# in the middle of something\n")
     config = "apiVersion: gitkruise.io/v1alpha1\nkind: GitSource\nmetadata: {name: s}\n"
@@ -175,7 +179,7 @@ def test_from_another_branch_the_checkout_stays_as_it_is(act: Act, origin: Origi
 
 
 @pytest.mark.slow
-def test_json_is_one_versioned_object(act: Act, origin: Origin) -> None:
+def test_json_is_one_versioned_object(act: ActionRequest, origin: Origin) -> None:
     shown = act("promote", "checkout", "--partition", "2", "--print", "-o", "json").obj
     assert (shown["apiVersion"], shown["kind"]) == ("gitkruise.io/v1alpha1", "Action")
     assert (shown["pushed"], shown["commit"], shown["branch"]) == (False, "", "main")
@@ -200,7 +204,7 @@ UPDATED = {
     ids=" ".join,
 )
 def test_updated_pods_are_committed_as_the_partition_of_the_others(
-    act: Act, row: tuple[str, str]
+    act: ActionRequest, row: tuple[str, str]
 ) -> None:
     verb, amount = row
     ended = act(verb, "checkout", "--updated", amount, "--force", "--print", "-o", "json")
@@ -239,7 +243,9 @@ NOTHING = [
     ],
     ids=[row[0] for row in NOTHING],
 )
-def test_refused_as_wrong_usage(act: Act, origin: Origin, line: str, code: str, words: str) -> None:
+def test_refused_as_wrong_usage(
+    act: ActionRequest, origin: Origin, line: str, code: str, words: str
+) -> None:
     before = run_git(origin.bare, "show-ref")
     verb, *flags = line.split()
     ended = act(verb, "checkout", *flags)
@@ -253,7 +259,7 @@ def test_refused_as_wrong_usage(act: Act, origin: Origin, line: str, code: str, 
     [("resume", "it is not paused"), ("hold --partition 6", "holds it there already")],
 )
 def test_what_git_asks_for_already_is_no_error(
-    act: Act, origin: Origin, line: str, words: str
+    act: ActionRequest, origin: Origin, line: str, words: str
 ) -> None:
     before = run_git(origin.bare, "show-ref")
     verb, *flags = line.split()
@@ -268,7 +274,7 @@ def test_what_git_asks_for_already_is_no_error(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["deployment/mesh", "rollouts/", "pods/x"])
-def test_only_what_rolls_out_is_moved(act: Act, name: str) -> None:
+def test_only_what_rolls_out_is_moved(act: ActionRequest, name: str) -> None:
     assert act("promote", name).code == 2
 
 
@@ -311,7 +317,7 @@ GIT = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("happen", "code", "words"), GIT, ids=[row[0].__name__ for row in GIT])
 def test_refused_by_the_state_of_git(
-    act: Act, origin: Origin, happen: Callable[[Origin], None], code: str, words: str
+    act: ActionRequest, origin: Origin, happen: Callable[[Origin], None], code: str, words: str
 ) -> None:
     happen(origin)
     ended = act("promote", "checkout", "--yes")
@@ -326,7 +332,9 @@ def test_nobody_git_knows_makes_no_commit(gk: Caller, origin: Origin) -> None:
 
 
 @pytest.mark.slow
-def test_what_would_get_stuck_is_not_promoted_unless_forced(act: Act, origin: Origin) -> None:
+def test_what_would_get_stuck_is_not_promoted_unless_forced(
+    act: ActionRequest, origin: Origin
+) -> None:
     origin.commit({FILE: CANARY.replace("v2", "v3-broken")})
     ended = act("promote", "checkout", "--yes")
     assert (ended.code, "GK7043" in ended.err, "updated, 10 asked" in ended.err) == (2, True, True)
@@ -351,7 +359,9 @@ UNITS = dedent("""\
 
 
 @pytest.mark.slow
-def test_an_edit_that_would_reach_other_objects_is_refused(act: Act, origin: Origin) -> None:
+def test_an_edit_that_would_reach_other_objects_is_refused(
+    act: ActionRequest, origin: Origin
+) -> None:
     text = CANARY.replace("  namespace: shop\n", "")
     origin.commit({"gitkruise.yaml": UNITS, FILE: text})
     both = act("promote", "checkout")
@@ -362,7 +372,7 @@ def test_an_edit_that_would_reach_other_objects_is_refused(act: Act, origin: Ori
 
 
 @pytest.mark.slow
-def test_hold_stops_where_the_record_says_it_stands(act: Act, origin: Origin) -> None:
+def test_hold_stops_where_the_record_says_it_stands(act: ActionRequest, origin: Origin) -> None:
     Checkout(origin.work).record("sandbox", unit_record())  # 4 of 10 updated
     origin.commit({FILE: CANARY.replace("60%", "20%")}, "too far")
     ended = act("hold", "checkout", "--yes")
@@ -371,7 +381,9 @@ def test_hold_stops_where_the_record_says_it_stands(act: Act, origin: Origin) ->
 
 
 @pytest.mark.slow
-def test_hold_asks_the_cluster_how_far_it_is(act: Act, origin: Origin, cluster: Path) -> None:
+def test_hold_asks_the_cluster_how_far_it_is(
+    act: ActionRequest, origin: Origin, cluster: Path
+) -> None:
     broken = cloneset("v3-broken", partition="20%", name="halted")
     origin.commit({FILE: cloneset(name="halted")})
     origin.commit({FILE: broken}, "too far")
@@ -401,7 +413,7 @@ def test_a_person_is_asked_after_they_have_seen_it(
 
 
 @pytest.mark.slow
-def test_who_signs_their_commits_signs_this_one(act: Act, origin: Origin) -> None:
+def test_who_signs_their_commits_signs_this_one(act: ActionRequest, origin: Origin) -> None:
     ssh_key(origin.work.parent, "dana")
     for name, value in (
         ("gpg.format", "ssh"),
@@ -418,7 +430,9 @@ def test_who_signs_their_commits_signs_this_one(act: Act, origin: Origin) -> Non
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("kubectl")
-def test_a_rollback_edits_the_kustomization_that_sets_the_tag(act: Act, origin: Origin) -> None:
+def test_a_rollback_edits_the_kustomization_that_sets_the_tag(
+    act: ActionRequest, origin: Origin
+) -> None:
     setter = "resources: [checkout.yaml]\nimages:\n  - name: shop/checkout\n    newTag: %s\n"
     image = re.search(r"image: (\S+):", cloneset())
     assert image is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gitkruise.errors
-from gitkruise.errors import GitkruiseError, Reported
+from gitkruise.errors import DiagnosticError, GitkruiseError
 from tests.cli.calls import ROOT, Caller, Terminal, environment
 from tests.cli.shop import Checkout, cloneset
 
@@ -17,7 +17,7 @@ BAD = "apiVersion: apps.kruise.io/v1alpha1\nkind: CloneSet\nmetadata:\n  nam: x\
 
 def errors() -> list[type[GitkruiseError]]:
     found = vars(gitkruise.errors).values()
-    bases = {GitkruiseError, Reported}  # never raised themselves
+    bases = {GitkruiseError, DiagnosticError}  # never raised themselves
     known = [e for e in found if isinstance(e, type) and issubclass(e, GitkruiseError)]
     return [e for e in known if e not in bases]
 

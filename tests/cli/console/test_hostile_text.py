@@ -30,7 +30,7 @@ from gitkruise.gitops.status.serializer import (
 )
 from gitkruise.kube.client.events import Correlator, Subject
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.notifications import Outcome, PullStory
+from gitkruise.model.gitops.notifications import Outcome, PullRequestReport
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.plan import Event
@@ -146,7 +146,9 @@ def sent_of(text: str) -> list[str]:
     bad = replace(record(text), state=State.STUCK)
     (status,) = statuses({"a": bad}, "{unit}", text, aggregate_above=5, alone=True)
     ended = Outcome(text, "Stuck", text)
-    story = PullStory(number=1, state="merged", head="a" * 40, branch=text, outcomes=(ended,))
+    story = PullRequestReport(
+        number=1, state="merged", head="a" * 40, branch=text, outcomes=(ended,)
+    )
     notice = Notice(record=bad, severity="error", resolves=False, at=START)
     message, document = slack_obj(notice), event_obj(notice)
     return [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.errors import InvalidManifests, Reported, SourceFailed
+from gitkruise.errors import DiagnosticError, InvalidManifests, SourceFailed
 from gitkruise.git.manifests.reader import ParseCache, read_desired
 from gitkruise.git.repository.repository import Repository
 from tests.git.repos import Origin, run_git
@@ -133,7 +133,7 @@ def test_a_path_that_leads_nowhere_is_refused(
         f"040000 tree {inner}\tapp\n120000 blob {blob(origin, 'app')}\tlink\n"
         f"160000 commit {'1' * 40}\tsub\n"
     )
-    with pytest.raises(Reported) as caught:
+    with pytest.raises(DiagnosticError) as caught:
         read_desired(repository, commit, path).checked()
     assert caught.value.findings[0].code == code
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gitkruise.errors import GitkruiseError, InvalidManifests, Reported, SourceFailed
+from gitkruise.errors import DiagnosticError, GitkruiseError, InvalidManifests, SourceFailed
 from gitkruise.git.repository.repository import RefMoved, Repository
 from tests.git.repos import ENV, Origin, make_origin, run_git
 
 
-def code_of(error: pytest.ExceptionInfo[Reported]) -> str:
+def code_of(error: pytest.ExceptionInfo[DiagnosticError]) -> str:
     return error.value.findings[0].code
 
 

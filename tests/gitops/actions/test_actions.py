@@ -16,7 +16,7 @@ from gitkruise.gitops.actions.actions import (
     compute,
     earlier_stages,
 )
-from gitkruise.gitops.actions.target import Sought, Stand, find_aim, read_stand
+from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
 from gitkruise.gitops.preview.inputs import whole_repository
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.kube.system.package_data import load_catalog
@@ -30,22 +30,22 @@ from tests.gitops.stage import MakeStage, Stage, documents
 RULES = (load_catalog(), Gates())
 
 
-def aim(repository: Repository) -> tuple[Stand, ActionTarget]:
+def found_target(repository: Repository) -> tuple[BranchState, ActionTarget]:
     tip = repository.resolve("main")
-    stand = read_stand(repository, "main", tip, whole_repository(), RULES)
-    return find_aim([stand], Sought(kind=CLONESET, name="web"))
+    state = read_branch(repository, "main", tip, whole_repository(), RULES)
+    return find_target([state], ObjectQuery(kind=CLONESET, name="web"))
 
 
 def played(origin: Origin, verb: ActionVerb, wish: ActionArgs) -> RolloutForecast:
     """The prediction of an act, which has passed its own check. No cluster, no commit on main."""
     with Repository.open(str(origin.bare)) as repository:
-        stand, target = aim(repository)
+        state, target = found_target(repository)
         edit = compute(verb, repository, target, wish)
         commit = origin.commit({edit.file: edit.data}, branch="proposed")
         run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")
-        after = read_stand(repository, "proposed", commit, stand.config, RULES)
-        stages = earlier_stages(repository, target, stand.side.objects)
-        preview = offline_preview(stand.side, after.side, *RULES, earlier=stages)
+        after = read_branch(repository, "proposed", commit, state.config, RULES)
+        stages = earlier_stages(repository, target, state.side.objects)
+        preview = offline_preview(state.side, after.side, *RULES, earlier=stages)
         check_outcome(edit, target, preview)
         assert preview.forecast is not None
         (prediction,) = preview.forecast.rollouts
@@ -83,7 +83,9 @@ def test_pods_move_as_asked_in_the_simulation(
 
 
 def act(stage: Stage, verb: ActionVerb, to: str = "") -> str:
-    edit = compute(verb, stage.repository, aim(stage.repository)[1], ActionArgs(partition=to))
+    edit = compute(
+        verb, stage.repository, found_target(stage.repository)[1], ActionArgs(partition=to)
+    )
     return edit.data.decode()
 
 
@@ -139,7 +141,7 @@ def test_without_a_namespace_or_with_several_units_the_object_is_still_one(
     origin = make_origin(tmp_path_factory.mktemp("git"))
     commit_all(origin, ("app:v1", 0))
     with Repository.open(str(origin.bare)) as repository:
-        _, found = aim(repository)
+        _, found = found_target(repository)
         assert (found.key.namespace, found.unit.id, found.pods) == (
             "default", "default/repository", 40,
         )  # fmt: skip
@@ -152,7 +154,9 @@ def structural(origin: Origin, old: str, new: str) -> bytes:
     origin.commit({"web.yaml": old})
     origin.commit({"web.yaml": new})
     with Repository.open(str(origin.bare)) as repository:
-        return compute(ActionVerb.ROLLBACK, repository, aim(repository)[1], ActionArgs()).data
+        return compute(
+            ActionVerb.ROLLBACK, repository, found_target(repository)[1], ActionArgs()
+        ).data
 
 
 OLD = """\
@@ -220,6 +224,6 @@ def test_a_partition_of_git_that_means_nothing_is_an_error(
     origin = make_origin(tmp_path)
     commit_all(origin, ("app:v1", 0), ("app:v2", "lots"))
     with Repository.open(str(origin.bare)) as repository:
-        _, target = aim(repository)
+        _, target = found_target(repository)
         with pytest.raises(UsageProblem, match="'lots' is neither an integer nor a percentage"):
             compute(verb, repository, target, ActionArgs(partition="30%"))

@@ -15,7 +15,7 @@ from gitkruise.gitops.actions.actions import (
     compute,
     earlier_stages,
 )
-from gitkruise.gitops.actions.target import Sought, Stand, find_aim, read_stand
+from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
 from gitkruise.gitops.preview.inputs import whole_repository
 from gitkruise.gitops.preview.preview import offline_preview
 from gitkruise.kube.system.package_data import load_catalog
@@ -29,10 +29,10 @@ from tests.gitops.stage import MakeStage, Stage, documents, web
 RULES = (load_catalog(), Gates())
 
 
-def aim(stage: Stage) -> tuple[Stand, ActionTarget]:
+def found_target(stage: Stage) -> tuple[BranchState, ActionTarget]:
     tip = stage.repository.resolve("main")
-    stand = read_stand(stage.repository, "main", tip, whole_repository(), RULES)
-    return find_aim([stand], Sought(kind=SIDECARSET, name="mesh", namespace="shop"))
+    state = read_branch(stage.repository, "main", tip, whole_repository(), RULES)
+    return find_target([state], ObjectQuery(kind=SIDECARSET, name="mesh", namespace="shop"))
 
 
 def commit(stage: Stage, *objects: Any) -> None:
@@ -41,13 +41,13 @@ def commit(stage: Stage, *objects: Any) -> None:
 
 def played(stage: Stage, verb: ActionVerb, wish: ActionArgs) -> RolloutForecast:
     """The prediction of an act, without a cluster, after it has passed its own check."""
-    stand, target = aim(stage)
+    state, target = found_target(stage)
     edit = compute(verb, stage.repository, target, wish)
     proposed = stage.origin.commit({edit.file: edit.data}, branch="proposed")
     run_git(stage.origin.work, "reset", "-q", "--hard", "HEAD~1")
-    after = read_stand(stage.repository, "proposed", proposed, stand.config, RULES)
-    stages = earlier_stages(stage.repository, target, stand.side.objects)
-    preview = offline_preview(stand.side, after.side, *RULES, earlier=stages)
+    after = read_branch(stage.repository, "proposed", proposed, state.config, RULES)
+    stages = earlier_stages(stage.repository, target, state.side.objects)
+    preview = offline_preview(state.side, after.side, *RULES, earlier=stages)
     check_outcome(edit, target, preview)
     assert preview.forecast is not None
     return next(p for p in preview.forecast.rollouts if p.key.kind == "SidecarSet")
@@ -75,7 +75,7 @@ def test_pods_move_as_asked_in_the_simulation(name: str, staged: MakeStage) -> N
     commit(stage, mesh("mesh:v2", partition=3), web())
     p = played(stage, verb, wish)
     assert (p.updated_before, p.updated_after, p.hold) == wanted
-    assert aim(stage)[1].pods == 4
+    assert found_target(stage)[1].pods == 4
 
 
 @pytest.mark.slow
@@ -93,7 +93,9 @@ def test_a_sidecar_is_promoted_paused_resumed_held_and_rolled_back(staged: MakeS
                 (ActionVerb.PROMOTE, "1"), (ActionVerb.RESUME, ""),
                 (ActionVerb.HOLD, "3"), (ActionVerb.ROLLBACK, ""),
             ):  # fmt: skip
-                edit = compute(verb, stage.repository, aim(stage)[1], ActionArgs(partition=to))
+                edit = compute(
+                    verb, stage.repository, found_target(stage)[1], ActionArgs(partition=to)
+                )
                 await stage.push(app=edit.data.decode())
                 await stage.rest(90)
                 seen.append((stage.state, stage.images().count("mesh:v2")))
@@ -112,7 +114,7 @@ def test_the_rollback_takes_sidecars_and_partition_back_and_nothing_else(
     new = documents(mesh("mesh:v2", args="-v", partition=3), web("app:v2"))
     stage.origin.commit({"app.yaml": f"# the mesh\n{old}"})
     stage.origin.commit({"app.yaml": f"# the mesh\n{new}"})
-    edit = compute(ActionVerb.ROLLBACK, stage.repository, aim(stage)[1], ActionArgs())
+    edit = compute(ActionVerb.ROLLBACK, stage.repository, found_target(stage)[1], ActionArgs())
     wanted = documents(mesh(partition=0), web("app:v2"))
     assert edit.data.decode() == f"# the mesh\n{wanted}"
     assert edit.words.startswith("roll back to ")
@@ -123,14 +125,18 @@ def test_what_is_done_already_is_refused(staged: MakeStage) -> None:
     commit(stage, mesh(), web())
     for verb in (ActionVerb.PROMOTE, ActionVerb.RESUME, ActionVerb.ROLLBACK):
         with pytest.raises(UsageProblem, match="GK7041"):
-            compute(verb, stage.repository, aim(stage)[1], ActionArgs())
+            compute(verb, stage.repository, found_target(stage)[1], ActionArgs())
 
 
 def test_updated_pods_of_a_sidecarset_are_named_by_their_share(staged: MakeStage) -> None:
     stage = staged()
     commit(stage, mesh(), web())
     commit(stage, mesh("mesh:v2", partition="80%"), web())
-    edit = compute(ActionVerb.PROMOTE, stage.repository, aim(stage)[1], ActionArgs(updated="50%"))
+    edit = compute(
+        ActionVerb.PROMOTE, stage.repository, found_target(stage)[1], ActionArgs(updated="50%")
+    )
     assert edit.words == "promote to partition 50%"
     with pytest.raises(UsageProblem, match="GK7042"):
-        compute(ActionVerb.PROMOTE, stage.repository, aim(stage)[1], ActionArgs(updated="2"))
+        compute(
+            ActionVerb.PROMOTE, stage.repository, found_target(stage)[1], ActionArgs(updated="2")
+        )

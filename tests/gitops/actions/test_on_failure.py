@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitkruise.gitops.actions.on_failure import Remedy
+from gitkruise.gitops.actions.on_failure import FailureHandler
 from tests.git.repos import run_git
 from tests.gitops.actions.test_promotion_pulls import forge_of, shown
 from tests.gitops.forges.forges import client
@@ -17,7 +17,7 @@ def test_a_failed_rollout_is_rolled_back_by_a_push(staged: MakeStage) -> None:
     stage = staged(onFailure="revert-push")
 
     async def script() -> None:
-        async with promoting(stage, kind=Remedy):
+        async with promoting(stage, kind=FailureHandler):
             good = await stage.push(web(), message="first")
             await stage.rest()
             await stage.push(web("app:bad", partition=2), message="bad")
@@ -37,14 +37,14 @@ def test_a_failed_rollout_gets_one_pull_request_over_restarts(staged: MakeStage)
     model = forge_of(stage)
 
     async def script() -> None:
-        async with promoting(stage, client(model, stage.clock), Remedy):
+        async with promoting(stage, client(model, stage.clock), FailureHandler):
             await stage.push(web(), message="first")
             await stage.rest()
             bad = await stage.push(web("app:bad"), message="bad")
             await stage.rest(2 * 60)
             assert shown(model) == [(f"gitkruise/revert-web-{bad[:7]}", "open")]
         stage.start_over()
-        async with promoting(stage, client(model, stage.clock), Remedy):
+        async with promoting(stage, client(model, stage.clock), FailureHandler):
             await stage.rest(2 * 60)
             (finding,) = stage.record.findings
             assert (finding.code, finding.severity) == ("GK3505", "warning")
@@ -65,7 +65,7 @@ def test_only_older_rollbacks_of_the_same_object_give_way(staged: MakeStage) -> 
     model = forge_of(stage)
 
     async def script() -> None:
-        async with promoting(stage, client(model, stage.clock), Remedy):
+        async with promoting(stage, client(model, stage.clock), FailureHandler):
             good = await stage.push(web(), message="first")
             await stage.rest()
             run_git(stage.origin.bare, "branch", "gitkruise/revert-db-0000000", good)
@@ -85,7 +85,7 @@ def test_without_anything_to_go_back_to_people_are_told(staged: MakeStage) -> No
     stage = staged(onFailure="revert-push")
 
     async def script() -> None:
-        async with promoting(stage, kind=Remedy):
+        async with promoting(stage, kind=FailureHandler):
             await stage.push(web("app:bad"), message="the first is bad")
             await stage.rest(5 * 60)
             assert len(written(stage)) == 1
@@ -103,7 +103,7 @@ def test_what_people_push_meanwhile_comes_first(staged: MakeStage) -> None:
     stage = staged(onFailure="revert-push")
 
     async def script() -> None:
-        async with promoting(stage, kind=Remedy):
+        async with promoting(stage, kind=FailureHandler):
             await stage.push(web(), message="first")
             await stage.rest()
             await stage.push(web("app:bad"), message="bad")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb, act_message, compute
-from gitkruise.gitops.actions.target import Sought, find_aim, read_stand
+from gitkruise.gitops.actions.target import ObjectQuery, find_target, read_branch
 from gitkruise.model.gitops.config import Suspend
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
@@ -215,8 +215,8 @@ def person(stage: Stage, verb: ActionVerb, to: str = "", **files: str) -> str:
     """What `gitkruise VERB` commits, and how its message ends."""
     rules = (stage.world.catalog, Gates())
     tip = stage.repository.resolve("main")
-    stand = read_stand(stage.repository, "main", tip, configured(stage), rules)
-    _, target = find_aim([stand], Sought(kind=CLONESET, name="web"))
+    state = read_branch(stage.repository, "main", tip, configured(stage), rules)
+    _, target = find_target([state], ObjectQuery(kind=CLONESET, name="web"))
     edit = compute(verb, stage.repository, target, ActionArgs(partition=to, keep=3))
     return stage.origin.commit({edit.file: edit.data, **files}, act_message(edit, target))
 

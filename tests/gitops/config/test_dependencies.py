@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import UnitSpec
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 SETTINGS: Final = config_map("settings", mode="fast")
 
 
-def second(stage: Stage, **depends: Any) -> tuple[UnitSync, Reporter]:
+def second(stage: Stage, **depends: Any) -> tuple[UnitReconciler, Reporter]:
     """A unit `shop/app` over folder app/ that depends on the stage's own over folder db/."""
     spec = {"sourceRef": {"name": "src"}, "path": "app", "dependsOn": [{"name": "web", **depends}]}
     unit, reporter = stage.add_unit("shop/app", msgspec.convert(spec, UnitSpec))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.model.gitops.notifications import Outcome, PullState, PullStory
+from gitkruise.model.gitops.notifications import Outcome, PullRequestReport, PullState
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.comment import (
     BODY_MAX,
@@ -29,12 +29,12 @@ PLAN: Final = (
 )
 
 
-def story(state: PullState = "open", **more: object) -> PullStory:
+def story(state: PullState = "open", **more: object) -> PullRequestReport:
     told = {"number": 7, "head": "c03d77a" + "0" * 33, "branch": "main", "plan": PLAN, **more}
-    return PullStory(state=state, **told)  # type: ignore[arg-type]  # rows of fields
+    return PullRequestReport(state=state, **told)  # type: ignore[arg-type]  # rows of fields
 
 
-HEADS: Final[list[tuple[str, PullStory, str, bool]]] = [
+HEADS: Final[list[tuple[str, PullRequestReport, str, bool]]] = [
     ("current", story(), "### gitkruise plan for `c03d77a` → `main` on `prod` · ✅ current", False),
     ("outdated", story(newer="d" * 40), "· ⚠️ outdated: `ddddddd` was pushed", True),
     ("no plan", story(failed="GK1001", plan=""), "· ✗ no plan", False),
@@ -51,7 +51,7 @@ HEADS: Final[list[tuple[str, PullStory, str, bool]]] = [
     ("told", "head", "folded"), [h[1:] for h in HEADS], ids=[h[0] for h in HEADS]
 )
 def test_the_first_line_says_whether_the_plan_counts(
-    told: PullStory, head: str, *, folded: bool
+    told: PullRequestReport, head: str, *, folded: bool
 ) -> None:
     text = section(told, "prod")
     assert head in text.splitlines()[0]

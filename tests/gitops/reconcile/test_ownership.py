@@ -14,7 +14,7 @@ import pytest
 
 from gitkruise.app import controller
 from gitkruise.errors import Finding
-from gitkruise.gitops.reconcile.unit_reconciler import UnitSync
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.workloads.pod import POD
@@ -52,7 +52,7 @@ class Pair:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.late: list[UnitSync] = []  # they have not heard of the newest commit
+        self.late: list[UnitReconciler] = []  # they have not heard of the newest commit
         self.start_over()
 
     def start_over(self, **spec: Any) -> None:

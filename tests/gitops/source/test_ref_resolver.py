@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gitkruise.errors import Reported
+from gitkruise.errors import DiagnosticError
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.source.follower import SourceFollower
 from gitkruise.gitops.source.poller import Polling, pause_after
@@ -24,7 +24,7 @@ from tests.worlds import START
 pytestmark = pytest.mark.slow
 
 
-class Shelf:
+class RevisionOwner:
     """A repository whose refs all lead elsewhere."""
 
     def __init__(self, folder: Path) -> None:
@@ -49,15 +49,17 @@ def targets(repository: Repository, *sources: GitSource) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    return Shelf(tmp_path_factory.mktemp("shelf"))
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> RevisionOwner:
+    return RevisionOwner(tmp_path_factory.mktemp("shelf"))
 
 
 ALL = {"name": "refs/x/name", "semver": "1.x", "tag": "v1.1.0", "branch": "other"}
 
 
 @pytest.mark.parametrize("far", [False, True], ids=["in place", "mirrored"])
-def test_the_strongest_of_several_refs_counts(shelf: Shelf, tmp_path: Path, *, far: bool) -> None:
+def test_the_strongest_of_several_refs_counts(
+    shelf: RevisionOwner, tmp_path: Path, *, far: bool
+) -> None:
     refs: list[dict[str, str]] = [{"commit": shelf.ids["commit"], **ALL}]
     refs += [{key: ALL[key] for key in list(ALL)[at:]} for at in range(len(ALL) + 1)]
     names = ["commit", "refs/x/name", "v1.2.0", "v1.1.0", "other", "main"]
@@ -79,14 +81,16 @@ def test_the_strongest_of_several_refs_counts(shelf: Shelf, tmp_path: Path, *, f
     ],
 )
 def test_what_is_not_there_is_told_without_harm_to_others(
-    shelf: Shelf, ref: dict[str, str], code: str
+    shelf: RevisionOwner, ref: dict[str, str], code: str
 ) -> None:
     with Repository.open(str(shelf.origin.bare)) as repository:
         found = targets(repository, source(**ref), source(branch="main"))
     assert found == [code, shelf.ids["main"]]
 
 
-def test_a_pin_outside_the_branch_is_asked_for_by_its_id(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_pin_outside_the_branch_is_asked_for_by_its_id(
+    shelf: RevisionOwner, tmp_path: Path
+) -> None:
     run_git(shelf.origin.bare, "config", "uploadpack.allowAnySHA1InWant", "true")
     with (
         serve(shelf.origin.bare.parent) as base,
@@ -208,7 +212,7 @@ def test_a_silent_server_is_asked_ever_less(tmp_path: Path) -> None:
     url = "http://127.0.0.1:9/origin.git"
     with Repository.open(url, mirrors=tmp_path, protocols={"http"}) as far:
         _looks(Polling(far, [_quiet(far)], clock), clock, 1000)
-        with pytest.raises(Reported) as caught:
+        with pytest.raises(DiagnosticError) as caught:
             far.tip("main")
     tries = dict(caught.value.findings[0].notes)["git said"].rpartition(", ")[2]
     assert 10 <= int(tries.split()[0]) <= 13  # 1 s, 2 s, 4 s, … 300 s, 300 s
@@ -255,4 +259,4 @@ def test_releases_are_followed_wherever_they_were_made(staged: MakeStage) -> Non
             assert (stage.state, version()) == ("Done", "1.2.0")
 
     stage.play(script)
-    assert isinstance(look(stage.repository, [source(branch="gone")])[0], Reported)
+    assert isinstance(look(stage.repository, [source(branch="gone")])[0], DiagnosticError)
