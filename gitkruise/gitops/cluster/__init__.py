@@ -2,10 +2,10 @@
 
 `live_cache` follows the objects of all units, their pods and revisions with informers; `inventory`
 finds objects by unit label; `autoscalers` knows which workloads are sized by others. `ownership`
-and `subscriptions` say which unit wants or observes which object. `write_authority` decides whether
-this process may write (lease held, git read since); `impersonation` gives a unit the rights of its
-service account; `engine` decides between our controllers and OpenKruise's; `delete_guards` protects
-Namespaces and CRDs that hold objects of others.
+says which unit wants which object. `write_authority` decides whether this process may write (lease
+held, git read since); `impersonation` gives a unit the rights of its service account; `engine`
+decides between our controllers and OpenKruise's; `delete_guards` protects Namespaces and CRDs that
+hold objects of others.
 
 HTTP, informers and leases themselves are in `kube`; what is changed is decided in
 `gitops.reconcile`, which with `gitops.status` and the supervisor calls this package.

@@ -10,11 +10,11 @@ from typing import Final
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.cluster.autoscalers import Autoscaled
 from gitkruise.gitops.cluster.inventory import Inventory
-from gitkruise.gitops.cluster.subscriptions import WakeOnChange
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import Feed
-from gitkruise.kube.cache.store import InformerCache
+from gitkruise.kube.cache.store import InformerCache, StoreChange
+from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.discovery import listed, served_catalog
 from gitkruise.kube.client.events import Recorder
 from gitkruise.kube.client.throttled import QueuedTransport
@@ -51,13 +51,19 @@ class LiveView:
         self.catalog: Catalog = load_catalog()
         self._clock, self._containment = clock, containment
         self.autoscaled = Autoscaled(self.store)
-        self.hearing = WakeOnChange(self.store)
+        self.changes: Subscriptions[ObjectKey | str, []] = Subscriptions()  # by key and owner's uid
+        self.store.subscribe(self._hear)
         self._inventory = Inventory(self.transport, self.store, clock)
         self._listable: dict[GroupKind, bool] = {}  # autoscalers, and whether we may list them
         self._asking = asyncio.Lock()
         self._doubted = False
         self._informers: dict[tuple[GroupKind, str], Informer] = {}
         self._new: asyncio.Queue[Informer] = asyncio.Queue()
+
+    def _hear(self, change: StoreChange) -> None:
+        seen = change.after or change.before
+        assert seen is not None
+        self.changes.tell((change.key, *seen.owners))
 
     async def discover(self) -> None:
         """Read which kinds this cluster serves. Raises ApiError.

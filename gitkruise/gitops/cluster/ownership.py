@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from gitkruise.gitops.cluster.subscriptions import Interests
+from gitkruise.kube.cache.subscriptions import Interests, Subscriptions
 from gitkruise.model.gitops.change import Live, Owner
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.planner.sync.ownership import mark_of
@@ -32,12 +32,11 @@ class Claims:
 
     def __init__(self) -> None:
         self._wanted: Interests[ObjectKey] = Interests()
-        self._asked: Interests[ObjectKey] = Interests()  # what each unit must know about others
+        self._asked: Subscriptions[ObjectKey, []] = Subscriptions()  # what each must know of others
         self._sources: dict[str, str] = {}  # of each unit
         self._read: dict[str, dict[str, str]] = {}  # by source: the commit each unit has read
         self._counts: dict[str, Counter[str]] = {}  # by source: units that have read a commit
         self._waiting: dict[str, set[str]] = {}  # by unit: who waits until it has read a commit
-        self._wakes: dict[str, Wake] = {}
         self._marks: dict[str, str] = {}  # units by their mark, those on their way out among them
         self._unsettled: dict[str, Unsettled] = {}
 
@@ -50,7 +49,8 @@ class Claims:
         if unit in self._sources:
             self._uncount(unit)
             del self._read[self._sources[unit]][unit]
-        self._wakes[unit], self._sources[unit] = wake, source
+        self._asked.join(unit, wake)
+        self._sources[unit] = source
         self._read.setdefault(source, {})[unit] = ""
         self._counts.setdefault(source, Counter())[""] += 1
 
@@ -107,13 +107,12 @@ class Claims:
     def set(self, unit: str, keys: Iterable[ObjectKey]) -> None:
         """Set the objects that `unit` wants from now on."""
         changed = self._wanted.set(unit, frozenset(keys))
-        for other in self._asked.in_any(changed) - {unit}:
-            if other in self._wakes:  # those that left the configuration ask, and are not woken
-                self._wakes[other]()
+        for wake in self._asked.calls(changed, but=unit):
+            wake()
 
     def others(self, unit: str, keys: frozenset[ObjectKey]) -> frozenset[ObjectKey]:
         """Return those of `keys` that another unit wants; `unit` is woken when that changes."""
-        self._asked.set(unit, keys)
+        self._asked.watch(unit, keys)
         return frozenset(key for key in keys if any(u != unit for u in self._wanted.of(key)))
 
     def read(self, unit: str, commit: str) -> None:
@@ -127,10 +126,10 @@ class Claims:
     def leave(self, unit: str) -> None:
         """Remove `unit`: it wants no objects, and no unit waits for it."""
         self.set(unit, ())
-        self._asked.set(unit, frozenset())
+        self._asked.leave(unit)
         if unit in self._sources:
             self._uncount(unit)
-            del self._read[self._sources[unit]][unit], self._sources[unit], self._wakes[unit]
+            del self._read[self._sources[unit]][unit], self._sources[unit]
         self._let_go(unit)
 
     def _uncount(self, unit: str) -> None:
@@ -142,8 +141,8 @@ class Claims:
 
     def _let_go(self, unit: str) -> None:
         for waiting in self._waiting.pop(unit, ()):
-            if waiting in self._wakes:
-                self._wakes[waiting]()
+            if wake := self._asked.of(waiting):
+                wake()
 
     def behind(self, unit: str, commit: str) -> str:
         """Return a unit of the same source that has not read `commit` as its newest; "" if all

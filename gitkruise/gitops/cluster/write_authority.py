@@ -15,6 +15,7 @@ from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, NotLeading
 from gitkruise.kube.cache.leader_election import FencedTransport, Lease
+from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 
@@ -33,7 +34,7 @@ class WriteAuthority:
         self.term = 0 if lease is not None else 1
         self._begun = asyncio.Event()
         self._read: dict[str, tuple[int, str]] = {}  # by source: (term, commit) of the last look
-        self._listeners: dict[object, tuple[str, Callable[[], None]]] = {}
+        self._listeners: Subscriptions[str, []] = Subscriptions()  # by source
 
     # The lease ------------------------------------------------------------------------------
 
@@ -49,7 +50,7 @@ class WriteAuthority:
                 async with self._lease.held():
                     self.term += 1
                     self._begun.set()
-                    self._tell(None)
+                    self._listeners.tell_all()
                     await asyncio.get_running_loop().create_future()  # until it is lost
             except* (ClusterFailed, ApiError) as lost:
                 log.warning("paused: %s", lost.exceptions[0])
@@ -76,7 +77,7 @@ class WriteAuthority:
         """Record that `source` pointed to `commit` in a read that began in `term`."""
         before, self._read[source] = self._read.get(source), (term, commit)
         if before is None or before[0] != term:
-            self._tell(source)
+            self._listeners.tell((source,))
 
     def fresh(self, source: str) -> bool:
         """Return whether the source was read in this term."""
@@ -92,12 +93,7 @@ class WriteAuthority:
 
     def listen(self, by: object, wake: Callable[[], None], *, source: str = "") -> None:
         """Call `wake` when a term begins, and when `source` is read for the first time in it."""
-        self._listeners[by] = source, wake
+        self._listeners.join(by, wake, [source] if source else ())
 
     def leave(self, by: object) -> None:
-        self._listeners.pop(by, None)
-
-    def _tell(self, source: str | None) -> None:
-        for concerned, wake in list(self._listeners.values()):
-            if source in {None, concerned}:
-                wake()
+        self._listeners.leave(by)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.model.gitops.config import Reference, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import State
 
@@ -34,32 +35,31 @@ class UnitStates:
     def __init__(self) -> None:
         self._records: dict[str, UnitRecord] = {}
         self._busy: set[str] = set()
-        self._listeners: dict[str, dict[str, Callable[[], None]]] = {}
+        self._waiting: Subscriptions[str, []] = Subscriptions()  # by the unit they wait for
 
-    def listen(self, unit: str, by: str, wake: Callable[[], None]) -> None:
-        """Call `wake` for the unit `by` whenever the state of `unit` changes."""
-        self._listeners.setdefault(unit, {})[by] = wake
+    def listen(self, by: str, units: Iterable[str], wake: Callable[[], None]) -> None:
+        """Call `wake` for the unit `by` whenever the state of one of `units` changes."""
+        self._waiting.join(by, wake, units)
 
     def leave(self, unit: str) -> None:
         """Remove `unit`; units that depend on it wait."""
         self._records.pop(unit, None)
         self._busy.discard(unit)
-        for listeners in self._listeners.values():
-            listeners.pop(unit, None)
-        self._tell(unit)
+        self._waiting.leave(unit)
+        self._waiting.tell((unit,))
 
     def hear(self, record: UnitRecord) -> None:
         """Store a new record of a unit."""
         before = self._records.get(record.unit)
         self._records[record.unit] = record
         if before is None or _variables(before) != _variables(record):
-            self._tell(record.unit)
+            self._waiting.tell((record.unit,))
 
     def busy(self, unit: str, *, with_news: bool) -> None:
         """Set whether `unit` has been offered a commit that it has not read."""
         if with_news is not (unit in self._busy):
             (self._busy.add if with_news else self._busy.discard)(unit)
-            self._tell(unit)
+            self._waiting.tell((unit,))
 
     def has_news(self, unit: str) -> bool:
         """Return whether `unit` has been offered a commit that it has not read, or waits with."""
@@ -74,10 +74,6 @@ class UnitStates:
     def variables(self, unit: str) -> dict[str, Any]:
         """Return the variables of a `ready` expression for a unit with a record."""
         return _variables(self._records[unit])
-
-    def _tell(self, unit: str) -> None:
-        for wake in list(self._listeners.get(unit, {}).values()):
-            wake()
 
 
 def _variables(record: UnitRecord) -> dict[str, Any]:
@@ -107,8 +103,7 @@ class Gate:
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake` when the state of a unit that this one depends on changes."""
-        for name, _ in self._awaited:
-            self._standings.listen(name, self._unit, wake)
+        self._standings.listen(self._unit, [name for name, _ in self._awaited], wake)
 
     async def blocked_by(self) -> str:
         """Return `shop/db (Rolling, 1/3 updated)`, several joined by commas; "" when nothing

@@ -129,7 +129,7 @@ class UnitReconciler:
 
     async def run(self) -> None:
         """Run rounds, one after each event, until cancelled."""
-        leave = self._around.live.hearing.join(self.unit.id, self._wake.set)
+        leave = self._around.live.changes.join(self.unit.id, self._wake.set)
         self._around.authority.listen(self, self._wake.set, source=self._source)
         clock = self._around.clock
         try:
@@ -250,7 +250,7 @@ class UnitReconciler:
         seen = self._observer.look(versions, self._around.clock.now())
         self._watched = frozenset(versions)
         owners = frozenset(found.obj["metadata"]["uid"] for found in seen.live.values())
-        self._around.live.hearing.watch(self.unit.id, self._watched, owners)
+        self._around.live.changes.watch(self.unit.id, self._watched | owners)
         return seen
 
     def _snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:

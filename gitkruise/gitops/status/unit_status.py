@@ -18,6 +18,7 @@ from gitkruise.gitops.status.observer import (
     of_commit,
     unit_state,
 )
+from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import Desired, SyncPlan
 from gitkruise.model.gitops.config import Suspend, Unit, duration
@@ -55,7 +56,10 @@ class Reporter:
         containment: Containment = UNREPORTED,
     ) -> None:
         self.unit, self._containment = unit, containment
-        self._clock, self._sinks = clock, sinks
+        self._clock = clock
+        self._sinks: Subscriptions[str, [UnitRecord]] = Subscriptions()
+        for sink in sinks:
+            self._sinks.listen(sink)
         self._steps: dict[ObjectKey, tuple[RolloutStep, ...]] = {}
         self._begun: dict[ObjectKey, tuple[GitCommit, str]] = {}
         self._problems: tuple[Finding, ...] = ()
@@ -78,7 +82,7 @@ class Reporter:
 
     def listen(self, sink: Sink) -> None:
         """Call `sink` with every new record from now on."""
-        self._sinks.append(sink)
+        self._sinks.listen(sink)
 
     def judged_by(self, promotion: BranchState) -> None:
         """Set the function that adds the state of the promotion to every new record."""
@@ -313,7 +317,7 @@ class Reporter:
         if record == self.record:
             return
         self.record = record
-        for sink in self._sinks:
+        for sink in self._sinks.calls():
             self._hand_on(sink, record)
 
     def _promoted(self, record: UnitRecord) -> UnitRecord:

@@ -17,6 +17,7 @@ from gitkruise.kube.cache.list_watch import (
     StoreEvent,
     number_of,
 )
+from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.codec import encode
 from gitkruise.kube.client.rawobject import RawObject, meta_of, thaw
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts, pod_facts_from_bytes
@@ -89,7 +90,7 @@ class InformerCache:
         self._synced: dict[Feed, bool] = {}
         self._horizon: dict[Feed, int] = {}
         self._doubts: dict[ObjectKey, dict[ObjectKey, None]] = {}
-        self._subscribers: dict[Subscriber, frozenset[GroupKind] | None] = {}
+        self._subscribers: Subscriptions[GroupKind, [StoreChange]] = Subscriptions()
 
     # View -----------------------------------------------------------------------------------
 
@@ -136,12 +137,9 @@ class InformerCache:
 
         Returns what ends the subscription.
         """
-        self._subscribers[subscriber] = kinds
-
-        def end() -> None:
-            self._subscribers.pop(subscriber, None)
-
-        return end
+        if kinds is None:
+            return self._subscribers.listen(subscriber)
+        return self._subscribers.join(subscriber, subscriber, kinds)
 
     # Feeds ----------------------------------------------------------------------------------
 
@@ -299,9 +297,7 @@ class InformerCache:
                 del self._owned[uid]
 
     def _tell(self, change: StoreChange) -> None:
-        for subscriber, kinds in tuple(self._subscribers.items()):
-            if kinds is None or change.key.group_kind in kinds:
-                subscriber(change)
+        self._subscribers.tell((change.key.group_kind,), change)
 
     def _read(self, obj: Obj) -> CachedObject:
         meta, key = meta_of(obj), _key(obj)

@@ -25,7 +25,7 @@ def test_the_branch_has_what_was_asked_for(staged: MakeStage, detail: Detail) ->
     outbox = Outbox(stage.branch, notes, stage.clock, coalesce=timedelta(seconds=1), detail=detail)
 
     async def script() -> None:
-        stage.reporter._sinks.remove(stage.outbox.offer)
+        stage.reporter._sinks.leave(stage.outbox.offer)
         stage.reporter.listen(outbox.offer)
         async with stage.running():
             await stage.push(web())
