@@ -17,10 +17,6 @@ Wake = Callable[[], None]
 # (why another commit of the unit may still want an object, what ends that); ("", "") if none may.
 Unsettled = Callable[[], tuple[str, str]]
 _SETTLED: Final = ("", "")
-_RENAMED: Final = (
-    "which was applied under another cluster name",
-    "run one gitkruise for it, with the --cluster name of before",
-)
 
 
 class Claims:
@@ -89,7 +85,7 @@ class Claims:
                 continue
             name = self._marks.get(other, "")
             if not name and annotation(one.obj, UNIT_REF) == unit:
-                found[key] = Owner(unit=unit, unsettled=_RENAMED[0], next=_RENAMED[1])
+                found[key] = Owner(unit=unit)  # of the same unit, under another cluster name
             if not name:
                 continue
             why, ends = self._unsettled[name]()

@@ -39,6 +39,7 @@ STATE_OF: Final = {
 PODS_TOLD: Final = 50  # of one rollout; longer lists of names are of no use
 READY: Final = frozenset({State.DONE, State.HELD})
 NOT_APPLIED: Final = "not applied yet"
+WITHHELD: Final = "not applied: another unit owns it, or contains it too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +230,7 @@ def _unsent(plan: SyncPlan | None) -> Iterator[tuple[ObjectKey, str]]:
     drifted = {change.key for change in plan.drift}
     yield from ((d.key, NOT_APPLIED) for d in plan.apply if d.key not in drifted)
     yield from ((key, NOT_APPLIED) for key in plan.replace)
+    yield from ((key, WITHHELD) for key in plan.withheld)
 
 
 def object_records(

@@ -203,7 +203,7 @@ class SyncPlan:
     healing: tuple[ObjectChange, ...] = ()
     standing: tuple[ObjectChange, ...] = ()
     blocked: tuple[Finding, ...] = ()
-    withheld: tuple[ObjectKey, ...] = ()  # objects that other units own, or want too
+    withheld: tuple[ObjectKey, ...] = ()  # not as git says: other units own them, or want them too
     asks: frozenset[str] = frozenset()
 
     @property

@@ -94,11 +94,14 @@ def conflict(
     mark = mark_of(live) if live is not None else ""
     name = _owner_name(live, owner)
     unchanged, release = f"the live {d.key}", _release(d.key)
+    one = "keep it in one unit"
     if found is Standing.SHARED:
         holder = "this unit" if mark == unit_label else name
+        following, other = one, ""
+        if owner is not None and owner.unsettled:
+            holder, following, other = f"{name}, {owner.unsettled},", owner.next, one
         message = f"{d.key} is in more than one unit" + (f"; {holder} owns it" if mark else "")
         why = "two owners of one object would undo each other's work"
-        following, other = "keep it in one unit", ""
     elif found is Standing.HELD and owner is not None:
         message = f"{d.key} belongs to {name}, {owner.unsettled}"
         why = "it changes hands when a commit that its owner has taken no longer contains it"

@@ -51,7 +51,7 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
         fresh = tuple(apply_ignores(d, s, catalog, memo) for d in step.apply)
         apply = (*plan.apply, *fresh)
         return replace(plan, apply=apply, replace=step.replace, waiting=step.waiting)
-    if plan.apply or plan.withheld:
+    if plan.apply or any(withheld(d.key, s) for d in s.desired.objects):
         return plan
     prunes = choose_prunes(s)
     blocked = (*plan.blocked, *prunes.findings)
@@ -83,7 +83,7 @@ def _healing(s: SyncSnapshot, catalog: Catalog, memo: Memo) -> SyncPlan:
         healing=tuple(healing),
         standing=tuple(standing),
         blocked=(*conflicts.values(), *fights(standing, s)),
-        withheld=tuple(conflicts),
+        withheld=tuple(d.key for d in s.desired.objects if d.key in conflicts and _unsent(d, s)),
     )
 
 
@@ -143,12 +143,17 @@ def outdated(d: Desired, s: SyncSnapshot) -> bool:
     live = s.live.get(d.key)
     if _left_alone(d, live, s) or s.refused.get(d.key) == d.digest or withheld(d.key, s):
         return False
-    return live is None or not _applied(d, live, s)
+    return _unsent(d, s)
 
 
 def _applied(d: Desired, live: Live, s: SyncSnapshot) -> bool:
     label = (live.obj["metadata"].get("labels") or {}).get(UNIT)
     return label == s.unit_label and annotation(live.obj, DIGEST) == d.digest
+
+
+def _unsent(d: Desired, s: SyncSnapshot) -> bool:
+    live = s.live.get(d.key)
+    return live is None or not _applied(d, live, s)
 
 
 def _left_alone(d: Desired, live: Live | None, s: SyncSnapshot) -> bool:

@@ -18,6 +18,7 @@ from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.workloads.pod import POD
+from gitkruise.planner.sync.annotations import unit_label
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.requests import JSON_PATCH, ApiRequest
 from tests.git.repos import run_git
@@ -181,6 +182,8 @@ def assert_told(told: Reporter) -> None:
     assert notes["unchanged"] == "the live CloneSet shop/web"
     assert notes["next"]
     assert told.record.applied != told.record.causal  # it is not as git says
+    (state,) = (str(o.state) for o in told.record.objects if o.key.kind == "CloneSet")
+    assert state == "Waiting"
 
 
 @pytest.mark.parametrize("order", ["web", "other", "both"])
@@ -328,7 +331,9 @@ def test_a_renamed_unit_hands_its_objects_over(
     assert not any(w.startswith("delete") for w in stage.wire.writes())
 
 
-def test_another_cluster_name_takes_nothing_over(staged: MakeStage, tmp_path: Path) -> None:
+def test_a_unit_keeps_its_objects_under_another_cluster_name(
+    staged: MakeStage, tmp_path: Path
+) -> None:
     stage, heard = staged(), dict[str, UnitRecord]()
 
     async def script() -> None:
@@ -342,10 +347,9 @@ def test_another_cluster_name_takes_nothing_over(staged: MakeStage, tmp_path: Pa
         other = replace(program, cluster="second", state_dir=tmp_path / "second")
         async with controller(other, stage.wire, stage.clock):
             await stage.rest(120)
-        assert live(stage) == before
-        (told, *_) = heard["shop/web"].findings
-        assert told.code == "GK2402"
-        assert "applied under another cluster name" in told.message
-        assert "--cluster" in dict(told.notes)["next"]
+        after = live(stage)
+        assert (after[0]["uid"], *after[1:]) == (before[0]["uid"], *before[1:])
+        assert after[0]["labels"] == {"gitkruise.io/unit": unit_label("second", "shop/web")}
+        assert (str(heard["shop/web"].state), heard["shop/web"].findings) == ("Done", ())
 
     stage.play(script)

@@ -30,6 +30,8 @@ ROWS: list[tuple[str, str, Owner | None, dict[str, Any], str]] = [
     ("no mark", "", None, {}, ""),
     ("handed over", OTHER, GONE, {}, ""),
     ("the owner wants it", OTHER, WANTS, {}, "is in more than one unit; unit shop/one owns it"),
+    ("the owner wants it, and is stuck", OTHER, replace(OPEN, wants=True), {},
+     "is in more than one unit; unit shop/one, which is suspended, owns it"),
     ("git is not read", OTHER, OPEN, {}, "belongs to unit shop/one, which is suspended"),
     ("an unknown owner", OTHER, None, {},
      "belongs to another unit, which this gitkruise does not run"),
@@ -65,7 +67,7 @@ def test_an_owner_with_a_newer_commit_is_warned(*, newer: bool, severity: str) -
     assert (finding.severity, finding.message) == (
         severity, f"{key(MAP)} is in more than one unit; this unit owns it",
     )  # fmt: skip
-    assert not found.apply
+    assert (found.apply, found.withheld, found.all_done) == ((), (), True)  # it is as git says
 
 
 ALONE = [("gitkruise.io/reconcile", "Disabled"), ("gitkruise.io/apply", "IfNotPresent")]
