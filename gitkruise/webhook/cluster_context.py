@@ -71,7 +71,7 @@ class ClusterContext:
             await informer.synced.wait()
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Return why a kind cannot be watched, or ""."""
         found = (f"{i.feed}: {i.error}" for i in self._informers if i.error is not None)
         return "; ".join(found)

@@ -110,7 +110,7 @@ async def _observed(around: ClusterContext, clock: Clock) -> None:
                 code="GK5113",
                 message="the webhook cannot see what it needs to judge by",
                 notes=(
-                    ("why", around.trouble or "no complete list came within 30 s"),
+                    ("why", around.problem or "no complete list came within 30 s"),
                     ("next", "gitkruise install --webhooks"),
                 ),
             )

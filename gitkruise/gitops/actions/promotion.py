@@ -67,7 +67,7 @@ class Promoter:
         self._asked = ""  # the commit of the branch up to which people were heard
         self._stop = ""  # why people do not want it to go on from here
         self._offered = ""  # where the next step is proposed
-        self._trouble, self._containment = "", containment
+        self._problem, self._containment = "", containment
         reporter.judged_by(self.stand)
         reporter.listen(lambda _: self._wake.set())
 
@@ -116,8 +116,8 @@ class Promoter:
             yield held
         if self._stop:
             yield self._stop
-        if self._trouble:
-            yield self._trouble
+        if self._problem:
+            yield self._problem
 
     def _held(self, now: datetime) -> str:
         """Return the reason why an annotation of the live object holds it, or ""."""
@@ -161,9 +161,9 @@ class Promoter:
         self._say(f"the next step cannot be prepared: {told(error)}")
         return 5.0
 
-    def _say(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            self._trouble = trouble
+    def _say(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
             self._reporter.look_again()
 
     async def look(self) -> timedelta | None:
@@ -190,11 +190,11 @@ class Promoter:
 
     def _now(self) -> PromotionRecord | None:
         """Return the progress without the problem of the last try."""
-        trouble, self._trouble = self._trouble, ""
+        problem, self._problem = self._problem, ""
         try:
             return self.stand(self._reporter.record)
         finally:
-            self._trouble = trouble
+            self._problem = problem
 
     async def _learn(self) -> None:
         """Find out whether the commit that set the partition is a `gitkruise hold`."""

@@ -65,7 +65,7 @@ class UnitStates:
         """Return whether `unit` has been offered a commit that it has not read, or waits with."""
         return unit in self._busy
 
-    def why_not(self, unit: str) -> str:
+    def not_ready_reason(self, unit: str) -> str:
         """Return why the readiness of `unit` is unknown; "" if it is known."""
         if unit not in self._records:
             return "not looked at yet"
@@ -110,7 +110,7 @@ class Gate:
         blocks."""
         reasons = [self.windows.why(), self.consent]
         for name, ready in self._awaited:
-            why = self._standings.why_not(name) or await self._unready(name, ready)
+            why = self._standings.not_ready_reason(name) or await self._unready(name, ready)
             reasons.append(f"{name} ({why})" if why else "")
         return ", ".join(filter(None, reasons))
 

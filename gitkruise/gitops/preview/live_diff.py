@@ -44,21 +44,21 @@ async def read_live(
     wanted = sorted(set(keys), key=lambda k: (k.group, k.kind, k.namespace, k.name))
     slots = asyncio.Semaphore(_AT_ONCE)
     async with asyncio.TaskGroup() as tasks:
-        lots = [
-            tasks.create_task(_lot(transport, kind, list(some), slots))
+        tasks_of_kinds = [
+            tasks.create_task(_objects_of_kind(transport, kind, list(some), slots))
             for (gk, _), some in groupby(wanted, lambda k: (k.group_kind, k.namespace))
             if (kind := catalog.stored(gk)) is not None
         ]
     found: dict[ObjectKey, Obj] = {}
     refused: list[Finding] = []
-    for lot in lots:
-        seen = lot.result()
+    for task in tasks_of_kinds:
+        seen = task.result()
         found |= seen.objects
         refused += seen.findings
     return LiveObjects(objects=found, findings=tuple(refused))
 
 
-async def _lot(
+async def _objects_of_kind(
     transport: Transport, kind: Kind, keys: Sequence[ObjectKey], slots: asyncio.Semaphore
 ) -> LiveObjects:
     """Objects of one kind in one namespace."""

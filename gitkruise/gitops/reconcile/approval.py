@@ -118,7 +118,7 @@ def _line(key: ObjectKey, digest: str, live: Live | None) -> str:
 
 def _without_canary(d: Desired) -> Iterator[str]:
     amounts = resolve_amounts(cloneset_facts(d.obj))
-    for trouble in amounts.trouble:
-        yield f"{d.key}: {trouble}"
+    for problem in amounts.problem_texts:
+        yield f"{d.key}: {problem}"
     if amounts.asked(0) == amounts.replicas:
         yield f"all pods of {d.key} change without a canary"

@@ -299,7 +299,7 @@ def unit_state(
     objects: Sequence[ObjectRecord],
     plan: SyncPlan | None,
     rejected: Finding | None,
-    troubles: Sequence[Finding],
+    problems: Sequence[Finding],
 ) -> tuple[State, str]:
     """Return the state of the unit and the sentence that explains it.
 
@@ -307,7 +307,7 @@ def unit_state(
     Unknown when the cluster does not answer; a repository that does not answer leaves the state of
     the live objects unchanged.
     """
-    crash = next((f for f in troubles if f.concern is Concern.PROGRAM), None)
+    crash = next((f for f in problems if f.concern is Concern.PROGRAM), None)
     if crash is not None:
         return State.STUCK, f"{crash.code}: {crash.message}"
     if rejected is not None:
@@ -316,13 +316,13 @@ def unit_state(
     if fresh:
         return State.ROLLING, f"applying {fresh} object{'s' if fresh > 1 else ''}"
     state = worst(o.state for o in objects)
-    trouble = next((f for f in troubles if f.is_error), None)
-    if trouble is not None:
-        if trouble.concern is Concern.CONNECTION:
+    problem = next((f for f in problems if f.is_error), None)
+    if problem is not None:
+        if problem.concern is Concern.CONNECTION:
             state = State.UNKNOWN
-        elif state is not State.REJECTED and trouble.concern not in _OF_GIT:
+        elif state is not State.REJECTED and problem.concern not in _OF_GIT:
             state = State.STUCK
-        return state, f"{trouble.code}: {trouble.message}"
+        return state, f"{problem.code}: {problem.message}"
     if state is State.DONE:
         return state, f"{len(objects)} object{'s' if len(objects) != 1 else ''} as git asks"
     first = next(o for o in objects if o.state is state)

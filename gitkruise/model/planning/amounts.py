@@ -37,7 +37,7 @@ class Amounts:
     problems: tuple[Problem, ...] = ()
 
     @property
-    def trouble(self) -> tuple[str, ...]:
+    def problem_texts(self) -> tuple[str, ...]:
         """`problems` in words."""
         return tuple(f"{p.field}: {p.message}" for p in self.problems)
 

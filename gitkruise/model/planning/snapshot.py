@@ -24,7 +24,7 @@ class CloneSetSnapshot:
     names to labels, and is filled only when spreading needs it. `seed` names new pods: derived,
     never drawn, so that the same snapshot gives the same plan; `foreign_ids` are ids it would give
     whose pod names belong to other owners; `pull_jobs` are ImagePullJobs that refer to it;
-    `oddities` are sentences about foreign objects that conflict with it.
+    `conflicts` are sentences about foreign objects that conflict with it.
     """
 
     key: ObjectKey
@@ -38,7 +38,7 @@ class CloneSetSnapshot:
     seed: int = 0
     foreign_ids: frozenset[str] = frozenset()
     pull_jobs: tuple[Obj, ...] = ()
-    oddities: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

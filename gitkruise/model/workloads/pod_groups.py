@@ -53,13 +53,13 @@ class PodGroup:
 class PodGroups:
     """Pods of one namespace by their standing; iterates over them in name order."""
 
-    lots: tuple[PodGroup, ...] = ()
+    groups: tuple[PodGroup, ...] = ()
 
     def __iter__(self) -> Iterator[PodFacts]:
-        return iter(in_name_order(self.lots))
+        return iter(in_name_order(self.groups))
 
     def __len__(self) -> int:
-        return sum(map(len, self.lots))
+        return sum(map(len, self.groups))
 
 
 def grouped(pods: Iterable[PodFacts]) -> PodGroups:
@@ -71,5 +71,5 @@ def grouped(pods: Iterable[PodFacts]) -> PodGroups:
 
 
 def in_name_order(pods: Iterable[Iterable[PodFacts]]) -> list[PodFacts]:
-    """The pods of some lots of one namespace as one list."""
+    """The pods of some groups of one namespace as one list."""
     return sorted(chain.from_iterable(pods), key=_BY_NAME)

@@ -16,7 +16,7 @@ from gitkruise.model.workloads.pod_groups import PodGroup, in_name_order
 class JudgedGroup:
     """Owned active pods that this round judges alike."""
 
-    lot: PodGroup
+    members: PodGroup
     updated: bool  # on the update revision
     available: bool  # with minReadySeconds, in no lifecycle step
     specified: bool  # asked to be deleted, by label or by list
@@ -24,7 +24,7 @@ class JudgedGroup:
 
     @property
     def first(self) -> PodFacts:
-        return self.lot.first
+        return self.members.first
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PodSet:
     @cached_property
     def available(self) -> frozenset[str]:
         """Names of the available ones."""
-        return frozenset().union(*[group.lot.names for group in self.groups if group.available])
+        return frozenset().union(*[group.members.names for group in self.groups if group.available])
 
     @property
     def size(self) -> int:
@@ -49,38 +49,42 @@ class PodSet:
 
     def count(self, wanted: Callable[[JudgedGroup], bool]) -> int:
         """The number of pods in the groups that are `wanted`."""
-        return sum([len(group.lot) for group in self.groups if wanted(group)])
+        return sum([len(group.members) for group in self.groups if wanted(group)])
 
     def where(self, wanted: Callable[[JudgedGroup], bool]) -> list[PodFacts]:
         """Their pods, in name order."""
-        return in_name_order([group.lot for group in self.groups if wanted(group)])
+        return in_name_order([group.members for group in self.groups if wanted(group)])
 
     def without(self, names: Set[str]) -> PodSet:
         """As if these pods were gone."""
         if not names:
             return self
-        left = [(group.lot.without(names), group) for group in self.groups]
-        return PodSet(tuple([replace(group, lot=lot) for lot, group in left if lot is not None]))
+        left = [(group.members.without(names), group) for group in self.groups]
+        return PodSet(
+            tuple(
+                [replace(group, members=members) for members, group in left if members is not None]
+            )
+        )
 
 
 def judge(
-    lots: Iterable[PodGroup],
+    groups: Iterable[PodGroup],
     *,
     update_revision: str,
     named: Iterable[str],
     min_ready_s: int,
     now: datetime,
 ) -> PodSet:
-    """Judge the pods of `lots`; `named` are the names of podsToDelete."""
+    """Judge the pods of `groups`; `named` are the names of podsToDelete."""
     listed = frozenset(named)
 
     def available(pod: PodFacts) -> bool:
         return pod.available(now, min_ready_s=min_ready_s)
 
-    def group(lot: PodGroup) -> JudgedGroup:
-        first = lot.first
+    def group(members: PodGroup) -> JudgedGroup:
+        first = members.first
         return JudgedGroup(
-            lot=lot,
+            members=members,
             updated=first.on_revision(update_revision),
             available=available(first),
             specified=first.specified_delete or first.name in listed,
@@ -88,19 +92,21 @@ def judge(
         )
 
     if listed:
-        lots = [half for lot in lots for half in _split(lot, lambda pod: pod.name in listed)]
+        groups = [
+            half for members in groups for half in _split(members, lambda pod: pod.name in listed)
+        ]
     if min_ready_s > 0:
-        lots = [half for lot in lots for half in _split(lot, available)]
-    return PodSet(tuple([group(lot) for lot in lots]))
+        groups = [half for members in groups for half in _split(members, available)]
+    return PodSet(tuple([group(members) for members in groups]))
 
 
-def _split(lot: PodGroup, wanted: Callable[[PodFacts], bool]) -> Iterator[PodGroup]:
+def _split(members: PodGroup, wanted: Callable[[PodFacts], bool]) -> Iterator[PodGroup]:
     """Those that are `wanted` and those that are not, as far as there are any."""
-    chosen = {pod.name for pod in lot if wanted(pod)}
-    if rest := lot.without(chosen):
+    chosen = {pod.name for pod in members if wanted(pod)}
+    if rest := members.without(chosen):
         yield rest
     if chosen:
-        yield PodGroup({name: lot.by_name[name] for name in chosen})
+        yield PodGroup({name: members.by_name[name] for name in chosen})
 
 
 @dataclass(slots=True)
@@ -153,7 +159,7 @@ def tally(
     """(new, old) counts."""
     new, old = RevisionCounts(), RevisionCounts()
     for group in fleet.groups:
-        side, size = new if is_new(group) else old, len(group.lot)
+        side, size = new if is_new(group) else old, len(group.members)
         side.total += size
         if group.preparing:
             side.preparing_delete += size

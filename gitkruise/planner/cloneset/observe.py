@@ -56,7 +56,7 @@ def observe_cloneset(view: ClusterView, key: ObjectKey, now: datetime) -> CloneS
         now=now,
         seed=_seed(owner),
         foreign_ids=frozenset(taken),
-        oddities=(*_overlaps(view, owner), *taken.values()),
+        conflicts=(*_overlaps(view, owner), *taken.values()),
         pull_jobs=tuple(view.owned(owner.uid, PULL_JOB, owner.namespace)),
     )
 
@@ -90,7 +90,7 @@ def _complete(owner: CloneSetFacts, pods: PodGroups, names: set[str]) -> bool:
     if owner.status.get("observedGeneration") != owner.generation:
         return False
     short = {name.rpartition("-")[2] for name in names}
-    needed = {lot.first.short_revision for lot in pods.lots if lot.first.revision}
+    needed = {group.first.short_revision for group in pods.groups if group.first.revision}
     stated = {owner.status.get(key) for key in ("updateRevision", "currentRevision")}
     return stated <= names and needed <= short
 
@@ -110,12 +110,12 @@ def _taken_ids(
 ) -> dict[str, str]:
     """Of the ids this round may give to new pods, those whose names strangers have; and who."""
     going = LifecycleState.PREPARING_DELETE.value
-    here = [lot for lot in pods.lots if lot.first.active and lot.first.state != going]
+    here = [group for group in pods.groups if group.first.active and group.first.state != going]
     missing = owner.replicas + resolve_amounts(owner).surge - sum(map(len, here))
     if missing <= 0:
         return {}
     prefix = f"{owner.name}-"
-    names = [name for lot in pods.lots for name in lot.by_name]
+    names = [name for group in pods.groups for name in group.by_name]
     used = {name.removeprefix(prefix) for name in names}
     wanted = {*instance_ids(_seed(owner), missing + _SPARE, taken=used)}
     wanted |= {instance_id(claim) for claim in claims} - used - {""}

@@ -47,18 +47,18 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
     """
     owner = snapshot.owner
     owned = claim_pods(owner, snapshot.pods)
-    our_claims, oddities = split_claims(owner, snapshot.claims)
+    our_claims, conflicts = split_claims(owner, snapshot.claims)
     claims, claim_writes = clean_claims(owner, snapshot.pods, our_claims)
     try:
         history = next_revisions(owner, snapshot.revisions, snapshot.other_revisions)
     except Malformed as error:
         return _unreadable(snapshot, f"spec.template: {error}")
-    this = RoundContext(
+    context = RoundContext(
         owner=owner,
         amounts=resolve_amounts(owner),
         history=history,
         fleet=judge(
-            owned.lots,
+            owned.groups,
             update_revision=history.update.name,
             named=owner.scale.pods_to_delete,
             min_ready_s=owner.min_ready_s,
@@ -69,20 +69,20 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         now=snapshot.now,
     )
     out = RoundResult(actions=[*owned.releases, *owned.adoptions, *claim_writes])
-    out.trouble += [*snapshot.oddities, *oddities, *_unreadable_revisions(this)]
+    out.problems += [*snapshot.conflicts, *conflicts, *_unreadable_revisions(context)]
     if owner.deleting is None:
         if history.action is not None:
             out.actions.insert(0, history.action)
-        _decide(this, snapshot, out, adopting=bool(owned.adoptions))
-        out.actions += _housekeeping(this, snapshot)
+        _decide(context, snapshot, out, adopting=bool(owned.adoptions))
+        out.actions += _housekeeping(context, snapshot)
     _hold_inactive(snapshot.pods, out)
-    return _conclude(this, out)
+    return _conclude(context, out)
 
 
-def _unreadable_revisions(this: RoundContext) -> list[str]:
+def _unreadable_revisions(context: RoundContext) -> list[str]:
     """Unreadable revisions that pods carry: such pods can only be recreated."""
-    carried = {group.first.revision for group in this.fleet.groups}
-    found = {r.name: r for r in map(this.history.of, sorted(carried)) if r is not None}
+    carried = {group.first.revision for group in context.fleet.groups}
+    found = {r.name: r for r in map(context.history.of, sorted(carried)) if r is not None}
     sentences = []
     for revision in found.values():
         try:
@@ -104,34 +104,34 @@ def _unreadable(snapshot: CloneSetSnapshot, text: str) -> Plan:
 
 
 def _decide(
-    this: RoundContext, snapshot: CloneSetSnapshot, out: RoundResult, *, adopting: bool
+    context: RoundContext, snapshot: CloneSetSnapshot, out: RoundResult, *, adopting: bool
 ) -> None:
     """Scale, refresh, update. A spec with an unreadable amount moves no pod at all."""
-    problems = this.amounts.problems
+    problems = context.amounts.problems
     if not problems:
-        out.actions += plan_predownload(this, snapshot.pull_jobs)
-    out.trouble += this.amounts.trouble
+        out.actions += plan_predownload(context, snapshot.pull_jobs)
+    out.problems += context.amounts.problem_texts
     scaling = RoundResult()
     if not problems and not adopting:
         scaling = plan_scale(
-            this,
-            taken=lambda: _taken(snapshot, this.claims),
+            context,
+            taken=lambda: _taken(snapshot, context.claims),
             seed=snapshot.seed,
             nodes=snapshot.nodes,
         )
         out.add(scaling)
-    begun = frozenset() if problems else begun_updates(this)
-    out.add(plan_refresh(this, skip=out.busy | begun))
-    if problems or adopting or this.history.creating:
+    begun = frozenset() if problems else begun_updates(context)
+    out.add(plan_refresh(context, skip=out.busy | begun))
+    if problems or adopting or context.history.creating:
         return  # pods move to a revision once it is there
-    if scaling.actions and not _stuck_scaling(this.owner):
-        out.add(held_by_scaling(this))
+    if scaling.actions and not _stuck_scaling(context.owner):
+        out.add(held_by_scaling(context))
         return
     # Scaling may fail again: the pods it takes are no longer in the budget.
-    staying = this.fleet.without(scaling.busy)
-    out.add(plan_update(replace(this, fleet=staying), skip=out.busy))
+    staying = context.fleet.without(scaling.busy)
+    out.add(plan_update(replace(context, fleet=staying), skip=out.busy))
     if begun:  # those that are not to move after all serve again
-        out.add(plan_refresh(this, skip=out.busy, only=begun))
+        out.add(plan_refresh(context, skip=out.busy, only=begun))
 
 
 def _stuck_scaling(owner: CloneSetFacts) -> bool:
@@ -144,79 +144,79 @@ def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> frozenset[str]:
     """Instance ids a new pod must not get: of pods that are still there in any shape, and of
     claims that are going, and of pods of others."""
     going = {instance_id(c) for c in snapshot.claims} - {instance_id(c) for c in claims}
-    lots = snapshot.pods.lots
-    inactive = {pod.instance_id for lot in lots if not lot.first.active for pod in lot}
+    groups = snapshot.pods.groups
+    inactive = {pod.instance_id for group in groups if not group.first.active for pod in group}
     prefix = f"{snapshot.owner.name}-"
-    names = {name.removeprefix(prefix) for lot in lots for name in lot.by_name}
+    names = {name.removeprefix(prefix) for group in groups for name in group.by_name}
     return frozenset(going | inactive | names | snapshot.foreign_ids)
 
 
-def _housekeeping(this: RoundContext, snapshot: CloneSetSnapshot) -> list[Action]:
+def _housekeeping(context: RoundContext, snapshot: CloneSetSnapshot) -> list[Action]:
     """Forget deleted names of podsToDelete, and revisions beyond the history limit."""
     actions: list[Action] = []
-    named = this.owner.scale.pods_to_delete
-    names = {p.name for p in this.fleet.pods} if named else ()
+    named = context.owner.scale.pods_to_delete
+    names = {p.name for p in context.fleet.pods} if named else ()
     kept = [name for name in named if name in names]
     if len(kept) < len(named):
         body: dict[str, Any] = {"spec": {"scaleStrategy": {"podsToDelete": kept}}}
         actions.append(
             Patch(
-                key=this.owner.key,
-                version=this.owner.served,
-                uid=this.owner.uid,
-                resource_version=this.owner.resource_version,
+                key=context.owner.key,
+                version=context.owner.served,
+                uid=context.owner.uid,
+                resource_version=context.owner.resource_version,
                 steps=(PatchStep(body=body),),
             )
         )
-    carried = {lot.first.short_revision for lot in snapshot.pods.lots}
-    actions += truncate(this.owner, this.history, lambda old: old.short in carried)
+    carried = {group.first.short_revision for group in snapshot.pods.groups}
+    actions += truncate(context.owner, context.history, lambda old: old.short in carried)
     return actions
 
 
 def _hold_inactive(pods: PodGroups, out: RoundResult) -> None:
-    for lot in pods.lots:
-        if lot.first.deleting is not None:
-            out.hold_group(lot, Hold.TERMINATING)
+    for group in pods.groups:
+        if group.first.deleting is not None:
+            out.hold_group(group, Hold.TERMINATING)
 
 
-def _conclude(this: RoundContext, out: RoundResult) -> Plan:
+def _conclude(context: RoundContext, out: RoundResult) -> Plan:
     """Fold what the phases found into a plan; status only when there is news.
 
     While the update revision is still to be created the status keeps silent: it would report
     the old revision as what this generation asked for.
     """
-    status, deadline = _status(this, out.trouble)
+    status, deadline = _status(context, out.problems)
     failed = rule.find(status.get("conditions") or (), FAILED_UPDATE)
     events = list(out.events)
-    before = rule.find(this.owner.status.get("conditions") or (), FAILED_UPDATE) or {}
+    before = rule.find(context.owner.status.get("conditions") or (), FAILED_UPDATE) or {}
     if failed and failed["status"] == "True" and failed.get("message") != before.get("message"):
         events.append(Event("Warning", FAILED_UPDATE, failed["message"]))
     acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
-    after = this.owner.status if this.history.creating else status
-    news = differs(this.owner.status, after)
-    wakes = [*out.wake, *_min_ready(this), *([deadline] if deadline else [])]
+    after = context.owner.status if context.history.creating else status
+    news = differs(context.owner.status, after)
+    wakes = [*out.wake, *_min_ready(context), *([deadline] if deadline else [])]
     return Plan(
         actions=tuple(out.actions),
         holds=out.holds(acted),
         events=tuple(events),
         status=after if news else None,
-        conclude=Conclusion(this.owner.status, after, this.now),
-        wake_at=earliest(wake for wake in wakes if wake > this.now),
+        conclude=Conclusion(context.owner.status, after, context.now),
+        wake_at=earliest(wake for wake in wakes if wake > context.now),
     )
 
 
-def _status(this: RoundContext, trouble: Sequence[str]) -> tuple[Obj, datetime | None]:
-    counters = count_status(this.fleet, this.amounts)
-    return next_status(this.owner, this.history, counters, trouble=trouble, now=this.now)
+def _status(context: RoundContext, problems: Sequence[str]) -> tuple[Obj, datetime | None]:
+    counters = count_status(context.fleet, context.amounts)
+    return next_status(context.owner, context.history, counters, problems=problems, now=context.now)
 
 
-def _min_ready(this: RoundContext) -> list[datetime]:
+def _min_ready(context: RoundContext) -> list[datetime]:
     """Time at which ready pods become available by minReadySeconds."""
-    if not this.owner.min_ready_s:
+    if not context.owner.min_ready_s:
         return []
-    span = timedelta(seconds=this.owner.min_ready_s) + _TICK
+    span = timedelta(seconds=context.owner.min_ready_s) + _TICK
     return [
         pod.ready_since + span
-        for pod in this.fleet.where(lambda group: not group.available)
+        for pod in context.fleet.where(lambda group: not group.available)
         if pod.ready and pod.ready_since
     ]

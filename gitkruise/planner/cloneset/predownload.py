@@ -29,64 +29,64 @@ def enabled(gates: Gates) -> bool:
     return gates.pre_download_image_for_in_place_update and gates.kruise_daemon
 
 
-def plan_predownload(this: RoundContext, jobs: Sequence[Obj]) -> list[Action]:
+def plan_predownload(context: RoundContext, jobs: Sequence[Obj]) -> list[Action]:
     """Jobs for a rollout that begins, none for one that is over; `jobs` refer to the CloneSet.
 
     Whether a revision had its jobs is marked on the revision, once and for all: a template that
     comes back gets none. The mark is set even when creating them failed, because downloading
     ahead must never hold a rollout up. Source: CloneSet's image pre-download.
     """
-    if not enabled(this.gates):
+    if not enabled(context.gates):
         return []
-    history = this.history
-    ours = [j for j in jobs if (controller_of(j) or {}).get("uid") == this.owner.uid]
+    history = context.history
+    ours = [j for j in jobs if (controller_of(j) or {}).get("uid") == context.owner.uid]
     if history.current.name == history.update.name:
         return [_delete(job) for job in ours if not job["metadata"].get("deletionTimestamp")]
     marks = {wire.PREDOWNLOAD_CREATED, wire.PREDOWNLOAD_IGNORED}
-    if history.creating or marks.intersection(history.update.labels) or not _due(this):
+    if history.creating or marks.intersection(history.update.labels) or not _due(context):
         return []
-    if not _worth_it(this):
-        return _mark(this, wire.PREDOWNLOAD_IGNORED)
+    if not _worth_it(context):
+        return _mark(context, wire.PREDOWNLOAD_IGNORED)
     there = {job["metadata"]["name"] for job in ours}
-    made = [_job(this, name, image) for name, image in _new_images(this).items()]
+    made = [_job(context, name, image) for name, image in _new_images(context).items()]
     wanted: list[Action] = [
         create for create in made if create.obj["metadata"]["name"] not in there
     ]
-    return [*wanted, *_mark(this, wire.PREDOWNLOAD_CREATED)]
+    return [*wanted, *_mark(context, wire.PREDOWNLOAD_CREATED)]
 
 
-def _due(this: RoundContext) -> bool:
+def _due(context: RoundContext) -> bool:
     """As many pods as asked for are ready on the new revision."""
-    status = this.owner.status
-    known = status.get("updateRevision") == this.history.update.name
+    status = context.owner.status
+    known = status.get("updateRevision") == context.history.update.name
     ready = int(status.get("updatedReadyReplicas") or 0) if known else 0
-    return ready >= (this.owner.update.predownload_min_ready or 0)
+    return ready >= (context.owner.update.predownload_min_ready or 0)
 
 
-def _worth_it(this: RoundContext) -> bool:
-    owner, update = this.owner, this.owner.update
+def _worth_it(context: RoundContext) -> bool:
+    owner, update = context.owner, context.owner.update
     if not update.rolling or update.policy is Policy.RECREATE or owner.replicas <= _FEW:
         return False
     down = unavailable_count(update.max_unavailable, owner.replicas, surge=1)  # rounded down
-    if this.amounts.partition == 0 and down >= owner.replicas:
+    if context.amounts.partition == 0 and down >= owner.replicas:
         return False
     spec = in_place_spec(
-        this.history.current, this.history.update, policy=update.policy, gates=this.gates
+        context.history.current, context.history.update, policy=update.policy, gates=context.gates
     )
     return not isinstance(spec, Impossible)
 
 
-def _new_images(this: RoundContext) -> dict[str, str]:
+def _new_images(context: RoundContext) -> dict[str, str]:
     """Images by container that the current revision does not run there."""
     before, after = (
         {c["name"]: c.get("image", "") for c in template_of(revision.data)["spec"]["containers"]}
-        for revision in (this.history.current, this.history.update)
+        for revision in (context.history.current, context.history.update)
     )
     return {name: image for name, image in after.items() if before.get(name) != image}
 
 
-def _job(this: RoundContext, container: str, image: str) -> Create:
-    owner, update = this.owner, this.history.update
+def _job(context: RoundContext, container: str, image: str) -> Create:
+    owner, update = context.owner, context.history.update
     name = f"{update.name}-{container}"
     template = template_of(update.data)
     labels = {
@@ -98,7 +98,7 @@ def _job(this: RoundContext, container: str, image: str) -> Create:
         sandbox["annotations"] = notes
     spec: dict[str, Any] = {
         "image": image,
-        "podSelector": _pods_to_come(this),
+        "podSelector": _pods_to_come(context),
         "parallelism": _or(owner.update.predownload_parallelism, 1),
         "pullPolicy": {
             "timeoutSeconds": _or(owner.update.predownload_timeout_s, _TIMEOUT_S),
@@ -134,9 +134,9 @@ def _or(value: int | str | None, default: int) -> int | str:
     return default if value is None else value
 
 
-def _pods_to_come(this: RoundContext) -> Obj:
+def _pods_to_come(context: RoundContext) -> Obj:
     """The nodes of pods that do not run the new revision yet."""
-    update, selector = this.history.update, this.owner.selector_raw
+    update, selector = context.history.update, context.owner.selector_raw
     not_new = {
         "key": wire.REVISION_HASH,
         "operator": "NotIn",
@@ -145,14 +145,14 @@ def _pods_to_come(this: RoundContext) -> Obj:
     return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), not_new]}
 
 
-def _mark(this: RoundContext, label: str) -> list[Action]:
+def _mark(context: RoundContext, label: str) -> list[Action]:
     """The mark on the update revision; not while the round writes that revision already."""
-    update = this.history.update
-    if this.history.action is not None:
+    update = context.history.update
+    if context.history.action is not None:
         return []
     return [
         Patch(
-            key=ObjectKey(*REVISION, this.owner.namespace, update.name),
+            key=ObjectKey(*REVISION, context.owner.namespace, update.name),
             version="v1",
             uid=update.uid,
             resource_version=update.resource_version,

@@ -19,7 +19,7 @@ from gitkruise.wire.primitives.requests import STRATEGIC_PATCH
 class Owned:
     """Active pods we control, and the writes that settle the rest."""
 
-    lots: tuple[PodGroup, ...]
+    groups: tuple[PodGroup, ...]
     releases: tuple[Patch, ...] = ()
     adoptions: tuple[Patch, ...] = ()
 
@@ -34,32 +34,32 @@ def claim_pods(owner: CloneSetFacts, pods: PodGroups) -> Owned:
     kept: list[PodGroup] = []
     released: list[PodFacts] = []
     adopted: list[PodGroup] = []
-    for lot in pods.lots:
-        first = lot.first
+    for group in pods.groups:
+        first = group.first
         ours = first.controller_uid == owner.uid
         if not first.active or not (ours or not first.controller_uid):
             continue
-        strangers = _strangers(owner, lot)
-        matching = lot.without(strangers)
+        strangers = _strangers(owner, group)
+        matching = group.without(strangers)
         if ours:
-            released += [lot.by_name[name] for name in strangers]
+            released += [group.by_name[name] for name in strangers]
         if matching is not None:
             (kept if ours else adopted).append(matching)
     if owner.deleting is not None:
-        return Owned(lots=tuple(kept))
+        return Owned(groups=tuple(kept))
     gone = {"$patch": "delete", "uid": owner.uid}
     return Owned(
-        lots=tuple(kept),
+        groups=tuple(kept),
         releases=tuple([_owner_patch(p, gone) for p in in_name_order([released])]),
         adoptions=tuple([_owner_patch(p, owner.owner_reference) for p in in_name_order(adopted)]),
     )
 
 
-def _strangers(owner: CloneSetFacts, lot: PodGroup) -> set[str]:
+def _strangers(owner: CloneSetFacts, group: PodGroup) -> set[str]:
     """Names of pods that the selector does not match; nearly all ask for plain label pairs."""
     if pairs := owner.pairs:
-        return {p.name for key, value in pairs.items() for p in lot if p.labels.get(key) != value}
-    return {p.name for p in lot if not owner.selects(p.labels)}
+        return {p.name for key, value in pairs.items() for p in group if p.labels.get(key) != value}
+    return {p.name for p in group if not owner.selects(p.labels)}
 
 
 def _owner_patch(pod: PodFacts, reference: Obj) -> Patch:

@@ -26,7 +26,7 @@ from gitkruise.wire.primitives.times import format_duration
 
 
 def plan_refresh(
-    this: RoundContext, skip: Set[str], *, only: Set[str] | None = None
+    context: RoundContext, skip: Set[str], *, only: Set[str] | None = None
 ) -> RoundResult:
     """Patch each pod not in `skip` (and in `only`, if given) at most once.
 
@@ -35,62 +35,62 @@ def plan_refresh(
     round after the first failure or change; here only the pods concerned sit it out.
     """
     out = RoundResult()
-    for pod in this.fleet.where(lambda group: not group.first.settled):
+    for pod in context.fleet.where(lambda group: not group.first.settled):
         if pod.name in skip or (only is not None and pod.name not in only):
             continue
         change = PodChange()
         try:
-            _refresh(this, pod, change, out)
+            _refresh(context, pod, change, out)
         except ValueError as error:
-            out.trouble.append(f"pod {pod.name}: {error}")
+            out.problems.append(f"pod {pod.name}: {error}")
             out.hold(pod, Hold.UPDATING, str(error))
             continue
         if change:
-            out.act(pod, patch_of(pod, change, this.now))
+            out.act(pod, patch_of(pod, change, context.now))
     return out
 
 
-def _refresh(this: RoundContext, pod: PodFacts, change: PodChange, out: RoundResult) -> None:
-    completed = _refresh_in_place(this, pod, change, out)
-    condition = kruise_condition(pod, (), this.now)
+def _refresh(context: RoundContext, pod: PodFacts, change: PodChange, out: RoundResult) -> None:
+    completed = _refresh_in_place(context, pod, change, out)
+    condition = kruise_condition(pod, (), context.now)
     if condition is not None:
         change.conditions.append(condition)
     if wire.TEMPLATE_HASH not in pod.labels and pod.revision:
         change.merge({"labels": {wire.TEMPLATE_HASH: pod.short_revision}})
-    on_update = pod.on_revision(this.history.update.name)
-    lifecycle = this.owner.lifecycle
+    on_update = pod.on_revision(context.history.update.name)
+    lifecycle = context.owner.lifecycle
     state = next_state(pod, lifecycle, on_update=on_update, completed=completed)
     if state is not None:
         hook = lifecycle.in_place_update if lifecycle else None
-        change.enter(pod, enter(state, hook, this.now), this.now)
+        change.enter(pod, enter(state, hook, context.now), context.now)
     elif not change:
-        _hold(this, pod, out)
+        _hold(context, pod, out)
 
 
-def _hold(this: RoundContext, pod: PodFacts, out: RoundResult) -> None:
-    hook = awaited(pod, this.owner.lifecycle)
+def _hold(context: RoundContext, pod: PodFacts, out: RoundResult) -> None:
+    hook = awaited(pod, context.owner.lifecycle)
     if hook:
         out.hold(pod, Hold.HOOK, hook)
 
 
 def _refresh_in_place(
-    this: RoundContext, pod: PodFacts, change: PodChange, out: RoundResult
+    context: RoundContext, pod: PodFacts, change: PodChange, out: RoundResult
 ) -> bool:
     """Drive the pod's in-place update; True when there is none or it is complete."""
     grace = read_grace(pod)
     state = read_state(pod)
     if grace is not None:
-        _finish_grace(this, pod, (grace, state), change, out)
+        _finish_grace(context, pod, (grace, state), change, out)
         return False
-    if state is not None and not _advance(this, pod, state, change, out):
+    if state is not None and not _advance(context, pod, state, change, out):
         return False
     if wire.INPLACE_READY in pod.gates and not pod.in_place_settled:
-        change.conditions.append(in_place_condition(pod, ready=True, now=this.now))
+        change.conditions.append(in_place_condition(pod, ready=True, now=context.now))
     return True
 
 
 def _finish_grace(
-    this: RoundContext,
+    context: RoundContext,
     pod: PodFacts,
     stored: tuple[UpdateSpec, InPlaceState | None],
     change: PodChange,
@@ -105,12 +105,12 @@ def _finish_grace(
         change.merge({"annotations": _present(pod, over)})
         return
     end = state.started + timedelta(seconds=grace.grace_s)
-    if this.now < end:
-        out.wake.append(_whole_second(this.now, end))
-        out.hold(pod, Hold.GRACE, f"{format_duration(end - this.now) or '0s'} left")
+    if context.now < end:
+        out.wake.append(_whole_second(context.now, end))
+        out.hold(pod, Hold.GRACE, f"{format_duration(end - context.now) or '0s'} left")
         out.busy.add(pod.name)
         return
-    batch = next_batch(pod, grace, state, this.now)
+    batch = next_batch(pod, grace, state, context.now)
     change.apply(batch)
     change.merge(
         {"annotations": {wire.INPLACE_STATE: state_text(batch.state), **_present(pod, over)}}
@@ -126,10 +126,10 @@ def _whole_second(now: datetime, end: datetime) -> datetime:
 
 
 def _advance(
-    this: RoundContext, pod: PodFacts, state: InPlaceState, change: PodChange, out: RoundResult
+    context: RoundContext, pod: PodFacts, state: InPlaceState, change: PodChange, out: RoundResult
 ) -> bool:
     """True when the update is complete; starts its next batch when the last one is done."""
-    vertical = this.gates.in_place_workload_vertical_scaling
+    vertical = context.gates.in_place_workload_vertical_scaling
     missing = batch_done(pod, state, vertical=vertical)
     if missing:
         out.hold(pod, Hold.UPDATING, f"waits for {missing}")
@@ -141,7 +141,7 @@ def _advance(
     if unready:
         out.hold(pod, Hold.UPDATING, f"waits for container {unready[0]} to be ready")
         return False
-    batch = next_batch(pod, state.next_spec(), state, this.now)
+    batch = next_batch(pod, state.next_spec(), state, context.now)
     change.apply(batch)
     change.merge({"annotations": {wire.INPLACE_STATE: state_text(batch.state)}})
     return False

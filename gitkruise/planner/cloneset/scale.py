@@ -27,50 +27,50 @@ Nodes = Mapping[str, Mapping[str, str]]
 Taken = Callable[[], frozenset[str]]
 
 
-def scale_predicate(this: RoundContext) -> Callable[[JudgedGroup], bool]:
+def scale_predicate(context: RoundContext) -> Callable[[JudgedGroup], bool]:
     """The predicate of pods that count as updated while scaling."""
-    also = this.gates.preparing_update_as_update
+    also = context.gates.preparing_update_as_update
     return lambda g: g.updated or (also and g.first.state == LifecycleState.PREPARING_UPDATE)
 
 
-def count(this: RoundContext, updated: Callable[[JudgedGroup], bool]) -> ExpectationDiffs:
+def count(context: RoundContext, updated: Callable[[JudgedGroup], bool]) -> ExpectationDiffs:
     """The numbers of this round; `updated` selects the pods of the update revision."""
     rules = DiffRules(
-        same_revision=this.history.current.name == this.history.update.name,
-        partition_rollback=this.gates.clone_set_partition_rollback,
-        exclude_preparing_delete=this.owner.scale.exclude_preparing_delete,
+        same_revision=context.history.current.name == context.history.update.name,
+        partition_rollback=context.gates.clone_set_partition_rollback,
+        exclude_preparing_delete=context.owner.scale.exclude_preparing_delete,
     )
-    return diff(this.amounts, *tally(this.fleet, updated), rules)
+    return diff(context.amounts, *tally(context.fleet, updated), rules)
 
 
-def plan_scale(this: RoundContext, *, taken: Taken, seed: int, nodes: Nodes) -> RoundResult:
+def plan_scale(context: RoundContext, *, taken: Taken, seed: int, nodes: Nodes) -> RoundResult:
     """Scale for one round; without actions there is nothing to scale, and updates may go on.
 
     `taken` holds instance ids and pod names of finished and terminating pods.
     Source: CloneSet's Scale, in its order.
     """
-    fleet = this.fleet
+    fleet = context.fleet
     doomed = fleet.count(lambda g: g.preparing or g.specified)
-    cancelled = _cancel(this, doomed)
+    cancelled = _cancel(context, doomed)
     if cancelled.actions:
         return cancelled
-    updated = scale_predicate(this)
-    numbers = count(this, updated)
+    updated = scale_predicate(context)
+    numbers = count(context, updated)
     if numbers.up > 0:
-        return _create(this, numbers, taken=taken, seed=seed)
+        return _create(context, numbers, taken=taken, seed=seed)
     out = RoundResult()
-    _delete(this, fleet.where(lambda g: g.preparing), out)
+    _delete(context, fleet.where(lambda g: g.preparing), out)
     # In the order updates marked them: a round that marks some and one that marks more later keep
     # to the order in which one round would have deleted them all.
-    waiting = this.in_turn(fleet.where(lambda g: g.specified and not g.preparing))
+    waiting = context.in_turn(fleet.where(lambda g: g.specified and not g.preparing))
     chosen, later, limit = choose_deletions(waiting, fleet.available, numbers.delete_ready_limit)
     _wait(later, out)
     if not out.actions:
-        _delete(this, chosen, out)
+        _delete(context, chosen, out)
     if not out.actions and numbers.down > 0 and not doomed:
-        surplus = _choose(this, numbers, updated, nodes)
+        surplus = _choose(context, numbers, updated, nodes)
         chosen, later, _ = choose_deletions(surplus, fleet.available, limit)
-        _delete(this, chosen, out)
+        _delete(context, chosen, out)
         _wait(later, out)
     return out
 
@@ -80,33 +80,35 @@ def _wait(pods: Sequence[PodFacts], out: RoundResult) -> None:
         out.hold(pod, Hold.DELETE_BUDGET)
 
 
-def _cancel(this: RoundContext, doomed: int) -> RoundResult:
+def _cancel(context: RoundContext, doomed: int) -> RoundResult:
     """Replicas grew back: pods preparing to be deleted return, but for the named ones.
 
     Not where a hook takes pods out of service, because nothing would put them back.
     """
     out = RoundResult()
-    lifecycle = this.owner.lifecycle
+    lifecycle = context.owner.lifecycle
     hooks = (lifecycle.pre_delete, lifecycle.in_place_update) if lifecycle else ()
     if any(hook and hook.mark_not_ready for hook in hooks):
         return out
-    missing = this.amounts.replicas - this.fleet.size + doomed
-    for pod in this.fleet.where(lambda g: g.preparing and not g.specified):
+    missing = context.amounts.replicas - context.fleet.size + doomed
+    for pod in context.fleet.where(lambda g: g.preparing and not g.specified):
         if missing <= 0:
             break
-        missing -= _enter(this, pod, enter(LifecycleState.PREPARING_NORMAL, None, this.now), out)
+        missing -= _enter(
+            context, pod, enter(LifecycleState.PREPARING_NORMAL, None, context.now), out
+        )
     return out
 
 
 def _create(
-    this: RoundContext, numbers: ExpectationDiffs, *, taken: Taken, seed: int
+    context: RoundContext, numbers: ExpectationDiffs, *, taken: Taken, seed: int
 ) -> RoundResult:
     """Create what is missing: first the current revision's share, then the update revision's.
 
     Ids of claims that lost their pod are used again, unless a pod still carries their id.
     """
     out = RoundResult()
-    owner = this.owner
+    owner = context.owner
     if numbers.up > numbers.up_limit and owner.status.get("observedGeneration") != owner.generation:
         text = (
             f"scaling out is limited to {numbers.up_limit} of {numbers.up} pods by maxUnavailable"
@@ -115,22 +117,22 @@ def _create(
     total = numbers.up_limit
     if not total:
         return out
-    claims = {instance_id(c) for c in this.claims} - {""}
-    held = {p.instance_id for p in this.fleet.pods} | taken()
+    claims = {instance_id(c) for c in context.claims} - {""}
+    held = {p.instance_id for p in context.fleet.pods} | taken()
     ids = instance_ids(seed, total, taken=held, free=claims)
     from_current = min(total, numbers.up_old)
     wanted = [
-        (name, this.history.current if at < from_current else this.history.update)
+        (name, context.history.current if at < from_current else context.history.update)
         for at, name in enumerate(ids)
     ]
     usable = [(name, revision) for name, revision in wanted if _usable(revision, out)]
     out.actions += creations(
         owner,
         usable,
-        existing_claims={c["metadata"]["name"] for c in this.claims},
-        first_wave=1 if this.history.creating else 0,
-        now=this.now,
-        gates=this.gates,
+        existing_claims={c["metadata"]["name"] for c in context.claims},
+        first_wave=1 if context.history.creating else 0,
+        now=context.now,
+        gates=context.gates,
     )
     return out
 
@@ -140,41 +142,41 @@ def _usable(revision: Revision, out: RoundResult) -> bool:
         template_of(revision.data)
     except ValueError as error:
         text = f"ControllerRevision {revision.name}: {error}"
-        if text not in out.trouble:
-            out.trouble.append(text)
+        if text not in out.problems:
+            out.problems.append(text)
         return False
     return True
 
 
-def _delete(this: RoundContext, pods: Sequence[PodFacts], out: RoundResult) -> None:
+def _delete(context: RoundContext, pods: Sequence[PodFacts], out: RoundResult) -> None:
     """Delete each pod, or bring it to PreparingDelete while its hook blocks."""
-    lifecycle = this.owner.lifecycle
+    lifecycle = context.owner.lifecycle
     hook = lifecycle.pre_delete if lifecycle else None
     for pod in pods:
         blockers = hooked(hook, pod)
         if not blockers:
-            out.act(pod, delete_of(pod, this.claims))
+            out.act(pod, delete_of(pod, context.claims))
         elif pod.state == LifecycleState.PREPARING_DELETE:
             out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
         else:
-            _enter(this, pod, enter(LifecycleState.PREPARING_DELETE, hook, this.now), out)
+            _enter(context, pod, enter(LifecycleState.PREPARING_DELETE, hook, context.now), out)
 
 
-def _enter(this: RoundContext, pod: PodFacts, state: StateChange, out: RoundResult) -> bool:
+def _enter(context: RoundContext, pod: PodFacts, state: StateChange, out: RoundResult) -> bool:
     """Write a lifecycle state; a pod whose conditions cannot be read stays as it is."""
     change = PodChange()
     try:
-        change.enter(pod, state, this.now)
+        change.enter(pod, state, context.now)
     except ValueError as error:
-        out.trouble.append(f"pod {pod.name}: {error}")
+        out.problems.append(f"pod {pod.name}: {error}")
         out.hold(pod, Hold.HOOK, str(error))
         return False
-    out.act(pod, patch_of(pod, change, this.now, spends=True))
+    out.act(pod, patch_of(pod, change, context.now, spends=True))
     return True
 
 
 def _choose(
-    this: RoundContext,
+    context: RoundContext,
     numbers: ExpectationDiffs,
     updated: Callable[[JudgedGroup], bool],
     nodes: Nodes,
@@ -183,19 +185,19 @@ def _choose(
 
     Revision goes before health across the shares: recorded behaviour of OpenKruise.
     """
-    old, new = this.fleet.where(lambda g: not updated(g)), this.fleet.where(updated)
+    old, new = context.fleet.where(lambda g: not updated(g)), context.fleet.where(updated)
     from_old = min(numbers.down, numbers.down_old)
     return [
-        *_first(this, old, from_old, nodes),
-        *_first(this, new, numbers.down - from_old, nodes),
+        *_first(context, old, from_old, nodes),
+        *_first(context, new, numbers.down - from_old, nodes),
     ]
 
 
 def _first(
-    this: RoundContext, group: Sequence[PodFacts], size: int, nodes: Nodes
+    context: RoundContext, group: Sequence[PodFacts], size: int, nodes: Nodes
 ) -> list[PodFacts]:
     if size <= 0:
         return []
-    keys = topology_keys(this.owner.template)
+    keys = topology_keys(context.owner.template)
     ranks = spread_ranks(group, keys, nodes) if keys else same_node_ranks(group)
-    return deletion_order(group, available=this.fleet.available, ranks=ranks)[:size]
+    return deletion_order(group, available=context.fleet.available, ranks=ranks)[:size]

@@ -73,7 +73,7 @@ def next_status(
     history: RevisionHistory,
     counters: Counters,
     *,
-    trouble: Sequence[str],
+    problems: Sequence[str],
     now: datetime,
 ) -> tuple[Obj, datetime | None]:
     """(the whole new status, when its deadline needs another look).
@@ -91,7 +91,7 @@ def next_status(
         "labelSelector": str(owner.selector),
     }
     conditions = tuple(owner.status.get("conditions") or ())
-    conditions = _failed_update(conditions, trouble, now)
+    conditions = _failed_update(conditions, problems, now)
     conditions, wake = progressing(owner, status, conditions, now)
     if conditions:
         status["conditions"] = [dict(c) for c in conditions]
@@ -99,12 +99,12 @@ def next_status(
 
 
 def _failed_update(
-    conditions: Sequence[Obj], trouble: Sequence[str], now: datetime
+    conditions: Sequence[Obj], problems: Sequence[str], now: datetime
 ) -> tuple[Obj, ...]:
     """True with what is wrong, and False again when it is not (OpenKruise never clears it)."""
-    if trouble:
-        more = f" (and {len(trouble) - 1} more)" if len(trouble) > 1 else ""
-        made = rule.condition(FAILED_UPDATE, "True", message=trouble[0] + more)
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        made = rule.condition(FAILED_UPDATE, "True", message=problems[0] + more)
         return rule.put(conditions, made, now)
     old = rule.find(conditions, FAILED_UPDATE)
     if old is None or old.get("status") == "False":

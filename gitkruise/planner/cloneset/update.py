@@ -64,36 +64,36 @@ class _RevisionFindings:
     begun: dict[str, tuple[_Traits, tuple[PatchStep, ...]]] = field(default_factory=dict)
 
 
-def plan_update(this: RoundContext, skip: set[str]) -> RoundResult:
+def plan_update(context: RoundContext, skip: set[str]) -> RoundResult:
     """Move pods towards the partition; pods in `skip` are busy with something else this round.
 
     Source: CloneSet's Update: candidates, order, quota, then each pod by its lifecycle state.
     """
     out = RoundResult()
-    fleet = this.fleet
-    numbers = _numbers(this)
+    fleet = context.fleet
+    numbers = _numbers(context)
     forward = numbers.update >= 0
     movable = [group for group in fleet.groups if group.updated != forward]
     waiting = _candidates(movable, skip, out)
-    blocked = _blocked(this)
+    blocked = _blocked(context)
     if blocked or numbers.update == 0:
-        for lot in waiting:
-            out.hold_group(lot, blocked or Hold.PARTITION)
+        for members in waiting:
+            out.hold_group(members, blocked or Hold.PARTITION)
         return out
     size = sum(map(len, waiting))
-    target = this.history.update if forward else this.history.current
+    target = context.history.update if forward else context.history.current
     quota = UpdateQuota(
         pods=abs(numbers.update),
         unavailable=numbers.update_unavailable,
-        asked=size - this.amounts.partition if forward else 0,
+        asked=size - context.amounts.partition if forward else 0,
         down=fleet.count(lambda g: not g.available),
         target_down=fleet.count(lambda g: not g.available and g.first.on_revision(target.name)),
     )
     if size <= quota.pods and (stop := refusal(quota)):
-        for lot in waiting:  # in whatever order
-            out.hold_group(lot, stop)
+        for members in waiting:  # in whatever order
+            out.hold_group(members, stop)
         return out
-    ordered = this.in_turn([pod for lot in waiting for pod in lot])
+    ordered = context.in_turn([pod for members in waiting for pod in members])
     ordered.sort(key=lambda pod: not pod.begun)  # what was begun is finished first
     chosen, held = choose_updates(ordered, fleet.available, quota)
     for why, pods in held:
@@ -101,75 +101,75 @@ def plan_update(this: RoundContext, skip: set[str]) -> RoundResult:
     known = _RevisionFindings()
     for pod in chosen:
         try:
-            _update(this, pod, target, known, out)
+            _update(context, pod, target, known, out)
         except ValueError as error:  # of this pod alone: its conditions or annotations
-            out.trouble.append(f"pod {pod.name}: {error}")
+            out.problems.append(f"pod {pod.name}: {error}")
             out.hold(pod, Hold.UPDATING, str(error))
     return out
 
 
-def begun_updates(this: RoundContext) -> frozenset[str]:
+def begun_updates(context: RoundContext) -> frozenset[str]:
     """Pods that a round took out of service and that have yet to get their update.
 
     Updates continue with them first; otherwise they would leave service twice.
     """
-    begun = [group for group in this.fleet.groups if group.first.begun]
+    begun = [group for group in context.fleet.groups if group.first.begun]
     if not begun:
         return frozenset()
-    forward = _numbers(this).update >= 0
-    return frozenset().union(*[group.lot.names for group in begun if group.updated != forward])
+    forward = _numbers(context).update >= 0
+    return frozenset().union(*[group.members.names for group in begun if group.updated != forward])
 
 
-def _numbers(this: RoundContext) -> ExpectationDiffs:
-    return count(this, lambda group: group.updated)
+def _numbers(context: RoundContext) -> ExpectationDiffs:
+    return count(context, lambda group: group.updated)
 
 
-def _blocked(this: RoundContext) -> Hold | None:
-    if this.owner.update.on_delete:
+def _blocked(context: RoundContext) -> Hold | None:
+    if context.owner.update.on_delete:
         return Hold.ON_DELETE
-    return Hold.PAUSED if this.owner.update.paused else None
+    return Hold.PAUSED if context.owner.update.paused else None
 
 
 def _candidates(groups: Sequence[JudgedGroup], skip: set[str], out: RoundResult) -> list[PodGroup]:
     """Candidates for an update: neither leaving nor in their grace period."""
     found: list[PodGroup] = []
     for group in groups:
-        lot = group.lot.without(skip)
-        if lot is None:
+        members = group.members.without(skip)
+        if members is None:
             continue
         if group.preparing:
-            out.hold_group(lot, Hold.HOOK, "being deleted")
+            out.hold_group(members, Hold.HOOK, "being deleted")
         elif group.first.state != LifecycleState.UPDATED and group.first.in_grace:
-            out.hold_group(lot, Hold.GRACE)
+            out.hold_group(members, Hold.GRACE)
         else:
-            found.append(lot)
+            found.append(members)
     return found
 
 
 def _update(
-    this: RoundContext,
+    context: RoundContext,
     pod: PodFacts,
     target: Revision,
     known: _RevisionFindings,
     out: RoundResult,
 ) -> None:
-    policy = this.owner.update.policy
+    policy = context.owner.update.policy
     if policy is Policy.RECREATE:
         _recreate(pod, out)
         return
     if pod.revision not in known.specs:
         known.specs[pod.revision] = in_place_spec(
-            this.history.of(pod.revision),
+            context.history.of(pod.revision),
             target,
             policy=policy,
-            gates=this.gates,
-            grace_s=this.owner.update.grace_s,
+            gates=context.gates,
+            grace_s=context.owner.update.grace_s,
         )
     spec = known.specs[pod.revision]
     if isinstance(spec, UpdateSpec):
-        _update_in_place(this, pod, target, known, out)
+        _update_in_place(context, pod, target, known, out)
     elif policy is Policy.IN_PLACE_ONLY:
-        out.trouble.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
+        out.problems.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
         out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
     else:
         _recreate(pod, out)
@@ -198,45 +198,53 @@ def _recreate(pod: PodFacts, out: RoundResult) -> None:
 
 
 def _update_in_place(
-    this: RoundContext, pod: PodFacts, target: Revision, known: _RevisionFindings, out: RoundResult
+    context: RoundContext,
+    pod: PodFacts,
+    target: Revision,
+    known: _RevisionFindings,
+    out: RoundResult,
 ) -> None:
     """By lifecycle state: prepare, wait for the hook, or write the update."""
-    lifecycle = this.owner.lifecycle
+    lifecycle = context.owner.lifecycle
     hook = lifecycle.in_place_update if lifecycle else None
     blockers = hooked(hook, pod)
     change = PodChange()
     if pod.state == LifecycleState.UPDATED and hook is not None:
         change.enter(
-            pod, enter(LifecycleState.PREPARING_UPDATE, hook, this.now, readd=True), this.now
+            pod, enter(LifecycleState.PREPARING_UPDATE, hook, context.now, readd=True), context.now
         )
-        out.act(pod, patch_of(pod, change, this.now, spends=True))
+        out.act(pod, patch_of(pod, change, context.now, spends=True))
     elif pod.state in _FRESH and blockers:
-        change.enter(pod, enter(LifecycleState.PREPARING_UPDATE, hook, this.now), this.now)
-        out.act(pod, patch_of(pod, change, this.now, spends=True))
+        change.enter(pod, enter(LifecycleState.PREPARING_UPDATE, hook, context.now), context.now)
+        out.act(pod, patch_of(pod, change, context.now, spends=True))
     elif pod.state == LifecycleState.PREPARING_UPDATE and blockers:
         out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
     elif pod.state in _KNOWN:
-        _write(this, pod, target, known, out)
+        _write(context, pod, target, known, out)
     else:
         text = (
             f"pod {pod.name} is in lifecycle state {pod.state!r}, which OpenKruise does not define"
         )
-        out.trouble.append(text)
+        out.problems.append(text)
         out.hold(pod, Hold.HOOK, text)
 
 
 def _write(
-    this: RoundContext, pod: PodFacts, target: Revision, known: _RevisionFindings, out: RoundResult
+    context: RoundContext,
+    pod: PodFacts,
+    target: Revision,
+    known: _RevisionFindings,
+    out: RoundResult,
 ) -> None:
     """The in-place patch, which pods of the same traits share."""
     spec, traits = known.specs[pod.revision], _traits(pod)
     assert isinstance(spec, UpdateSpec)
     last = known.begun.get(pod.revision)
     if last is None or last[0] != traits:
-        change = _beginning(this, pod, target, spec)
-        last = known.begun[pod.revision] = traits, steps_of(pod, change, this.now)
+        change = _beginning(context, pod, target, spec)
+        last = known.begun[pod.revision] = traits, steps_of(pod, change, context.now)
     if spec.grace_s > 0:
-        out.wake.append(this.now + timedelta(seconds=spec.grace_s))
+        out.wake.append(context.now + timedelta(seconds=spec.grace_s))
     text = f"pod {pod.name} to revision {target.name}"
     out.act(
         pod,
@@ -250,19 +258,21 @@ def _write(
     )
 
 
-def _beginning(this: RoundContext, pod: PodFacts, target: Revision, spec: UpdateSpec) -> PodChange:
+def _beginning(
+    context: RoundContext, pod: PodFacts, target: Revision, spec: UpdateSpec
+) -> PodChange:
     """Out of service first, then revision, state and (after grace) the first batch.
 
     `_Traits` holds the requirements on the pod.
     """
     change = PodChange()
-    vertical = this.gates.in_place_workload_vertical_scaling
+    vertical = context.gates.in_place_workload_vertical_scaling
     if needs_unready(pod, spec, vertical=vertical) and pod.in_place is not False:
-        change.conditions.append(in_place_condition(pod, ready=False, now=this.now))
-    change.enter(pod, enter(LifecycleState.UPDATING, None, this.now), this.now)
-    shown = target.short if this.gates.clone_set_short_hash else target.name
+        change.conditions.append(in_place_condition(pod, ready=False, now=context.now))
+    change.enter(pod, enter(LifecycleState.UPDATING, None, context.now), context.now)
+    shown = target.short if context.gates.clone_set_short_hash else target.name
     change.merge({"labels": {wire.REVISION_HASH: shown, wire.TEMPLATE_HASH: target.short}})
-    change.merge({"annotations": _annotations(pod, spec, change, this.now)})
+    change.merge({"annotations": _annotations(pod, spec, change, context.now)})
     return change
 
 
@@ -289,10 +299,10 @@ def _annotations(
     return {**dict.fromkeys(name for name in gone if name in pod.annotations), **notes}
 
 
-def held_by_scaling(this: RoundContext) -> RoundResult:
+def held_by_scaling(context: RoundContext) -> RoundResult:
     """Reasons for pods that would be updated, in a round that scales."""
-    out, why = RoundResult(), _blocked(this) or Hold.SCALE_FIRST
-    for group in this.fleet.groups:
+    out, why = RoundResult(), _blocked(context) or Hold.SCALE_FIRST
+    for group in context.fleet.groups:
         if not group.updated:
-            out.hold_group(group.lot, why)
+            out.hold_group(group.members, why)
     return out

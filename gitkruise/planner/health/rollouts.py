@@ -39,7 +39,7 @@ def _rollout(obj: Obj, facts: CloneSetFacts) -> Health:
         update_ready = facts.status.get("updatedReadyReplicas") or 0
     amounts = resolve_amounts(facts)
     if amounts.problems:
-        return Health(Phase.FAILED, UNREADABLE, "; ".join(amounts.trouble))
+        return Health(Phase.FAILED, UNREADABLE, "; ".join(amounts.problem_texts))
     old = max(0, total - updated)
     share = f"{updated}/{facts.replicas} updated"
     asked = amounts.asked(updated)
@@ -69,7 +69,7 @@ def sidecar_set(obj: Obj, now: datetime | None) -> Health | None:
     share, old = f"{updated}/{matched} pods updated", updated < matched
     amounts, rolling = resolve_sidecar_amounts(owner, matched), not owner.update.inject_only
     if rolling and amounts.problems:
-        return Health(Phase.FAILED, UNREADABLE, "; ".join(amounts.trouble))
+        return Health(Phase.FAILED, UNREADABLE, "; ".join(amounts.problem_texts))
     if old and rolling and owner.update.paused:
         return Health(Phase.PAUSED, "Paused", f"{share}, paused")
     asked = amounts.asked(updated) if rolling else updated

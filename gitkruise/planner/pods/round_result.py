@@ -13,14 +13,14 @@ from gitkruise.model.workloads.pod_groups import PodGroup
 
 @dataclass(slots=True)
 class RoundResult:
-    """Result of a phase. `trouble` are sentences about pods or specs that stay unchanged; they
+    """Result of a phase. `problems` are sentences about pods or specs that stay unchanged; they
     become a condition and never stop the other pods. For a workload whose pods live in several
     namespaces, pods are named `namespace/name` (`spaces`)."""
 
     actions: list[Action] = field(default_factory=list)
     held: list[tuple[Reason, frozenset[str]]] = field(default_factory=list)  # as found
     events: list[Event] = field(default_factory=list)
-    trouble: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     wake: list[datetime] = field(default_factory=list)
     busy: set[str] = field(default_factory=set)  # pods acted upon or reserved this round
     spaces: bool = False
@@ -37,11 +37,11 @@ class RoundResult:
         """Hold many pods for one reason."""
         self.held.append(((why, ""), frozenset(map(self.called, pods))))
 
-    def hold_group(self, lot: PodGroup, why: Hold, detail: str = "") -> None:
-        """The same for a whole lot, of a workload whose pods live in one namespace."""
+    def hold_group(self, group: PodGroup, why: Hold, detail: str = "") -> None:
+        """The same for a whole group, of a workload whose pods live in one namespace."""
         if self.spaces:
             raise ValueError("lots name pods of one namespace")
-        self.held.append(((why, detail), lot.names))
+        self.held.append(((why, detail), group.names))
 
     def holds(self, acted: Set[str]) -> Holds:
         """Held pods and their reasons, without pods acted upon."""
@@ -65,7 +65,7 @@ class RoundResult:
         self.actions += other.actions
         self.held += other.held
         self.events += other.events
-        self.trouble += other.trouble
+        self.problems += other.problems
         self.wake += other.wake
         self.busy |= other.busy
 

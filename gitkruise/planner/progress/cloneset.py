@@ -91,7 +91,7 @@ def _judge(owner: CloneSetFacts, c: _PodCounts, amounts: Amounts, update: str) -
     share = f"{len(c.new)} of {owner.replicas} on {short}"
     if not c.seen or not update:
         return State.WAITING, "the controller has not seen the newest spec yet"
-    stuck = "; ".join(amounts.trouble) or _stuck(owner, c)
+    stuck = "; ".join(amounts.problem_texts) or _stuck(owner, c)
     if stuck:
         return State.STUCK, stuck
     complete = c.new_available >= asked and len(c.active) == owner.replicas

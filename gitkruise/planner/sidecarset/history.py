@@ -122,7 +122,7 @@ def carried_by(mark: HashMark, known: Sequence[Revision]) -> Revision | None:
     return best[0] if best else None
 
 
-def why_not(found: RegisteredRevision, mark: HashMark) -> str:
+def not_upgradable_reason(found: RegisteredRevision, mark: HashMark) -> str:
     """Reason why a pod that carries `mark` cannot take the latest revision live."""
     old = carried_by(mark, found.known)
     if old is None:

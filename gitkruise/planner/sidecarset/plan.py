@@ -37,19 +37,19 @@ def plan_sidecarset(snapshot: SidecarSetSnapshot, gates: Gates) -> Plan:
         owner = replace(owner, status=latest)
     yardstick = MatchCriteria(owner)
     pods = tuple([yardstick.judge(pod) for pod in snapshot.pods])
-    this = SidecarRound(
+    context = SidecarRound(
         owner=owner, yardstick=yardstick, pods=pods, history=history, now=snapshot.now
     )
     out = RoundResult(spaces=True)
     if owner.deleting is None:
         out.actions += registration(history, homeless=snapshot.homeless)
-        out.add(plan_rolling(this))
+        out.add(plan_rolling(context))
         out.actions += surplus(
             owner, history, lambda: [yardstick.mark(judged.pod) for judged in pods]
         )
     else:
         _hold_all(pods, out)
-    return _conclude(snapshot.owner, this, out)
+    return _conclude(snapshot.owner, context, out)
 
 
 def _hold_all(pods: Sequence[PodState], out: RoundResult) -> None:
@@ -59,10 +59,10 @@ def _hold_all(pods: Sequence[PodState], out: RoundResult) -> None:
             out.hold(judged.pod, Hold.PAUSED, "the SidecarSet is being deleted")
 
 
-def _conclude(before: SidecarSetFacts, this: SidecarRound, out: RoundResult) -> Plan:
-    events = [*out.events, *(Event("Warning", "FailedUpdate", text) for text in out.trouble)]
-    after = next_status(this.owner, this.pods, this.history)
-    news = not this.history.creating and _shown(before.status) != _shown(after)
+def _conclude(before: SidecarSetFacts, context: SidecarRound, out: RoundResult) -> Plan:
+    events = [*out.events, *(Event("Warning", "FailedUpdate", text) for text in out.problems)]
+    after = next_status(context.owner, context.pods, context.history)
+    news = not context.history.creating and _shown(before.status) != _shown(after)
     return Plan(
         actions=tuple(out.actions),
         holds=out.holds(out.busy),

@@ -124,7 +124,7 @@ def _judge(
         return State.WAITING, "the controller has not seen the newest spec yet"
     if owner.update.inject_only:
         return State.DONE, f"{share}, running pods keep what they have"
-    if stuck := "; ".join(it.amounts.trouble) or stuck:
+    if stuck := "; ".join(it.amounts.problem_texts) or stuck:
         return State.STUCK, stuck
     done = it.up + through >= it.asked
     if owner.update.paused and old and not done:

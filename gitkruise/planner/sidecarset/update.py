@@ -15,7 +15,7 @@ from gitkruise.planner.pods.pod_patch import PodChange, patch_of
 from gitkruise.planner.pods.round_result import RoundResult
 from gitkruise.planner.pods.scatter import expanded
 from gitkruise.planner.revisions.registration import RegisteredRevision
-from gitkruise.planner.sidecarset.history import why_not
+from gitkruise.planner.sidecarset.history import not_upgradable_reason
 from gitkruise.planner.sidecarset.pod_upgrade import flip, upgrade
 from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState
 from gitkruise.planner.sidecarset.upgradable_condition import (
@@ -40,27 +40,27 @@ class SidecarRound:
         return resolve_sidecar_amounts(self.owner, len(self.pods))
 
 
-def plan_rolling(this: SidecarRound) -> RoundResult:
+def plan_rolling(context: SidecarRound) -> RoundResult:
     """Flips and upgrades of this round, and why every other pod is left alone.
 
     Source: steps 5 to 9 of SidecarSet's pipeline. OpenKruise ends the round after a flip; here
     only the pods concerned sit it out.
     """
     out = RoundResult(spaces=True)
-    stop = _stop(this.owner.update)
+    stop = _stop(context.owner.update)
     if stop is not None:
-        for judged in this.pods:
+        for judged in context.pods:
             if not judged.updated:
                 out.hold(judged.pod, stop)
         return out
-    amounts = this.amounts
-    out.trouble += amounts.trouble
-    if amounts.problems or this.history.creating:
+    amounts = context.amounts
+    out.problems += amounts.problem_texts
+    if amounts.problems or context.history.creating:
         return out  # pods move to a revision once it is there
-    down = _down(this.pods)
-    down = _flips(this, out, down)
-    _upgrades(this, out, down)
-    _absolve(this, out)
+    down = _down(context.pods)
+    down = _flips(context, out, down)
+    _upgrades(context, out, down)
+    _clear_barred(context, out)
     return out
 
 
@@ -86,7 +86,7 @@ def _told(judged: PodState) -> bool:
 # Flips -----------------------------------------------------------------------------------------
 
 
-def _flips(this: SidecarRound, out: RoundResult, down: int) -> int:
+def _flips(context: SidecarRound, out: RoundResult, down: int) -> int:
     """Return the old container of every finished hot upgrade to the placeholder; return how many
     pods are down after that.
 
@@ -94,33 +94,33 @@ def _flips(this: SidecarRound, out: RoundResult, down: int) -> int:
     and maxUnavailable; OpenKruise changes it in all pods together.
     """
     waiting: list[PodState] = []
-    for judged in this.pods:
+    for judged in context.pods:
         if judged.rested:
             continue
         if not judged.fits:
-            if this.owner.update.selects(judged.pod.labels):
+            if context.owner.update.selects(judged.pod.labels):
                 waiting.append(judged)
-        elif blocker := _unfinished(this, judged):
+        elif blocker := _unfinished(context, judged):
             out.hold(judged.pod, Hold.UPDATING, blocker)
         else:
-            _flip(this, judged, out)
-    ordered, allowed = _ordered(this, waiting), this.amounts.unavailable
-    for judged in ordered[: _asked(this, len(ordered))]:
-        if blocker := _unfinished(this, judged):
+            _flip(context, judged, out)
+    ordered, allowed = _ordered(context, waiting), context.amounts.unavailable
+    for judged in ordered[: _asked(context, len(ordered))]:
+        if blocker := _unfinished(context, judged):
             out.hold(judged.pod, Hold.UPDATING, blocker)
             continue
         if judged.serving and down >= allowed:
             break
         down += judged.serving
-        _flip(this, judged, out)
+        _flip(context, judged, out)
     return down
 
 
-def _unfinished(this: SidecarRound, judged: PodState) -> str:
+def _unfinished(context: SidecarRound, judged: PodState) -> str:
     """Reason for a flip to wait; "" when the working side of every hot sidecar has taken over."""
     pod = judged.pod
-    idle = this.yardstick.idle(pod)
-    if not this.yardstick.consistent(pod, this.yardstick.names - idle):
+    idle = context.yardstick.idle(pod)
+    if not context.yardstick.consistent(pod, context.yardstick.names - idle):
         return "waits for the new container to run"
     if judged.serving:
         return ""
@@ -128,66 +128,66 @@ def _unfinished(this: SidecarRound, judged: PodState) -> str:
     return f"waits for container {late[0]} to be ready" if late else ""
 
 
-def _flip(this: SidecarRound, judged: PodState, out: RoundResult) -> None:
+def _flip(context: SidecarRound, judged: PodState, out: RoundResult) -> None:
     pod, name = judged.pod, judged.pod.name
     done = Event("Normal", "ResetContainerSucceed", f"reset the idle containers of pod {name}")
     failed = Event("Warning", "ResetContainerFailed", f"could not reset pod {name}: ")
-    _act(this, pod, flip(this.yardstick, pod, this.now), out, (done, failed))
+    _act(context, pod, flip(context.yardstick, pod, context.now), out, (done, failed))
 
 
 # Upgrades --------------------------------------------------------------------------------------
 
 
-def _upgrades(this: SidecarRound, out: RoundResult, down: int) -> None:
-    waiting = _candidates(this, out)
-    asked, allowed = _asked(this, len(waiting)), this.amounts.unavailable
-    ordered = _ordered(this, waiting) if asked else waiting
+def _upgrades(context: SidecarRound, out: RoundResult, down: int) -> None:
+    waiting = _candidates(context, out)
+    asked, allowed = _asked(context, len(waiting)), context.amounts.unavailable
+    ordered = _ordered(context, waiting) if asked else waiting
     out.hold_all([judged.pod for judged in ordered[asked:]], Hold.PARTITION)
     for at, judged in enumerate(ordered[:asked]):
         if judged.ready and down >= allowed:  # skipping ahead would overtake the order asked for
             out.hold_all([later.pod for later in ordered[at:asked]], Hold.BUDGET)
             return
         down += judged.ready
-        _upgrade(this, judged, out)
+        _upgrade(context, judged, out)
 
 
-def _asked(this: SidecarRound, waiting: int) -> int:
+def _asked(context: SidecarRound, waiting: int) -> int:
     """The number of the waiting pods that the partition allows to update.
     It keeps pods out of those that wait: pods that cannot change, or are changing, come on top."""
-    return max(waiting - this.amounts.partition, 0)
+    return max(waiting - context.amounts.partition, 0)
 
 
-def _ordered(this: SidecarRound, waiting: Sequence[PodState]) -> list[PodState]:
+def _ordered(context: SidecarRound, waiting: Sequence[PodState]) -> list[PodState]:
     """The first to change first."""
     if not waiting:
         return []
-    update = this.owner.update
-    everyone = [j.pod for j in this.pods]
+    update = context.owner.update
+    everyone = [j.pod for j in context.pods]
     strategy = replace(update, scatter=expanded(update.scatter, everyone))
     by_pod = {id(j.pod): j for j in waiting}
     ordered = rollout_order([j.pod for j in waiting], everyone, strategy)
     return [by_pod[id(pod)] for pod in ordered]
 
 
-def _candidates(this: SidecarRound, out: RoundResult) -> list[PodState]:
+def _candidates(context: SidecarRound, out: RoundResult) -> list[PodState]:
     """Pods that can change now; the others are held, with a warning when they never can."""
     waiting: list[PodState] = []
     reasons: dict[tuple[str, str], str] = {}
     barred = news = 0
-    for judged in this.pods:
+    for judged in context.pods:
         pod = judged.pod
         if judged.updated or (out.busy and out.called(pod) in out.busy):
             continue
-        if not this.owner.update.selects(pod.labels):
+        if not context.owner.update.selects(pod.labels):
             out.hold(pod, Hold.NOT_SELECTED)
         elif not judged.fits:
-            mark = this.yardstick.mark(pod)
+            mark = context.yardstick.mark(pod)
             born = (mark.hash, mark.revision)
             if born not in reasons:
-                reasons[born] = why_not(this.history, mark)
+                reasons[born] = not_upgradable_reason(context.history, mark)
             out.hold(pod, Hold.CANNOT_UPDATE, reasons[born])
             barred += 1
-            news += _tell(this, pod, out, can=False)
+            news += _tell(context, pod, out, can=False)
         elif judged.late:
             out.hold(pod, Hold.UPDATING, f"waits for container {judged.late} to run its image")
         else:
@@ -198,51 +198,51 @@ def _candidates(this: SidecarRound, out: RoundResult) -> list[PodState]:
     return waiting
 
 
-def _upgrade(this: SidecarRound, judged: PodState, out: RoundResult) -> None:
+def _upgrade(context: SidecarRound, judged: PodState, out: RoundResult) -> None:
     pod = judged.pod
     try:
-        change = upgrade(this.yardstick, pod, this.now)
+        change = upgrade(context.yardstick, pod, context.now)
     except ValueError as error:  # of this pod alone: its conditions or annotations
-        out.trouble.append(f"pod {pod.name}: {error}")
+        out.problems.append(f"pod {pod.name}: {error}")
         out.hold(pod, Hold.UPDATING, str(error))
         return
-    _act(this, pod, change, out)
+    _act(context, pod, change, out)
 
 
-def _tell(this: SidecarRound, pod: PodFacts, out: RoundResult, *, can: bool) -> bool:
+def _tell(context: SidecarRound, pod: PodFacts, out: RoundResult, *, can: bool) -> bool:
     """Set our entry in the condition that says whether the pod can be upgraded; True for news."""
     try:
-        condition = upgradable_condition(pod, this.owner.name, this.now, can=can)
+        condition = upgradable_condition(pod, context.owner.name, context.now, can=can)
     except ValueError as error:
-        out.trouble.append(f"pod {pod.name}: {error}")
+        out.problems.append(f"pod {pod.name}: {error}")
         return False
     if condition is None:
         return False
-    out.actions.append(patch_of(pod, PodChange(report=[condition]), this.now))
+    out.actions.append(patch_of(pod, PodChange(report=[condition]), context.now))
     return True
 
 
-def _absolve(this: SidecarRound, out: RoundResult) -> None:
+def _clear_barred(context: SidecarRound, out: RoundResult) -> None:
     """Pods that carry the set's hash again can be upgraded, whatever we said before; OpenKruise
     leaves the condition as it was."""
-    for judged in this.pods:
+    for judged in context.pods:
         pod = judged.pod
         if not judged.updated or pod.condition(UPGRADABLE) is None or out.called(pod) in out.busy:
             continue
         try:
-            barred = upgradable_entries(pod).get(this.owner.name) is False
+            barred = upgradable_entries(pod).get(context.owner.name) is False
         except ValueError:
             continue  # nothing of ours can be read there
         if barred:
-            _tell(this, pod, out, can=True)
+            _tell(context, pod, out, can=True)
 
 
 def _act(
-    this: SidecarRound,
+    context: SidecarRound,
     pod: PodFacts,
     change: PodChange,
     out: RoundResult,
     events: tuple[Event, Event] | tuple[None, None] = (None, None),
 ) -> None:
     done, failed = events
-    out.act(pod, patch_of(pod, change, this.now, spends=True, done=done, failed=failed))
+    out.act(pod, patch_of(pod, change, context.now, spends=True, done=done, failed=failed))

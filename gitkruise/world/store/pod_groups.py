@@ -14,12 +14,12 @@ class PodGroupIndex:
     `changed` holds the names of pods that were created, deleted or changed since.
     """
 
-    __slots__ = ("_lots", "_standings", "changed")
+    __slots__ = ("_groups", "_standings", "changed")
 
     def __init__(self, pods: Iterable[PodFacts]) -> None:
-        lots = grouped(pods).lots
-        self._lots = {group.first.standing: group for group in lots}
-        self._standings = {pod.name: pod.standing for group in lots for pod in group}
+        groups = grouped(pods).groups
+        self._groups = {group.first.standing: group for group in groups}
+        self._standings = {pod.name: pod.standing for group in groups for pod in group}
         self.changed: set[str] = set()
 
     def look(self, there: Mapping[str, PodFacts]) -> PodGroups:
@@ -34,15 +34,15 @@ class PodGroupIndex:
                 self._open(after.standing, moved)[name] = after
         self.changed.clear()
         for standing, pods in moved.items():
-            self._lots.pop(standing, None)
+            self._groups.pop(standing, None)
             if pods:
-                self._lots[standing] = PodGroup(pods)
-        return PodGroups(tuple(self._lots.values()))
+                self._groups[standing] = PodGroup(pods)
+        return PodGroups(tuple(self._groups.values()))
 
     def _open(self, standing: str, moved: dict[str, dict[str, PodFacts]]) -> dict[str, PodFacts]:
         """Return a mutable copy of the group with that key."""
         pods = moved.get(standing)
         if pods is None:
-            group = self._lots.get(standing)
+            group = self._groups.get(standing)
             pods = moved[standing] = dict(group.by_name) if group else {}
         return pods

@@ -109,7 +109,7 @@ def snapshot(
 
 def judged(pods: Sequence[PodFacts]) -> PodSet:
     """Those pods as a round judges them whose update revision is web-new."""
-    return judge(grouped(pods).lots, update_revision="web-new", named=(), min_ready_s=0, now=NOW)
+    return judge(grouped(pods).groups, update_revision="web-new", named=(), min_ready_s=0, now=NOW)
 
 
 def plan(raw: Obj, pods: Sequence[PodFacts] = (), gates: Gates | None = None, **more: Any) -> Plan:

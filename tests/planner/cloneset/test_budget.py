@@ -57,8 +57,8 @@ def test_choose_updates(row: tuple[int, int, int | str, int, str, int]) -> None:
     quota = UpdateQuota(
         pods=abs(numbers.update),
         unavailable=numbers.update_unavailable,
-        down=sum(len(group.lot) for group in down),
-        target_down=sum(len(group.lot) for group in down if group.updated == forward),
+        down=sum(len(group.members) for group in down),
+        target_down=sum(len(group.members) for group in down if group.updated == forward),
     )
     waiting = fleet.where(lambda g: g.updated != forward)
     chosen, held = choose_updates(waiting, fleet.available, quota)
@@ -134,7 +134,7 @@ def test_an_amount_that_means_nothing_moves_no_pod(field: str, value: str) -> No
     made = resolve_amounts(cloneset_facts(cloneset(replicas=5, update={field: value})))
     assert (made.partition, made.surge, made.unavailable, made.scale_unavailable) == (5, 0, 0, 0)
     assert [made.asked(updated) for updated in (0, 3, 7)] == [0, 3, 5]
-    assert f'spec.updateStrategy.{field}: Invalid value: "{value}"' in made.trouble[0]
+    assert f'spec.updateStrategy.{field}: Invalid value: "{value}"' in made.problem_texts[0]
 
 
 def test_amounts_nobody_can_read_are_named() -> None:

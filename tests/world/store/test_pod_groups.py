@@ -20,7 +20,7 @@ steps = st.lists(st.dictionaries(st.sampled_from(NAMES), st.none() | facts), max
 
 def shown(pods: PodGroups) -> set[frozenset[tuple[str, int]]]:
     """Return the groups, each as the names and identities of its pods."""
-    return {frozenset((pod.name, id(pod)) for pod in lot) for lot in pods.lots}
+    return {frozenset((pod.name, id(pod)) for pod in group) for group in pods.groups}
 
 
 @given(steps)
@@ -44,8 +44,8 @@ def test_what_moves_is_found_where_it_belongs(
 def test_who_does_not_move_stays_in_the_same_lot() -> None:
     still, moved = PodFacts(name="a", revision="one"), PodFacts(name="b", revision="two")
     roll = PodGroupIndex((still, moved))
-    (before,) = (lot for lot in roll.look({}).lots if lot.first is still)
+    (before,) = (group for group in roll.look({}).groups if group.first is still)
     roll.changed.add("b")
     after = roll.look({"b": PodFacts(name="b", revision="three")})
-    assert before in after.lots
-    assert len(after.lots) == 2
+    assert before in after.groups
+    assert len(after.groups) == 2
