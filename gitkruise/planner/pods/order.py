@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
 from gitkruise.model.workloads.priority import Weight
@@ -22,21 +22,36 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}  # anything else counts as Pending
 _TRAILING: Final = re.compile(r"[0-9]+$")
-_Key = tuple[Any, ...]
 
 
-def _newest_first(instant: datetime | None) -> float:
-    """Sort key: the later, the earlier in line; no time counts as latest."""
-    return -(instant or _LATEST).timestamp()
+class _Term(NamedTuple):
+    """One key of an order, the least first, or with `falling` the greatest."""
+
+    of: Callable[[PodFacts], Any]
+    falling: bool = False
 
 
-def _health(pod: PodFacts) -> _Key:
-    return (pod.node != "", _PHASES.get(pod.phase, 0))
+_PLACED: Final = _Term(lambda pod: 4 * (pod.node != "") + _PHASES.get(pod.phase, 0))
+_READY: Final = _Term(attrgetter("ready"))
+_COST: Final = _Term(attrgetter("deletion_cost"))
+_READY_SINCE: Final = _Term(lambda pod: (pod.ready and pod.ready_since) or _LATEST, falling=True)
+_RESTARTS: Final = _Term(attrgetter("restarts"), falling=True)
+_SIDECAR_RESTARTS: Final = _Term(attrgetter("sidecar_restarts"), falling=True)
+_CREATED: Final = _Term(lambda pod: pod.created or _LATEST, falling=True)
+_NAMES: Final = (_Term(attrgetter("namespace")), _Term(attrgetter("name")))
+_PREPARING: Final = _Term(lambda pod: pod.state != LifecycleState.PREPARING_UPDATE)
+_BASE: Final = (_PLACED, _READY, _READY_SINCE, _RESTARTS, _SIDECAR_RESTARTS, _CREATED)  # ORD-30
+_DELETION: Final = (_PLACED, _READY, _COST, _READY_SINCE, _RESTARTS, _CREATED)  # ORD-10 to ORD-18
 
 
-def _age(pod: PodFacts) -> _Key:
-    ready_since = _newest_first(pod.ready_since) if pod.ready else 0.0
-    return (ready_since, -pod.restarts)
+def _in_order(pods: Iterable[PodFacts], terms: Sequence[_Term]) -> list[PodFacts]:
+    """By `terms`, then by name. One sort per term, the last term first, as sorts are stable: most
+    pods agree in most terms, and sorts of what is sorted are four times faster than one by tuples.
+    """
+    ordered = list(pods)
+    for term in (*_NAMES[::-1], *terms[::-1]):
+        ordered.sort(key=term.of, reverse=term.falling)
+    return ordered
 
 
 def deletion_order(
@@ -49,21 +64,10 @@ def deletion_order(
 
     `available` None leaves availability out; `ranks` (higher goes first) default to none.
     """
-    ranked = ranks or {}
-
-    def key(pod: PodFacts) -> _Key:
-        return (
-            *_health(pod),
-            available is not None and pod.name in available,
-            pod.ready,
-            pod.deletion_cost,
-            -ranked.get(pod.name, 0),
-            *_age(pod),
-            _newest_first(pod.created),
-            pod.name,
-        )
-
-    return sorted(pods, key=key)
+    up = [_Term(lambda pod: pod.name in available)] if available is not None else []
+    crowded = [_Term(lambda pod: ranks.get(pod.name, 0), falling=True)] if ranks else []
+    placed, ready, cost, *age = _DELETION
+    return _in_order(pods, (placed, *up, ready, cost, *crowded, *age))
 
 
 def same_node_ranks(pods: Sequence[PodFacts]) -> dict[str, float]:
@@ -125,7 +129,7 @@ def update_order(
 ) -> list[PodFacts]:
     """The order of a CloneSet: `rollout_order`, but pods already preparing go first."""
     ordered = rollout_order(waiting, everyone, strategy)
-    ordered.sort(key=lambda pod: pod.state != LifecycleState.PREPARING_UPDATE)
+    ordered.sort(key=_PREPARING.of)
     return ordered
 
 
@@ -136,51 +140,28 @@ def rollout_order(
 
     `everyone` are all pods of the workload, which scatter measures density by.
     """
-    ordered = _base_order(waiting)
+    return scatter(_in_order(waiting, _update_terms(strategy)), everyone, strategy.scatter)
+
+
+def _update_terms(strategy: Strategy) -> tuple[_Term, ...]:
     if strategy.weight_priority:
-        ordered.sort(key=lambda pod: -_weight(pod, strategy))
-    elif strategy.order_priority:
-        ordered.sort(key=lambda pod: _level(pod, strategy.order_priority))
-    return scatter(ordered, everyone, strategy.scatter)
+        return _Term(lambda pod: _weight(pod, strategy), falling=True), *_BASE
+    if strategy.order_priority:
+        return _Term(lambda pod: _level(pod, strategy.order_priority)), *_BASE
+    return _BASE
 
 
-def _base_order(pods: Sequence[PodFacts]) -> list[PodFacts]:
-    """By health, then who is ready since the latest, restarts most, and is newest; then by name.
-
-    Sorted by the last key first, which a stable sort allows: most pods agree in most keys.
-    """
-    ordered = sorted(pods, key=attrgetter("name"))
-    ordered.sort(key=attrgetter("namespace"))
-    ordered.sort(key=lambda pod: pod.created or _LATEST, reverse=True)
-    if any(pod.restarts or pod.sidecar_restarts for pod in pods):
-        ordered.sort(key=attrgetter("restarts", "sidecar_restarts"), reverse=True)
-    ordered.sort(key=lambda pod: (pod.ready and pod.ready_since) or _LATEST, reverse=True)
-    ordered.sort(key=_standing)
-    return ordered
-
-
-def _standing(pod: PodFacts) -> int:
-    """With a node, by phase, ready: each counts for more than all that follow."""
-    return 8 * (pod.node != "") + 2 * _PHASES.get(pod.phase, 0) + pod.ready
-
-
-def update_rank(pod: PodFacts, strategy: Strategy) -> _Key:
-    """The key of `update_order` without the name. Pods to scatter all rank the same: scatter
-    chooses by the order they come in."""
+def update_rank(pod: PodFacts, strategy: Strategy) -> tuple[Any, ...]:
+    """Return the keys of `update_order` without the name. Pods to scatter all rank the same:
+    scatter chooses by the order they come in."""
     if strategy.scatter:
         return ()
-    first = pod.state == LifecycleState.PREPARING_UPDATE
-    return first, _weight(pod, strategy), _level(pod, strategy.order_priority), *_base_rank(pod)
+    return tuple([term.of(pod) for term in (_PREPARING, *_update_terms(strategy))])
 
 
-def deletion_rank(pod: PodFacts) -> _Key:
-    """The same of `deletion_order`; what neighbours say about a pod's rank is left out."""
-    return pod.deletion_cost, *_base_rank(pod)
-
-
-def _base_rank(pod: PodFacts) -> _Key:
-    ready_since = pod.ready and pod.ready_since
-    return _standing(pod), ready_since, pod.restarts, pod.sidecar_restarts, pod.created
+def deletion_rank(pod: PodFacts) -> tuple[Any, ...]:
+    """Return the same of `deletion_order`, without the rank that neighbours give a pod."""
+    return tuple([term.of(pod) for term in _DELETION])
 
 
 def _weight(pod: PodFacts, strategy: Strategy) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 from gitkruise.model.workloads.cloneset import UpdateStrategy
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.model.workloads.priority import Weight
-from gitkruise.planner.pods.order import deletion_order, same_node_ranks, spread_ranks, update_order
+from gitkruise.planner.pods.order import (
+    deletion_order,
+    deletion_rank,
+    same_node_ranks,
+    spread_ranks,
+    update_order,
+    update_rank,
+)
 from gitkruise.wire.values.selectors import label_selector
 from tests.pods import NOW, pods, raw_pod, stamp
 
@@ -224,3 +232,46 @@ def test_order_does_not_depend_on_the_order_pods_come_in(places: list[int]) -> N
         fleet, fleet, UpdateStrategy()
     )
     assert deletion_order(shuffled, available=None) == deletion_order(fleet, available=None)
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> list[PodFacts]:
+    """Pods that often agree in all that an order asks, under names in any order."""
+    few = st.integers(0, 1)
+    return [
+        msgspec.structs.replace(
+            base,
+            name=f"web-{name}",
+            deletion_cost=draw(few),
+            restarts=draw(few),
+            sidecar_restarts=draw(few),
+            ready_since=draw(st.sampled_from([None, NOW])),
+            created=draw(st.sampled_from([None, NOW])),
+        )
+        for name, base in zip(
+            draw(st.permutations(list(range(6)))),
+            draw(st.lists(st.sampled_from(pods("o+ o- o[PU]+")), min_size=6, max_size=6)),
+            strict=True,
+        )
+    ]
+
+
+@given(fleets(), st.sampled_from([UpdateStrategy(), UpdateStrategy(order_priority=("app",))]))
+def test_pods_of_one_rank_stand_together_and_go_by_name(
+    fleet: list[PodFacts], strategy: UpdateStrategy
+) -> None:
+    orders = (
+        (deletion_order(fleet, available=None), deletion_rank),
+        (update_order(fleet, fleet, strategy), lambda pod: update_rank(pod, strategy)),
+    )
+    for ordered, rank in orders:
+        runs = [[pod.name for pod in run] for _, run in groupby(ordered, key=rank)]
+        assert len(runs) == len({rank(pod) for pod in fleet})
+        assert all(run == sorted(run) for run in runs)
+
+
+def test_restarts_of_native_sidecars_leave_deletions_tied() -> None:
+    one, other = pods("2o+")
+    other = msgspec.structs.replace(other, sidecar_restarts=9)
+    assert deletion_rank(one) == deletion_rank(other)
+    assert update_rank(one, UpdateStrategy()) != update_rank(other, UpdateStrategy())
