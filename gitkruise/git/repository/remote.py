@@ -45,7 +45,7 @@ class RefState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
+class RemoteRefs:
     """State of refs by full name; and the full name HEAD has, "" if that was not asked."""
 
     refs: Mapping[str, RefState]
@@ -100,7 +100,7 @@ class RemoteEnd:
         self._met = False  # whether commits came from there already
         self._lock = threading.Lock()
 
-    def announce(self, names: Collection[str]) -> Announced:
+    def ls_refs(self, names: Collection[str]) -> RemoteRefs:
         """List the named refs. Names are full refs, TAGS and HEAD."""
         words = ["ls-remote", "--quiet", "--symref", *_narrowed(names)]
         patterns = [pattern for name in sorted(names) for pattern in _patterns(name)]
@@ -124,7 +124,7 @@ class RemoteEnd:
         ids = [name.removeprefix("commits/") for name in kept if name.startswith("commits/")]
         names = {f"refs/{name}" for name in kept} - {f"refs/commits/{name}" for name in ids}
         asked = {TAGS if name.startswith("refs/tags/") else name for name in names}
-        there = names & self.announce(asked).refs.keys() if asked else set()
+        there = names & self.ls_refs(asked).refs.keys() if asked else set()
         words = [*_FETCH, f"--deepen={further}" if further else _WHOLE, "--stdin", "source"]
         data = "".join(f"{name}\n" for name in sorted({*ids, *there}))
         if data:
@@ -233,7 +233,7 @@ def _patterns(name: str) -> list[str]:
     return [name, name + "^{}"] if name.startswith("refs/") and name != TAGS else [name]
 
 
-def _announced(text: str, names: Collection[str]) -> Announced:
+def _announced(text: str, names: Collection[str]) -> RemoteRefs:
     """Exactly the refs asked for. (git matches patterns at the end of names.)"""
     lines = text.splitlines()[:_REFS_MAX]
     found = _SYMREF.fullmatch(lines[0]) if lines and HEAD in names else None
@@ -248,4 +248,4 @@ def _announced(text: str, names: Collection[str]) -> Announced:
     head = found[1] if found and is_ref(found[1]) else ""
     if head and HEAD in ids:
         refs[head] = RefState(ids[HEAD], ids[HEAD])
-    return Announced(refs, head)
+    return RemoteRefs(refs, head)

@@ -39,10 +39,10 @@ from gitkruise.git.repository.mirror import (
 from gitkruise.git.repository.remote import (
     HEAD,
     TAGS,
-    Announced,
     Keyring,
     RefState,
     RemoteEnd,
+    RemoteRefs,
     keyring_of,
 )
 from gitkruise.wire.primitives.printable import shown
@@ -125,33 +125,33 @@ class Repository:
 
     # -- refs ---------------------------------------------------------------------------------
 
-    def announce(self, names: Collection[str]) -> Announced:
+    def ls_refs(self, names: Collection[str]) -> RemoteRefs:
         """State of refs now; asks the remote once. Names are full refs, TAGS and HEAD.
 
         A ref that is not there, or leads to no commit, is not in the answer.
         """
         if self._far is not None:
-            return self._far.announce(names)
+            return self._far.ls_refs(names)
         head = self._own_head() if HEAD in names else ""
         asked = [name for name in names if name not in {HEAD, TAGS}]
         asked += [head] if head else []
         asked += self.refs("refs/tags") if TAGS in names else []
         states = {name: self._state(name) for name in asked}
-        return Announced({name: state for name, state in states.items() if state}, head)
+        return RemoteRefs({name: state for name, state in states.items() if state}, head)
 
     def _state(self, name: str) -> RefState | None:
         commit = self._reader.peel(name)
         (info,) = self._reader.info([name]) if commit else (None,)
         return RefState(info.id, commit) if info and commit else None
 
-    def follow(self, names: Collection[str]) -> Announced | None:
-        """`announce` of branches that are known here, and what they hold now brought here in the
+    def follow(self, names: Collection[str]) -> RemoteRefs | None:
+        """`ls_refs` of branches that are known here, and what they hold now brought here in the
         same conversation; None where there are other names, or a branch is gone."""
         branches = all(name.startswith("refs/heads/") for name in names)
         here = {name: _kept(name) for name in names if branches and self._state(_kept(name))}
         if self._far is None or not here.keys() >= set(names) or not self._far.fetch_known(here):
             return None
-        return Announced({n: state for n in here if (state := self._state(_kept(n)))})
+        return RemoteRefs({n: state for n in here if (state := self._state(_kept(n)))})
 
     def fetch_refs(self, wanted: Mapping[str, RefState]) -> dict[str, str]:
         """Make announced refs present here, by one fetch; the commit each has now.
@@ -209,7 +209,7 @@ class Repository:
 
     def _tip(self, ref: str) -> tuple[str, RefState]:
         name = full_ref(ref)
-        found = self.announce([name]).refs.get(name)
+        found = self.ls_refs([name]).refs.get(name)
         if found is None:
             raise ref_missing(self.url, ref, self._local_refs() if self.local else [])
         return name, found
@@ -221,7 +221,7 @@ class Repository:
 
     def default_branch(self) -> str:
         """The full ref the repository's HEAD names."""
-        name = self.announce([HEAD]).head if self._far else self._own_head()
+        name = self.ls_refs([HEAD]).head if self._far else self._own_head()
         if not name:
             raise ref_missing(self.url, HEAD, [])
         return name

@@ -33,7 +33,7 @@ class BuiltCommit:
     `touched` is the newest commit that changed the unit's files, `causal` the newest that changed
     the desired objects; `overtaken` are commits between the last one read and this one that changed
     the files and are never applied on their own. `by_cluster`: the API server rejected the commit
-    and may accept it later. `awaits`: the commit is valid, but waits until these units are ready.
+    and may accept it later. `blocked_by`: the commit is valid, but these units are not ready.
     `wanted` are the objects that the commit names, valid or not; None when they are unknown.
     """
 
@@ -44,7 +44,7 @@ class BuiltCommit:
     findings: tuple[Finding, ...] = ()
     overtaken: tuple[GitCommit, ...] = ()
     by_cluster: bool = False
-    awaits: str = ""
+    blocked_by: str = ""
     wanted: frozenset[ObjectKey] | None = None
 
     def same_as(self, other: BuiltCommit | None) -> bool:
@@ -100,17 +100,17 @@ def built_commit(answer: BuildResult, before: BuiltCommit | None) -> BuiltCommit
         return replace(before, commit=info, touched=touched, overtaken=answer.overtaken)
     known = before.touched if before is not None and answer.tree else info
     touched = answer.touching or known
-    intake = BuiltCommit(
+    built = BuiltCommit(
         commit=info, touched=touched, causal=touched, desired=None, overtaken=answer.overtaken,
         findings=answer.findings, wanted=frozenset() if answer.path_missing else None,
     )  # fmt: skip
     if answer.objects is None:
-        return intake
+        return built
     desired = DesiredSet(commit=info, objects=answer.objects, tree=answer.tree)
     same = before is not None and _digests(before.desired) == _digests(desired)
     causal = before.causal if before is not None and same else touched
     wanted = frozenset(d.key for d in desired.objects)
-    return replace(intake, desired=desired, causal=causal, wanted=wanted)
+    return replace(built, desired=desired, causal=causal, wanted=wanted)
 
 
 @dataclass(slots=True)
@@ -208,7 +208,7 @@ class Builder:
             return replace(found, same=True)
         return self._checked(self.finisher.finish(manifests, ingredients), catalog, found)
 
-    def unmoved(self, commit: str, old: str, tree: str) -> bool:
+    def is_unchanged(self, commit: str, old: str, tree: str) -> bool:
         """Return whether `commit` has the content `tree` of the accepted commit `old`, and no
         commit in between changed a file of the unit.
 

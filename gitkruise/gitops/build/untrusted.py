@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # results of work that imports this interface
     from gitkruise.gitops.preview.inputs import PlanSide
     from gitkruise.gitops.workers.frames import PlanText
 
-Stood: TypeAlias = "tuple[Builder, str, str]"  # a unit's reader, its live commit and content
+BuiltUnit: TypeAlias = "tuple[Builder, str, str]"  # a unit's reader, its live commit and content
 Asked: TypeAlias = "tuple[tuple[str, ...], Obj]"  # expressions, and the object they are about
 
 
@@ -45,7 +45,9 @@ class Workers(Protocol):
         """Build a trusted commit for a unit. Raises SourceFailed."""
         ...
 
-    async def sift(self, units: Sequence[Stood], commit: str) -> tuple[GitCommit, Sequence[bool]]:
+    async def find_unchanged(
+        self, units: Sequence[BuiltUnit], commit: str
+    ) -> tuple[GitCommit, Sequence[bool]]:
         """Return the commit, and for each unit whether it is unchanged by it. Raises
         SourceFailed."""
         ...

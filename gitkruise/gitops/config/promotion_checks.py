@@ -26,7 +26,7 @@ def check_promotion(config: Config, unit: Unit) -> None:
 
 
 def _impossible(config: Config, unit: Unit) -> Iterator[Finding]:
-    promotion, remedy = unit.spec.promotion, unit.spec.on_failure
+    promotion, failure_handler = unit.spec.promotion, unit.spec.on_failure
     if promotion is not None:
         yield from _steps(unit, promotion)
         pull = promotion.via == "pull-request"
@@ -34,8 +34,8 @@ def _impossible(config: Config, unit: Unit) -> Iterator[Finding]:
         if not pull and promotion.merge != "manual":
             why = "without pull requests there is nothing to merge"
             yield _bad(unit, ("promotion", "merge"), why, "take merge out")
-    if remedy != "hold":
-        pull_field = "onFailure" if remedy == "revert-pr" else ""
+    if failure_handler != "hold":
+        pull_field = "onFailure" if failure_handler == "revert-pr" else ""
         yield from _way(config, unit, ("onFailure",), pull=pull_field)
 
 

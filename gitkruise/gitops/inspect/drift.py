@@ -92,10 +92,10 @@ async def _desired(
     transport, catalog = where
     reader = Builder(repository=repository, unit=unit, gates=Gates(), cache=ParseCache())
     ingredients = await gather(unit, transport)
-    intake = await asyncio.to_thread(reader.read, commit, catalog, None, "", ingredients)
-    if intake.desired is None:
-        raise InvalidManifests(*intake.findings)
-    return tuple(d for d in intake.desired.objects if not d.hook)
+    built = await asyncio.to_thread(reader.read, commit, catalog, None, "", ingredients)
+    if built.desired is None:
+        raise InvalidManifests(*built.findings)
+    return tuple(d for d in built.desired.objects if not d.hook)
 
 
 def _differences(

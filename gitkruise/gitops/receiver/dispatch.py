@@ -76,7 +76,7 @@ class Debounce:
         self._look, self._clock = look, clock
         self._rung = asyncio.Event()
 
-    def ring(self) -> None:
+    def trigger(self) -> None:
         self._rung.set()
 
     async def run(self) -> None:
@@ -99,17 +99,17 @@ def _branches(push: Push) -> bool:
 class Followed:
     """One source of a Receiver; with `any_ref`, every ref of its repository counts."""
 
-    __slots__ = ("_bell", "_places", "_ref")
+    __slots__ = ("_debounce", "_places", "_ref")
 
-    def __init__(self, source: GitSource, bell: Debounce, *, any_ref: bool = False) -> None:
-        self._places, self._bell = places_of(source), bell
+    def __init__(self, source: GitSource, debounce: Debounce, *, any_ref: bool = False) -> None:
+        self._places, self._debounce = places_of(source), debounce
         self._ref = None if any_ref else source.spec.ref
 
     def hear(self, push: Push, *, named: bool) -> bool:
         """Trigger a poll if the push concerns this source; a `named` one accepts any repository."""
         here = named or not self._places.isdisjoint(map(place_of, push.urls))
         if here and (_branches(push) if self._ref is None else concerns(push, self._ref)):
-            self._bell.ring()
+            self._debounce.trigger()
             return True
         return False
 

@@ -86,7 +86,7 @@ class WebhookEndpoint:
     refused: int = 0
     seen: OrderedDict[str, float] = field(default_factory=OrderedDict)
 
-    def knock(self, headers: Headers, content_type: str, body: bytes) -> int:
+    def accept(self, headers: Headers, content_type: str, body: bytes) -> int:
         """Return the HTTP status for a delivery.
 
         401 before anything of it is read, 400 when it is invalid, 200 when it is old or irrelevant,
@@ -144,11 +144,11 @@ class WebhookEndpoints:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request to any path."""
-        door = self._doors.get(request.rel_url.raw_path)
-        name = door.name if door is not None else "unknown"
+        endpoint = self._doors.get(request.rel_url.raw_path)
+        name = endpoint.name if endpoint is not None else "unknown"
         try:
             with self._containment.of(f"Receiver {name}", ConnectionError, web.HTTPException):
-                status = await self._status(door, request)
+                status = await self._status(endpoint, request)
         except Crashed as error:
             status = 500
             self._crashed(name, error.findings[0])
@@ -161,13 +161,13 @@ class WebhookEndpoints:
             response.force_close()  # what was not read of the request is not waited for
         return response
 
-    async def _status(self, door: WebhookEndpoint | None, request: web.BaseRequest) -> int:
-        status = 404 if door is None else _unfit(request)
-        if door is None or status:
+    async def _status(self, endpoint: WebhookEndpoint | None, request: web.BaseRequest) -> int:
+        status = 404 if endpoint is None else _unfit(request)
+        if endpoint is None or status:
             return status
         try:
             async with self._bodies.read(request, limit=BODY_MAX) as body:
-                return door.knock(request.headers, request.content_type, body)
+                return endpoint.accept(request.headers, request.content_type, body)
         except ApiError as error:
             return _BODY_STATUS.get(type(error), error.status)
 
@@ -187,7 +187,7 @@ class ReceiverServer:
     """The running server: the address of each Receiver, and debouncers to run."""
 
     urls: Mapping[str, str] = field(default_factory=dict)
-    bells: Sequence[Debounce] = ()
+    debounces: Sequence[Debounce] = ()
 
 
 async def open_receivers(
@@ -209,7 +209,7 @@ async def open_receivers(
     if not config.receivers:
         return ReceiverServer()
     transport, clock = around
-    bells = {polling: Debounce(polling.look_now, clock) for polling in set(pollings.values())}
+    debounces = {polling: Debounce(polling.look_now, clock) for polling in set(pollings.values())}
     calls = {call: Debounce(call, clock) for one in pulls.values() for call in one}
     doors: dict[str, WebhookEndpoint] = {}
     first: dict[str, str] = {}
@@ -217,7 +217,7 @@ async def open_receivers(
         refs = receiver.spec.sources
         wanted = [resolve_reference(r, receiver.namespace) for r in refs] or list(config.sources)
         followed = [
-            await asyncio.to_thread(Followed, config.sources[one], bells[pollings[one]])
+            await asyncio.to_thread(Followed, config.sources[one], debounces[pollings[one]])
             for one in wanted
         ]
         asking = [
@@ -227,12 +227,14 @@ async def open_receivers(
         ]
         keys = await receiver_keys(receiver, transport)
         kind = receiver.spec.type
-        door = WebhookEndpoint(name, kind, keys, followed, clock, named=bool(refs), pulls=asking)
-        doors |= {path_of(name, key): door for key in keys}
+        endpoint = WebhookEndpoint(
+            name, kind, keys, followed, clock, named=bool(refs), pulls=asking
+        )
+        doors |= {path_of(name, key): endpoint for key in keys}
         first[name] = path_of(name, keys[0])
     base = await _serve(WebhookEndpoints(doors, edge), listen, stack)
     return ReceiverServer(
-        {name: base + path for name, path in first.items()}, (*bells.values(), *calls.values())
+        {name: base + path for name, path in first.items()}, (*debounces.values(), *calls.values())
     )
 
 

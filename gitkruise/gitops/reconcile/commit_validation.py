@@ -81,7 +81,7 @@ class CommitValidator:
         self, reader: Builder, around: UnitContext, trial: CandidateObserver, transport: Transport
     ) -> None:
         """Create a validator; `transport` acts with the unit's rights."""
-        self._reader, self._around, self._trial = reader, around, trial
+        self._reader, self._around, self._dry_run = reader, around, trial
         self._transport = transport
         self._unit = reader.unit
         label = unit_label(around.cluster, reader.unit.id)
@@ -103,53 +103,51 @@ class CommitValidator:
         was taken before a start. Raises DiagnosticError or ApiError when git or the cluster does
         not answer.
         """
-        intake = await self._followed(commit, before, looked)
-        if intake.desired is None or (before and intake.desired is before.desired):
-            return intake
-        if not (intake.desired.objects or known) and await self._would_empty(
-            intake.desired, before
-        ):
-            return replace(intake, desired=None, findings=(*intake.findings, _EMPTIED))
+        built = await self._followed(commit, before, looked)
+        if built.desired is None or (before and built.desired is before.desired):
+            return built
+        if not (built.desired.objects or known) and await self._would_empty(built.desired, before):
+            return replace(built, desired=None, findings=(*built.findings, _EMPTIED))
         if not known:
             self.gate.consent = ""
-        awaits = await self.gate.blocked_by()
-        if awaits and self._trial.changed(intake.desired)[0]:
-            return replace(intake, desired=None, awaits=awaits)
-        findings, replaced = await self._preflight(intake.desired, intake.causal.id)
+        blocker = await self.gate.blocked_by()
+        if blocker and self._dry_run.changed(built.desired)[0]:
+            return replace(built, desired=None, blocked_by=blocker)
+        findings, replaced = await self._preflight(built.desired, built.causal.id)
         if not findings:
-            return intake if known else await self._agreed(intake, before, replaced)
+            return built if known else await self._agreed(built, before, replaced)
         if await self._around.live.rediscover():
             return await self.read(commit, before, looked, known=known)
-        told = (*intake.findings, *findings)
-        return replace(intake, desired=None, findings=told, by_cluster=True)
+        told = (*built.findings, *findings)
+        return replace(built, desired=None, findings=told, by_cluster=True)
 
     async def _agreed(
-        self, intake: BuiltCommit, before: BuiltCommit | None, replaced: frozenset[ObjectKey]
+        self, built: BuiltCommit, before: BuiltCommit | None, replaced: frozenset[ObjectKey]
     ) -> BuiltCommit:
         """Return the intake if no approval is needed or one was given; otherwise it waits."""
-        assert intake.desired is not None
+        assert built.desired is not None
         if not self._consent.needed:
-            return intake
-        stood = await self._trial.complete()
-        changed, seen = self._trial.changed(intake.desired)
-        move = Move(desired=intake.desired, changed=changed, live=seen.live, replaced=replaced)
+            return built
+        stood = await self._dry_run.complete()
+        changed, seen = self._dry_run.changed(built.desired)
+        move = Move(desired=built.desired, changed=changed, live=seen.live, replaced=replaced)
         mark, why = self._consent.asks(move)
         if not mark or mark == self._unit.approved:
-            return intake
+            return built
         since = before.commit.id if before is not None else stood
-        repository, commit = self._reader.repository, intake.commit.id
+        repository, commit = self._reader.repository, built.commit.id
         if mark in await asyncio.to_thread(approvals, repository, commit, since):
-            return intake
+            return built
         self.gate.consent = request(mark, why)
-        return replace(intake, desired=None, awaits=self.gate.consent)
+        return replace(built, desired=None, blocked_by=self.gate.consent)
 
     async def lives(self, commit: str) -> bool:
         """Return whether all live objects are as `commit` wants. Raises ApiError."""
         try:
-            intake = await self._followed(commit, None, "")
+            built = await self._followed(commit, None, "")
         except SourceFailed:
             return False  # it is not here
-        return intake.desired is not None and not self._trial.changed(intake.desired)[0]
+        return built.desired is not None and not self._dry_run.changed(built.desired)[0]
 
     async def follow(self, desired: DesiredSet) -> None:
         """Follow every kind that the commit names, before anything is decided about it."""
@@ -182,14 +180,14 @@ class CommitValidator:
         given = await gather(self._unit, self._transport)
         asked = BuildRequest.of(commit, before, looked)
         answer = await self._around.workers.read(self._reader, asked, catalog, given)
-        intake = built_commit(answer, before)
-        if intake.desired is not None and not (before and intake.desired is before.desired):
-            await self.follow(intake.desired)
+        built = built_commit(answer, before)
+        if built.desired is not None and not (before and built.desired is before.desired):
+            await self.follow(built.desired)
             if live.catalog is not catalog:
                 workers, catalog = self._around.workers, live.catalog
                 answer = await workers.read(self._reader, asked, catalog, given)
                 return built_commit(answer, before)
-        return intake
+        return built
 
     async def _would_empty(self, nothing: DesiredSet, before: BuiltCommit | None) -> bool:
         """Return whether a commit without objects would delete live objects of the unit."""
@@ -197,8 +195,8 @@ class CommitValidator:
             return False
         if before is not None and before.desired is not None:
             return bool(before.desired.objects)
-        await self._trial.complete()
-        lives = self._trial.changed(nothing)[1].live.values()
+        await self._dry_run.complete()
+        lives = self._dry_run.changed(nothing)[1].live.values()
         return any(not found.obj["metadata"].get("deletionTimestamp") for found in lives)
 
     async def _preflight(
@@ -207,7 +205,7 @@ class CommitValidator:
         """Return what our rules and the dry run report against the objects that would change, and
         the objects that would be replaced."""
         live = self._around.live
-        changed, seen = self._trial.changed(desired)
+        changed, seen = self._dry_run.changed(desired)
         objs = {key: found.obj for key, found in seen.live.items()}
         findings = check_updates(changed, objs, live.catalog, self._around.gates)
         if findings or not changed:
@@ -216,7 +214,7 @@ class CommitValidator:
         new = await brought(desired, objs, live.transport)
         if self._unit.spec.target.create_namespace and target not in new:
             await ensure_namespace(self._transport, target, live.catalog)
-        sent = await self._trial.try_out(testable(changed, new), seen, commit)
+        sent = await self._dry_run.try_out(testable(changed, new), seen, commit)
         silent = unreachable(sent)
         if silent is not None:
             raise DiagnosticError(silent)

@@ -73,7 +73,7 @@ class _Past:
         return self.calm is not None and now - self.calm >= self.pace.reset
 
 
-class Healing:
+class DriftBackoff:
     """Correction history of each field, so that two disagreeing writers do not flood the API
     server."""
 

@@ -96,16 +96,16 @@ class UnitPruner:
             self._wanted, self.agreed = keys, frozenset()
         self._claims.set(self._unit.id, keys)
 
-    def read(self, intake: BuiltCommit) -> None:
+    def read(self, built: BuiltCommit) -> None:
         """Record that a commit was read, taken or not."""
         self._heard = True
-        self._taken = intake.desired is not None
-        if self._taken and intake.commit.id != self._at:
-            self._from, self._at, self._jump = self._at, intake.commit.id, None
-        if intake.wanted is not None:
-            self._claims.set(self._unit.id, self._wanted | intake.wanted)
-        if intake.wanted is not None:
-            self._claims.read(self._unit.id, intake.commit.id)
+        self._taken = built.desired is not None
+        if self._taken and built.commit.id != self._at:
+            self._from, self._at, self._jump = self._at, built.commit.id, None
+        if built.wanted is not None:
+            self._claims.set(self._unit.id, self._wanted | built.wanted)
+        if built.wanted is not None:
+            self._claims.read(self._unit.id, built.commit.id)
 
     @property
     def blind(self) -> bool:
@@ -137,16 +137,16 @@ class UnitPruner:
             return "which has read no commit yet", f"see why {name} reads no commit"
         return (f"which waits for {closed}", "wait until it opens") if closed else ("", "")
 
-    def held(self, intake: BuiltCommit | None, newest: str) -> str:
-        """Return why nothing may be deleted for `intake` now; `newest` is the newest offered
+    def held(self, built: BuiltCommit | None, newest: str) -> str:
+        """Return why nothing may be deleted for `built` now; `newest` is the newest offered
         commit.
 
         Only a commit that is the source's newest, read whole, by every unit that shares the source,
         shows that an object is no longer wanted: it may have moved to another unit.
         """
-        if intake is None or self.inventory <= self._wanted:
+        if built is None or self.inventory <= self._wanted:
             return ""  # there is nothing to delete
-        commit = intake.commit.id
+        commit = built.commit.id
         if self._source_problem is not None:
             return f"the source cannot be followed ({self._source_problem.code})"
         if newest != commit:

@@ -71,10 +71,10 @@ class RejectedObjects:
         return min((t.until for t in self._told.values() if t.until > now), default=None)
 
 
-def look_again(unit: Unit, intake: BuiltCommit, now: datetime) -> tuple[str, datetime] | None:
+def look_again(unit: Unit, built: BuiltCommit, now: datetime) -> tuple[str, datetime] | None:
     """Return a commit to read again, and when: the cluster may decide differently then."""
-    if intake.by_cluster:
-        return intake.commit.id, now + AGAIN
+    if built.by_cluster:
+        return built.commit.id, now + AGAIN
     if not wants(unit):
         return None
-    return intake.commit.id, now + (duration(unit.spec.interval) if intake.desired else AGAIN)
+    return built.commit.id, now + (duration(unit.spec.interval) if built.desired else AGAIN)

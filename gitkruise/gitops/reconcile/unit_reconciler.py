@@ -14,7 +14,7 @@ from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.reconcile.applier import Applier, Sent, delete, left_by_tools
 from gitkruise.gitops.reconcile.commit_validation import CommitValidator, UnitContext
-from gitkruise.gitops.reconcile.drift_correction import Healing, Pace
+from gitkruise.gitops.reconcile.drift_correction import DriftBackoff, Pace
 from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
 from gitkruise.gitops.reconcile.interventions import report_applied
 from gitkruise.gitops.reconcile.pruner import UnitPruner
@@ -55,14 +55,14 @@ class UnitReconciler:
         self._judge = CommitValidator(reader, around, self, self._writer)
         self._named = f"Unit {unit.id}"
         self.label = unit_label(around.cluster, unit.id)
-        self.intake: BuiltCommit | None = None  # the last commit that could be taken
+        self.built: BuiltCommit | None = None  # the last commit that could be taken
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
         self._pending, self._looked = "", ""
         self._parked = ""  # a commit that waits until other units are ready
         self._borne: frozenset[str] | None = None  # by live objects when this process started
         self._wake = asyncio.Event()
         self._settled: dict[ObjectKey, frozenset[Path]] = {}
-        self._refusals, self._healing = RejectedObjects(), Healing(Pace.of(unit.spec.drift))
+        self._rejected, self._backoff = RejectedObjects(), DriftBackoff(Pace.of(unit.spec.drift))
         self._ignore = ignore_rules(unit.spec.drift)
         patience = duration(unit.spec.health.no_progress_timeout)
         self._observer = Observer(around.live.store, around.engine, patience)
@@ -91,13 +91,13 @@ class UnitReconciler:
         self._around.standings.busy(self.unit.id, with_news=True)
         self._wake.set()
 
-    def stays(self, was: BuiltCommit, now: BuiltCommit) -> bool:
+    def accept_unchanged(self, was: BuiltCommit, now: BuiltCommit) -> bool:
         """Take `now`, which wants the same as `was`, without a round; False when a round must
         look."""
-        news = self._news or self._again or self.intake is not was
+        news = self._news or self._again or self.built is not was
         if news or self._looked != was.commit.id or not self._reporter.at_rest:
             return False
-        self.intake, self._looked = now, now.commit.id
+        self.built, self._looked = now, now.commit.id
         self.pruning.read(now)
         return True
 
@@ -113,8 +113,8 @@ class UnitReconciler:
     @property
     def live_commit(self) -> str:
         """Return the live commit of this unit; "" before anything was applied."""
-        if self.intake is not None and self.intake.desired is not None:
-            return self.intake.commit.id
+        if self.built is not None and self.built.desired is not None:
+            return self.built.commit.id
         applied = self._reporter.record.applied
         return applied.id if applied and applied.id in (self._borne or ()) else ""
 
@@ -184,12 +184,12 @@ class UnitReconciler:
         if self._pending:
             await self._guarded_take_in(self._pending)
         self._around.standings.busy(self.unit.id, with_news=bool(self._news))
-        if self.intake is None and not self._pending and self.pruning.blind:
+        if self.built is None and not self._pending and self.pruning.blind:
             await self._go_back("")
-        if self.intake is None or self.intake.desired is None:
+        if self.built is None or self.built.desired is None:
             return self._next_look(None)
         for _ in range(STAGES_MAX):
-            seen, plan = await self._look(self.intake)
+            seen, plan = await self._look(self.built)
             if plan is not None and await self._approved(plan):
                 continue
             overtaken = self._pending != self._unasked
@@ -199,25 +199,25 @@ class UnitReconciler:
                 return self._next_look(seen)
         return self._around.clock.now()
 
-    async def _look(self, intake: BuiltCommit) -> tuple[Observation, SyncPlan | None]:
+    async def _look(self, built: BuiltCommit) -> tuple[Observation, SyncPlan | None]:
         """Observe, plan and report; there is no plan to carry out while suspended."""
-        assert intake.desired is not None
-        content = content_of_hooks(intake.desired, intake.causal.id)
+        assert built.desired is not None
+        content = content_of_hooks(built.desired, built.causal.id)
         self._hooked = await self._around.hooks.ran(self.unit.id, content)
-        now, present = self._around.clock.now(), self._refusals.present
-        found = self._observe(intake.desired)
-        await self._verdicts.ask(found, intake.desired)
-        seen, bad = self._verdicts.weigh(found, intake.desired, now, present)
+        now, present = self._around.clock.now(), self._rejected.present
+        found = self._observe(built.desired)
+        await self._verdicts.ask(found, built.desired)
+        seen, bad = self._verdicts.weigh(found, built.desired, now, present)
         until = self.unit.spec.suspended(now)
         self._times += [until] if until else []
-        plan = self._plan(intake.desired, seen)
+        plan = self._plan(built.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
         silent = self._around.live.problem()
-        troubles = (*bad, *self._refusals.findings, *filter(None, [silent, lingers]))
+        troubles = (*bad, *self._rejected.findings, *filter(None, [silent, lingers]))
         if not until and plan.quiet and not self._unasked:
             self._reporter.well()
-        self._reporter.observed(intake, seen, plan, troubles, suspended=bool(until))
+        self._reporter.observed(built, seen, plan, troubles, suspended=bool(until))
         if content and not until and plan.all_done:
             await self._around.hooks.note(self.unit.id, content)
         return seen, None if until else plan
@@ -225,9 +225,9 @@ class UnitReconciler:
     async def _pick_up(self) -> None:
         """Read a commit again that waited for other units, or was rejected some time ago."""
         if self._parked and not self._pending:
-            awaits = await self._judge.gate.blocked_by()
-            self._reporter.awaits(awaits)
-            if not awaits:
+            blocker = await self._judge.gate.blocked_by()
+            self._reporter.blocked_by(blocker)
+            if not blocker:
                 self._pending, self._parked = self._parked, ""
         if self._shelved is not None and self._around.clock.now() >= self._shelved[1]:
             self._pending, self._shelved = self._pending or self._shelved[0], None
@@ -237,7 +237,7 @@ class UnitReconciler:
     def _next_look(self, seen: Observation | None) -> datetime | None:
         now, again = self._around.clock.now(), self._again[1] if self._again else None
         shelved = self._shelved[1] if self._shelved else None
-        times = [*self._times, again, shelved, self._refusals.wake_at(now)]
+        times = [*self._times, again, shelved, self._rejected.wake_at(now)]
         times += [self._verdicts.wake_at(now), self._judge.gate.windows.opens()]
         if seen is not None:
             times.append(self._observer.wake_at(seen.rollouts))
@@ -265,50 +265,50 @@ class UnitReconciler:
             prune=self.pruning.rules,
             correct_drift=spec.drift.mode == "correct",
             settled=self._settled,
-            refused=self._refusals.standing(now),
+            refused=self._rejected.standing(now),
             ignore=self._ignore,
-            resting=self._healing.resting(now),
-            fought=self._healing.fought(now),
+            resting=self._backoff.resting(now),
+            fought=self._backoff.fought(now),
             hooked=self._hooked,
             autoscaled=self._around.live.autoscaled.targets(),
             held=self._verdicts.held,
-            replacing=frozenset(self._refusals.replacing),
-            present=frozenset(self._refusals.present),
+            replacing=frozenset(self._rejected.replacing),
+            present=frozenset(self._rejected.present),
             claimed=self._around.claims.others(self.unit.id, self._watched),
             owners=self._around.claims.owners(self.unit.id, self.label, seen.live),
             newer=bool(self._news),
-            prune_held=self._judge.gate.windows.why() or self.pruning.held(self.intake, newest),
+            prune_held=self._judge.gate.windows.why() or self.pruning.held(self.built, newest),
             approved=self.pruning.approved,
             agreed=self.pruning.agreed,
         )
 
     async def _approved(self, plan: SyncPlan) -> bool:
         """Return whether a user approved a deletion that the plan leaves out without approval."""
-        commit = self._need_intake().commit.id
+        commit = self._need_built().commit.id
         return bool(plan.asks) and await self.pruning.asked(commit, plan.asks)
 
     def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
         catalog, now = self._around.live.catalog, self._around.clock.now()
         plan = plan_sync(self._snapshot(desired, seen), catalog, self._memo)
-        if self._healing.look(plan.drift, now):
+        if self._backoff.look(plan.drift, now):
             plan = plan_sync(self._snapshot(desired, seen), catalog, self._memo)
-        again = self._healing.wake_at(plan.drift, now)
+        again = self._backoff.wake_at(plan.drift, now)
         self._times += [again] if again else []
         return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=(), standing=())
 
     async def _act(self, plan: SyncPlan, seen: Observation) -> bool:
         """Carry out a plan; return whether to plan again immediately."""
-        intake, live = self._need_intake(), self._around.live
+        built, live = self._need_built(), self._around.live
         if not await self._may_act(plan, seen):
             return False
         for key in plan.replace:
             await delete(self._writer, key, seen.live[key].obj, live.catalog, "Foreground")
         if plan.apply:
-            assert intake.desired is not None
-            await self._judge.learn_kinds(intake.desired, plan.apply)
-            self._healing.corrected(plan.healing, self._around.clock.now())
+            assert built.desired is not None
+            await self._judge.learn_kinds(built.desired, plan.apply)
+            self._backoff.corrected(plan.healing, self._around.clock.now())
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
-            sent = await self._send(plan.apply, seen, intake.causal.id, take=theirs)
+            sent = await self._send(plan.apply, seen, built.causal.id, take=theirs)
             self._around.authority.check()
             report_applied(live.events, self.unit.id, sent, plan.healing, seen.live)
             return self._absorb(sent, seen)
@@ -323,24 +323,24 @@ class UnitReconciler:
 
         A start that cannot read git keeps what is live: that is as new as anything can be.
         """
-        authority, intake = self._around.authority, self._need_intake()
+        authority, built = self._around.authority, self._need_built()
         authority.check()
         started_blind = authority.term == 1 and self.pruning.blind
         if not (authority.fresh(self._source) or started_blind):
             return False
-        if intake.commit.id == (authority.tip(self._source) or self._looked):
+        if built.commit.id == (authority.tip(self._source) or self._looked):
             return True  # also where it goes back: the ref leads there now
         live = [seen.live[d.key].obj for d in plan.apply if d.key in seen.live]
-        marked = {annotation(obj, COMMIT) for obj in live} - {"", intake.causal.id}
+        marked = {annotation(obj, COMMIT) for obj in live} - {"", built.causal.id}
         repository = self.reader.repository
-        newer = await asyncio.to_thread(newer_than, repository, marked, intake.commit.id)
+        newer = await asyncio.to_thread(newer_than, repository, marked, built.commit.id)
         if newer:
-            self._reporter.problem((overtaken(self.unit.id, intake.commit.id, newer),))
+            self._reporter.problem((overtaken(self.unit.id, built.commit.id, newer),))
         return not newer
 
-    def _need_intake(self) -> BuiltCommit:
-        assert self.intake is not None
-        return self.intake
+    def _need_built(self) -> BuiltCommit:
+        assert self.built is not None
+        return self.built
 
     async def _send(
         self,
@@ -367,7 +367,7 @@ class UnitReconciler:
                 self._accept(item.desired, item.reply, seen)
             elif item.finding is not None and item.retry:
                 passing.append(item.finding)
-            elif self._refusals.note(item, self._around.clock.now()):
+            elif self._rejected.note(item, self._around.clock.now()):
                 self._around.live.doubt()
         if passing:
             self._times.append(self._setbacks.back_off())
@@ -379,7 +379,7 @@ class UnitReconciler:
         before = seen.live.get(desired.key)
         live.store.note_write(reply)
         self.pruning.inventory.add(desired.key)
-        self._refusals.forget(desired.key)
+        self._rejected.forget(desired.key)
         kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
         node = kind.schema if kind else None
         live_before = before.obj if before is not None else None
@@ -387,7 +387,7 @@ class UnitReconciler:
         sized = desired.key in live.autoscaled.targets()
         self._settled[desired.key] = kept - {REPLICAS} if sized else kept
         was = d.obj if (d := self._before.get(desired.key)) else None
-        self._reporter.applied(self._need_intake(), desired, live_before, was)
+        self._reporter.applied(self._need_built(), desired, live_before, was)
 
     # Commits --------------------------------------------------------------------------------
 
@@ -401,7 +401,7 @@ class UnitReconciler:
             due = self._setbacks.crashed(_COMMIT, error)
             if self._pending in {"", commit}:
                 self._pending, self._shelved = "", (commit, due)
-            if self.intake is None:
+            if self.built is None:
                 await self._go_back(commit)
         except (DiagnosticError, ApiError) as error:
             self._times.append(self._setbacks.failed(error))
@@ -412,26 +412,26 @@ class UnitReconciler:
         commit, self._pending = self._pending, ""
         try:
             await self.confirm()
-            intake = await self._judge.read(commit, self.intake, self._looked)
-            if intake.desired is None and self.intake is None:
+            built = await self._judge.read(commit, self.built, self._looked)
+            if built.desired is None and self.built is None:
                 await self._go_back(commit)
-            self._reporter.awaits(intake.awaits, intake)
+            self._reporter.blocked_by(built.blocked_by, built)
         except (DiagnosticError, ApiError):
             self._pending = self._pending or commit
             raise
-        if intake.awaits:
+        if built.blocked_by:
             self._parked = commit
             return
         self._looked = commit
-        self.pruning.read(intake)
-        again = look_again(self.unit, intake, self._around.clock.now())
-        self._again = again or (self._again if intake.desired is None else None)
-        if intake.desired is not None:
-            if not intake.same_as(self.intake):
-                self._take(intake)
+        self.pruning.read(built)
+        again = look_again(self.unit, built, self._around.clock.now())
+        self._again = again or (self._again if built.desired is None else None)
+        if built.desired is not None:
+            if not built.same_as(self.built):
+                self._take(built)
             return
-        good = self.intake.causal if self.intake else None
-        self._reporter.rejected(replace(intake, findings=with_unchanged(intake.findings, good)))
+        good = self.built.causal if self.built else None
+        self._reporter.rejected(replace(built, findings=with_unchanged(built.findings, good)))
 
     async def _go_back(self, commit: str) -> None:
         """Keep what was live before, after a start on a commit that cannot be read."""
@@ -439,25 +439,25 @@ class UnitReconciler:
         await self.pruning.find(self._around.live, self.label)
         good = await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
         if good and good != commit:
-            intake = await self._judge.read(good, None, "", known=True)
-            if intake.desired is not None:
-                self._take(intake)
+            built = await self._judge.read(good, None, "", known=True)
+            if built.desired is not None:
+                self._take(built)
 
-    def _take(self, intake: BuiltCommit) -> None:
-        assert intake.desired is not None
-        self._reporter.accepted(intake, self.intake)
-        if self.intake is not None and self.intake.desired is not None:
-            self._before = self.intake.desired.by_key()
-            digests = {d.key: d.digest for d in intake.desired.objects}
+    def _take(self, built: BuiltCommit) -> None:
+        assert built.desired is not None
+        self._reporter.accepted(built, self.built)
+        if self.built is not None and self.built.desired is not None:
+            self._before = self.built.desired.by_key()
+            digests = {d.key: d.digest for d in built.desired.objects}
             moved = [k for k, d in self._before.items() if digests.get(k) != d.digest]
-            self._healing.forget(moved)
-        self.intake = intake
-        self._refusals.clear()
-        keys = {d.key for d in intake.desired.objects}
+            self._backoff.forget(moved)
+        self.built = built
+        self._rejected.clear()
+        keys = {d.key for d in built.desired.objects}
         self._settled = {k: v for k, v in self._settled.items() if k in keys}
         self._memo = {k: v for k, v in self._memo.items() if k in keys}
         self._observer.forget({*keys, *self.pruning.inventory})
-        self.pruning.taken(intake.desired)
+        self.pruning.taken(built.desired)
 
     def changed(self, desired: DesiredSet) -> tuple[list[Desired], Observation]:
         """Return the objects that taking `desired` would change, and the live state."""
@@ -474,7 +474,7 @@ class UnitReconciler:
         Raises ApiError or ClusterFailed.
         """
         applied = self._reporter.record.applied
-        if self._borne is not None or self.intake is not None or applied is None:
+        if self._borne is not None or self.built is not None or applied is None:
             return
         borne = await self.live_commits()
         if applied.id not in borne and not await self._judge.lives(applied.id):

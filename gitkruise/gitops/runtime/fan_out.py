@@ -9,19 +9,19 @@ from typing import Protocol
 
 from gitkruise.errors import Crashed, SourceFailed
 from gitkruise.gitops.build.builder import Builder, BuiltCommit
-from gitkruise.gitops.build.untrusted import Stood, Workers
+from gitkruise.gitops.build.untrusted import BuiltUnit, Workers
 from gitkruise.gitops.containment import UNREPORTED, Containment
 
 
 class Follower(Protocol):
     """Receiver of commits: UnitReconciler."""
 
-    intake: BuiltCommit | None
+    built: BuiltCommit | None
     reader: Builder
 
     def offer(self, commit: str) -> None: ...
 
-    def stays(self, was: BuiltCommit, now: BuiltCommit) -> bool: ...
+    def accept_unchanged(self, was: BuiltCommit, now: BuiltCommit) -> bool: ...
 
 
 class FanOut:
@@ -35,9 +35,9 @@ class FanOut:
 
     async def prepare(self, commit: str) -> None:
         """Find the units that `commit` changes, before it is offered."""
-        asked: list[tuple[int, BuiltCommit, Stood]] = []
+        asked: list[tuple[int, BuiltCommit, BuiltUnit]] = []
         for number, unit in enumerate(self._units):
-            was = unit.intake
+            was = unit.built
             if was is not None and was.desired is not None:
                 asked.append((number, was, (unit.reader, was.commit.id, was.desired.tree)))
         self._prepared = (commit, {})
@@ -45,15 +45,17 @@ class FanOut:
             return
         try:
             with self._containment.of("the units of a commit"):
-                info, found = await self._workers.sift([stood for *_, stood in asked], commit)
+                info, found = await self._workers.find_unchanged(
+                    [stood for *_, stood in asked], commit
+                )
         except (Crashed, SourceFailed):
             return  # the unit that reads it reports the error
-        unmoved = {
+        unchanged = {
             number: (was, replace(was, commit=info, overtaken=()))
             for (number, was, _), same in zip(asked, found, strict=True)
             if same
         }
-        self._prepared = (commit, unmoved)
+        self._prepared = (commit, unchanged)
 
     def _refused(self, commit: str) -> bool:
         """Return whether the commit is not trusted; the units of a source agree on that."""
@@ -61,12 +63,12 @@ class FanOut:
 
     def offer(self, commit: str) -> None:
         """Offer the commit to every unit: immediately to those that it changes."""
-        (prepared, unmoved), self._prepared = self._prepared, ("", {})
+        (prepared, unchanged), self._prepared = self._prepared, ("", {})
         if prepared != commit:
-            unmoved = {}
+            unchanged = {}
         for number, unit in enumerate(self._units):
-            if number not in unmoved:
+            if number not in unchanged:
                 unit.offer(commit)
-        for number, (was, now) in unmoved.items():
-            if not self._units[number].stays(was, now):
+        for number, (was, now) in unchanged.items():
+            if not self._units[number].accept_unchanged(was, now):
                 self._units[number].offer(commit)

@@ -39,9 +39,9 @@ def progress_of(
     """Return the progress towards the newest commit from the unit's newest record."""
     record, commit = reporter.record, follower.followed
     looked = bool(commit) and not standings.has_news(unit.unit.id)
-    intake = unit.intake
-    taken = looked and intake is not None and intake.commit.id == commit
-    applied = taken and reporter.finished(intake)
+    built = unit.built
+    taken = looked and built is not None and built.commit.id == commit
+    applied = taken and reporter.finished(built)
     return Progress(
         record=record,
         commit=commit,

@@ -84,7 +84,7 @@ async def _opened(
     proposer = await _proposer(config, sync.unit, writer, context)
     base = (sync.unit, sync, reporter, proposer)
     edge = context.containment
-    promoter = remedy = None
+    promoter = failure_handler = None
     if spec.promotion is not None:
         pulls = spec.promotion.via == "pull-request"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
@@ -92,8 +92,8 @@ async def _opened(
     if spec.on_failure != "hold":
         pulls = spec.on_failure == "revert-pr"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
-        remedy = FailureHandler(*base, offers=offers, has_news=has_news, containment=edge)
-    return promoter, remedy
+        failure_handler = FailureHandler(*base, offers=offers, has_news=has_news, containment=edge)
+    return promoter, failure_handler
 
 
 async def _proposer(config: Config, unit: Unit, writer: Writer, context: UnitContext) -> Proposer:

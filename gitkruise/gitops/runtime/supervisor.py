@@ -463,5 +463,5 @@ class Supervisor:
                     self.errors.failed(("Receiver", name), error, raised=name in required.receivers)
                 return
             self._receivers_crashed(DOORS, None)
-            jobs = [bell.run for bell in heard.bells]
+            jobs = [debounce.run for debounce in heard.debounces]
             self._receivers.add(DOORS, heard, made_of, stack.pop_all(), jobs)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from gitkruise.errors import DiagnosticError, Finding, SourceFailed
 from gitkruise.git.plumbing.errors import ref_missing
 from gitkruise.git.plumbing.refs import full_ref
-from gitkruise.git.repository.remote import HEAD, TAGS, Announced
+from gitkruise.git.repository.remote import HEAD, TAGS, RemoteRefs
 from gitkruise.git.repository.repository import Repository
 from gitkruise.git.semver_range import Range
 from gitkruise.model.gitops.config import GitRef, GitSource
@@ -46,7 +46,7 @@ def look(
     """
     asked = [_attempt(_asked, source.spec.ref) for source in sources]
     names = {name for name in asked if isinstance(name, str)}
-    announced = repository.follow(names) or repository.announce(names)
+    announced = repository.follow(names) or repository.ls_refs(names)
     chosen = [
         _attempt(_choose, repository, source.spec.ref, name, announced)
         if isinstance(name, str)
@@ -85,7 +85,7 @@ def _asked(ref: GitRef) -> str:
     return full_ref(ref.branch) if ref.branch else HEAD
 
 
-def _choose(repository: Repository, ref: GitRef, asked: str, announced: Announced) -> str:
+def _choose(repository: Repository, ref: GitRef, asked: str, announced: RemoteRefs) -> str:
     """Return the full ref of a source, among those listed. Raises GK3201 or GK3207."""
     if asked == TAGS:
         tags = [name.removeprefix(_TAG) for name in announced.refs if name.startswith(_TAG)]

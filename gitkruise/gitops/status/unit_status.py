@@ -105,48 +105,48 @@ class Reporter:
 
     # What happened --------------------------------------------------------------------------
 
-    def accepted(self, intake: BuiltCommit, before: BuiltCommit | None) -> None:
+    def accepted(self, built: BuiltCommit, before: BuiltCommit | None) -> None:
         """Record that a commit was validated and is being applied."""
-        self._rejected, self._problems = None, intake.findings
-        overtaken = tuple((commit, intake.commit.id) for commit in intake.overtaken)
+        self._rejected, self._problems = None, built.findings
+        overtaken = tuple((commit, built.commit.id) for commit in built.overtaken)
         if before is not None and self._unfinished():
             unfinished = before.causal
-            if unfinished.id != intake.causal.id:
-                overtaken = (*overtaken, (unfinished, intake.commit.id))
+            if unfinished.id != built.causal.id:
+                overtaken = (*overtaken, (unfinished, built.commit.id))
         self._offer(replace(self.record, superseded=overtaken))
 
-    def rejected(self, intake: BuiltCommit) -> None:
+    def rejected(self, built: BuiltCommit) -> None:
         """Record that a commit was rejected; live objects stay."""
-        self._rejected = intake
-        errors = [f for f in intake.findings if f.is_error]
+        self._rejected = built
+        errors = [f for f in built.findings if f.is_error]
         self._change(
             replace(
                 self.record,
-                attempted=intake.touched,
+                attempted=built.touched,
                 waits="",
-                findings=intake.findings,
-                superseded=tuple((commit, intake.commit.id) for commit in intake.overtaken),
+                findings=built.findings,
+                superseded=tuple((commit, built.commit.id) for commit in built.overtaken),
             ),
             State.REJECTED,
             f"{errors[0].code}: {errors[0].message}",
         )
 
-    def finished(self, intake: BuiltCommit | None) -> bool:
+    def finished(self, built: BuiltCommit | None) -> bool:
         """Return whether all of this content was once applied and healthy, in an earlier run
         too."""
         applied = self.record.applied
-        return intake is not None and applied is not None and applied.id == intake.causal.id
+        return built is not None and applied is not None and applied.id == built.causal.id
 
     @property
     def at_rest(self) -> bool:
         """Return whether everything is as git wants, without findings."""
         return self.record.state in SETTLED and not self.record.findings and not self._awaits
 
-    def awaits(self, what: str, intake: BuiltCommit | None = None) -> None:
-        """Set what the newest commit waits for; "" for nothing. `intake` is that commit, if new."""
+    def blocked_by(self, what: str, built: BuiltCommit | None = None) -> None:
+        """Set what the newest commit waits for; "" for nothing. `built` is that commit, if new."""
         self._awaits = what
-        if what and intake is not None:
-            self._awaiting, self._rejected = intake.touched, None
+        if what and built is not None:
+            self._awaiting, self._rejected = built.touched, None
         if what and not self.record.objects and not self._rejected:
             record = replace(self.record, attempted=self._awaiting, waits=what)
             self._change(record, State.WAITING, f"waits for {what}")
@@ -205,7 +205,7 @@ class Reporter:
             self._change(record, self.record.state, f"{finding.code}: {finding.message}")
 
     def applied(
-        self, intake: BuiltCommit, desired: Desired, live: Obj | None, was: Obj | None
+        self, built: BuiltCommit, desired: Desired, live: Obj | None, was: Obj | None
     ) -> None:
         """Record that one object was applied; a rollout gets a step for the commit.
 
@@ -220,11 +220,11 @@ class Reporter:
             text = summarize(all_differences(was, desired.obj, None), desired.obj)
         else:
             text = summarize(owned_differences(desired.obj, live, None), desired.obj)
-        self._begun[desired.key] = (intake.causal, text or "put back as git says")
+        self._begun[desired.key] = (built.causal, text or "put back as git says")
 
     def observed(
         self,
-        intake: BuiltCommit,
+        built: BuiltCommit,
         seen: Observation,
         due: SyncPlan,
         refused: tuple[Finding, ...] = (),
@@ -232,12 +232,12 @@ class Reporter:
         suspended: bool = False,
     ) -> None:
         """Record the observation of a round; what is `due` is not done while suspended."""
-        assert intake.desired is not None
+        assert built.desired is not None
         plan = None if suspended else due
         drift = due.drift if suspended else due.standing
         blocked = plan.blocked if plan is not None else ()
-        answer = of_commit(intake.desired, seen, plan)
-        objects = object_records(intake.desired, answer, drift)
+        answer = of_commit(built.desired, seen, plan)
+        objects = object_records(built.desired, answer, drift)
         troubles = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
         state, message = unit_state(objects, plan, self._rejection(), troubles)
         waits = self._awaits
@@ -249,14 +249,14 @@ class Reporter:
             message = f"suspended{_suspended(self.unit)}: {message}"
         waiting = self._awaiting if self._awaits else None
         done = plan is not None and plan.all_done
-        self._follow_steps(intake, seen)
+        self._follow_steps(built, seen)
         record = replace(
             self.record,
-            attempted=waiting or (self._rejected or intake).touched,
+            attempted=waiting or (self._rejected or built).touched,
             waits=waits,
-            applied=intake.causal if done else self.record.applied,
-            sent=intake.causal if plan is not None and plan.all_sent else self.record.sent,
-            causal=intake.causal,
+            applied=built.causal if done else self.record.applied,
+            sent=built.causal if plan is not None and plan.all_sent else self.record.sent,
+            causal=built.causal,
             objects=objects,
             rollouts=answer.rollouts,
             steps=tuple(sorted(self._steps.items())),
@@ -293,14 +293,14 @@ class Reporter:
                 *self._remarks.values())  # fmt: skip
         return tuple(dict.fromkeys(told))
 
-    def _follow_steps(self, intake: BuiltCommit, seen: Observation) -> None:
+    def _follow_steps(self, built: BuiltCommit, seen: Observation) -> None:
         now = self._clock.now()
         for rollout in seen.rollouts:
             steps = self._steps.get(rollout.key, ())
             begun = self._begun.get(rollout.key)
             applied = annotation(seen.live[rollout.key].obj, COMMIT)
-            if begun is None and applied == intake.causal.id:
-                begun = (intake.causal, "")  # applied before a crash, and not recorded
+            if begun is None and applied == built.causal.id:
+                begun = (built.causal, "")  # applied before a crash, and not recorded
             if begun is not None and rollout.generation_seen:
                 self._begun.pop(rollout.key, None)
                 steps = begin_step(steps, begun[0], begun[1], rollout, now)

@@ -94,11 +94,11 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     more: bool
 
 
-class Sifted(msgspec.Struct, frozen=True, array_like=True, tag="sifted"):
+class UnchangedUnits(msgspec.Struct, frozen=True, array_like=True, tag="unchanged"):
     """For each unit of the request, whether a commit leaves it unchanged."""
 
     commit: GitCommit
-    unmoved: tuple[bool, ...]
+    unchanged: tuple[bool, ...]
 
 
 class Judged(msgspec.Struct, frozen=True, array_like=True, tag="judged"):
@@ -158,7 +158,7 @@ class Over(msgspec.Struct, frozen=True, array_like=True, tag="over"):
 
 
 Frame: TypeAlias = (
-    Part | Done | Sifted | Judged | PlanText | Side | Read | Raised | Unread | Bring | Over
+    Part | Done | UnchangedUnits | Judged | PlanText | Side | Read | Raised | Unread | Bring | Over
 )
 encode: Final[Callable[[Frame], bytes]] = msgspec.msgpack.Encoder().encode
 decode: Final[Callable[[bytes], Frame]] = msgspec.msgpack.Decoder(Frame).decode

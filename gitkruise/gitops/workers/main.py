@@ -272,9 +272,9 @@ def _read_one(desk: WorkerMemory, one: ToRead, *, more: bool) -> None:
 
 def _sift(desk: WorkerMemory, job: SiftJob) -> None:
     known = [(desk.known(n, spec).reader, old, tree) for n, spec, old, tree in job.units]
-    unmoved = tuple(reader.unmoved(job.commit, old, tree) for reader, old, tree in known)
+    unchanged = tuple(reader.is_unchanged(job.commit, old, tree) for reader, old, tree in known)
     info = known[0][0].repository.commit(job.commit)
-    desk.wire.send(frames.Sifted(info, unmoved))
+    desk.wire.send(frames.UnchangedUnits(info, unchanged))
 
 
 def _judge(desk: WorkerMemory, job: HealthJob) -> None:

@@ -13,7 +13,7 @@ from gitkruise.errors import Finding
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import PostBuildInputs
-from gitkruise.gitops.build.untrusted import Asked, CheckResult, Stood
+from gitkruise.gitops.build.untrusted import Asked, BuiltUnit, CheckResult
 from gitkruise.gitops.preview.inputs import PlanSide, base_side, read_base, read_side, side_of
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import first_true, plan_text
@@ -48,10 +48,12 @@ class InProcess:
     ) -> BuildResult:
         return await asyncio.to_thread(reader.answer, asked, catalog, given)
 
-    async def sift(self, units: Sequence[Stood], commit: str) -> tuple[GitCommit, Sequence[bool]]:
+    async def find_unchanged(
+        self, units: Sequence[BuiltUnit], commit: str
+    ) -> tuple[GitCommit, Sequence[bool]]:
         def all_of_them() -> tuple[GitCommit, Sequence[bool]]:
-            unmoved = [reader.unmoved(commit, old, tree) for reader, old, tree in units]
-            return units[0][0].repository.commit(commit), unmoved
+            unchanged = [reader.is_unchanged(commit, old, tree) for reader, old, tree in units]
+            return units[0][0].repository.commit(commit), unchanged
 
         return await asyncio.to_thread(all_of_them)
 
@@ -114,15 +116,17 @@ class WorkerPool:
         reading = PendingRead(reader=reader, asked=asked, catalog=catalog, given=given)
         return await self._seat(reader.repository).read(reading)
 
-    async def sift(self, units: Sequence[Stood], commit: str) -> tuple[GitCommit, Sequence[bool]]:
+    async def find_unchanged(
+        self, units: Sequence[BuiltUnit], commit: str
+    ) -> tuple[GitCommit, Sequence[bool]]:
         repository = units[0][0].repository
 
         def exchange(process: WorkerProcess) -> tuple[GitCommit, Sequence[bool]]:
             told = tuple((one.number, spec(one), old, tree) for one, old, tree in units)
             job = SiftJob(cpu_s=process.budget.cpu_s, commit=commit, units=told)
             for frame in process.exchange(job, repository):
-                if isinstance(frame, frames.Sifted) and len(frame.unmoved) == len(units):
-                    return frame.commit, frame.unmoved
+                if isinstance(frame, frames.UnchangedUnits) and len(frame.unchanged) == len(units):
+                    return frame.commit, frame.unchanged
             raise WorkerEnded("", "it did not answer")
 
         try:

@@ -34,7 +34,7 @@ from gitkruise.world.kubelet.runtime import (
     matches_spec,
     runtime_of,
 )
-from gitkruise.world.kubelet.stages import WARNING, StageContext, WorkerState, begin, kill, ring
+from gitkruise.world.kubelet.stages import WARNING, StageContext, WorkerState, begin, kill, play_due
 from gitkruise.world.kubelet.state_sharing import SharedStates
 from gitkruise.world.kubelet.status import ENDED, only_seen, pod_status
 from gitkruise.world.kubelet.timers import Timers
@@ -203,7 +203,7 @@ class Kubelet:
     def _play(self, state: WorkerState, ctx: StageContext) -> None:
         """Play `state` until nothing is left to decide at this instant."""
         for _ in range(SETTLE_MAX):
-            ring(state, ctx)
+            play_due(state, ctx)
             decided_on = state.runtime
             if ctx.pod["metadata"].get("deletionTimestamp"):
                 self._end(state, ctx)

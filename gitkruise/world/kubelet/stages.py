@@ -359,7 +359,7 @@ STAGES: Final[Mapping[str, Callable[[WorkerState, StageContext, str], None]]] = 
 )
 
 
-def ring(state: WorkerState, ctx: StageContext) -> None:
+def play_due(state: WorkerState, ctx: StageContext) -> None:
     """Play every stage whose timer is due, earliest first."""
     for _ in range(1000):
         if not state.due(ctx.now):

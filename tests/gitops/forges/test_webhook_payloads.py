@@ -277,7 +277,7 @@ def test_whoever_follows_pull_requests_hears_of_every_branch_but_ours(
     rung: list[int] = []
 
     class Counted(Debounce):
-        def ring(self) -> None:
+        def trigger(self) -> None:
             rung.append(1)
 
     one = GitSource("shop", "src", GitSourceSpec(url=url, ref=GitRef(branch="main")))

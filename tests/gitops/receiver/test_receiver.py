@@ -80,10 +80,10 @@ def listening(stage: Stage, config: Config, script: Script) -> None:
             around = (Wire(stage.cluster), clock)
             heard = await open_receivers(config, looks, Listen(port=0), around, stack)
             async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
-                bells = [tasks.create_task(bell.run()) for bell in heard.bells]
+                debounces = [tasks.create_task(debounce.run()) for debounce in heard.debounces]
                 await script(session, heard, looks)
-                for bell in bells:
-                    bell.cancel()
+                for debounce in debounces:
+                    debounce.cancel()
 
     stage.cluster = Cluster(stage.world, stage.clock.now)
     asyncio.run(main())
@@ -218,21 +218,21 @@ def test_slow_senders_hold_up_no_one(staged: MakeStage, tmp_path: Path) -> None:
     listening(stage, config, script)
 
 
-def door(clock: ManualClock, rung: list[str]) -> WebhookEndpoint:
-    bell = Debounce(lambda: None, clock)
-    vars(bell)["ring"] = lambda: rung.append("looks")
+def endpoint(clock: ManualClock, rung: list[str]) -> WebhookEndpoint:
+    debounce = Debounce(lambda: None, clock)
+    vars(debounce)["trigger"] = lambda: rung.append("looks")
     spec = GitSourceSpec(url=URLS["github"], ref=GitRef(branch="main"))
-    followed = [Followed(GitSource("shop", "src", spec), bell)]
+    followed = [Followed(GitSource("shop", "src", spec), debounce)]
     return WebhookEndpoint("shop/forge", "github", (KEY,), followed, clock, named=False)
 
 
 def test_deliveries_are_remembered_for_ten_minutes_and_not_all_of_them() -> None:
     clock, rung = ManualClock(START), list[str]()
-    one, body = door(clock, rung), text(BODIES["github"])
+    one, body = endpoint(clock, rung), text(BODIES["github"])
 
     def deliver(name: str) -> int:
         headers = CIMultiDict(signed("github", body, delivery=name))
-        return one.knock(headers, "application/json", body)
+        return one.accept(headers, "application/json", body)
 
     assert [deliver("a") for _ in range(1_000)] == [202] + [200] * 999
     assert rung == ["looks"]
@@ -246,16 +246,16 @@ def test_deliveries_are_remembered_for_ten_minutes_and_not_all_of_them() -> None
 
 
 def test_a_stranger_leaves_no_trace_but_a_count(caplog: pytest.LogCaptureFixture) -> None:
-    one, body = door(ManualClock(START), []), text(BODIES["github"])
+    one, body = endpoint(ManualClock(START), []), text(BODIES["github"])
     headers = CIMultiDict(signed("github", body, key="another"))
-    assert {one.knock(headers, "application/json", body) for _ in range(100)} == {401}
+    assert {one.accept(headers, "application/json", body) for _ in range(100)} == {401}
     assert (one.refused, len(one.seen), len(caplog.records)) == (100, 0, 7)
     assert "Codertocat" not in caplog.text
 
 
 def test_a_named_source_takes_any_repository() -> None:
     clock, rung = ManualClock(START), list[str]()
-    one = door(clock, rung)
+    one = endpoint(clock, rung)
     one.followed[0].hear(Push(("https://elsewhere/x",), ("refs/heads/main",)), named=False)
     assert rung == []
     one.followed[0].hear(Push(("https://elsewhere/x",), ("refs/heads/main",)), named=True)
@@ -264,17 +264,17 @@ def test_a_named_source_takes_any_repository() -> None:
 
 def test_many_hints_are_one_look_a_window() -> None:
     clock, looks = ManualClock(START), Looks()
-    bell = Debounce(looks.look_now, clock)
+    debounce = Debounce(looks.look_now, clock)
 
     async def script() -> None:
         async with asyncio.TaskGroup() as tasks:
-            job = tasks.create_task(bell.run())
-            bell.ring()
+            job = tasks.create_task(debounce.run())
+            debounce.trigger()
             await clock.sleep(0)
             await clock.sleep(0)
             assert looks.count == 1  # at once
             for _ in range(40):
-                bell.ring()
+                debounce.trigger()
                 await clock.sleep(WINDOW_S / 10)
             await clock.sleep(5)
             assert looks.count == 1 + 4

@@ -251,8 +251,8 @@ def test_a_commit_that_leaves_units_alone_is_sifted(house: House) -> None:
 
         async def script() -> tuple[str, list[bool]]:
             stood = [(r, first, (await read(pool, r, first)).tree) for r in readers]
-            commit, unmoved = await pool.sift(stood, second)
-            return commit.id, [*unmoved]
+            commit, is_unchanged = await pool.find_unchanged(stood, second)
+            return commit.id, [*is_unchanged]
 
         assert asyncio.run(script()) == (second, [True, False])
 
