@@ -41,13 +41,14 @@ def edit_field(data: bytes, file: str, key: ObjectKey, path: FieldPath, value: A
     return _edited((data, file), parsed, find_object(parsed, key, file), path, value, str(key))
 
 
-def edit_document(data: bytes, file: str, path: FieldPath, value: Any) -> bytes:
-    """`data` with the scalar `value` at `path` of its first document, which may have no name.
+def edit_document(data: bytes, file: str, path: FieldPath, value: Any, *, index: int = 0) -> bytes:
+    """`data` with the scalar `value` at `path` of its document `index`, which may have no name.
 
     Raises InvalidManifests as `edit_field` does.
     """
     parsed = _parsed(data, file)
-    return _edited((data, file), parsed, parsed.documents[0], path, value, shown(file))
+    document = next(d for d in parsed.documents if d.index >= index)
+    return _edited((data, file), parsed, document, path, value, shown(file))
 
 
 def _parsed(data: bytes, file: str) -> Parsed:

@@ -1,9 +1,11 @@
 """Actions on rollouts as commits: promote, hold, resume, rollback; by users and automatically.
 
 `target` finds the object in git, `actions` computes the edited file and its commit message,
-`rollback` finds earlier templates, and `hold` reads holds from commit messages. Each edit is
-simulated with `gitops.preview` before it is committed. The cluster is never written: the
-reconciler applies the commit like every other one.
+`rollback` finds earlier templates, and `hold` reads holds from commit messages. Where kustomize
+renders the object, `kustomized` edits the place that sets a field, which `kustomize_setters` finds:
+patches, `images:`, replacements and their sources. Each edit is simulated with `gitops.preview`
+before it is committed. The cluster is never written: the reconciler applies the commit like every
+other one.
 
 Automatic actions run in a `loop` per unit: `promotion` commits the next step of a promotion after
 its `soak`, `on_failure` rolls a failed rollout back. `proposals` turns both into a commit on the

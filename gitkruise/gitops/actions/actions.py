@@ -17,6 +17,7 @@ from gitkruise.git.edit.set_field import edit_field
 from gitkruise.git.plumbing.commits import format_message
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
+from gitkruise.gitops.actions.kustomized import Kustomized
 from gitkruise.gitops.actions.rollback import (
     compute_rollback,
     rollback_target,
@@ -259,13 +260,22 @@ def _edited(
     words: str,
 ) -> FileEdit:
     document = target.desired.document
+    kustomized = Kustomized.of(repository, target.commit, target.kustomized)
+    edits = kustomized.edits(target.commit) if kustomized is not None else None
     data, after = _data(repository, target), document.obj
     for name, value in fields.items():
         path = strategy_path(document, name)
-        data = edit_field(data, document.file, target.key, path, value)
+        if edits is not None:
+            edits.set(document, path, value)
+        else:
+            data = edit_field(data, document.file, target.key, path, value)
         after = put(after, path, value)
     changes = all_differences(document.obj, after, None)
-    return FileEdit(verb=verb, file=document.file, data=data, fields=changes, words=words)
+    files = {document.file: data} if edits is None else edits.files
+    (file, data), *others = files.items()
+    return FileEdit(
+        verb=verb, file=file, data=data, fields=changes, words=words, others=dict(others)
+    )
 
 
 def _data(repository: Repository, target: ActionTarget) -> bytes:
@@ -286,7 +296,8 @@ def _said(
 
 
 def _held_by(repository: Repository, target: ActionTarget) -> bool:
-    return held_by(repository, target.commit, target.key, target.desired.document.file) is not None
+    file, folder = target.desired.document.file, target.kustomized
+    return held_by(repository, target.commit, target.key, file, folder) is not None
 
 
 def _asked(target: ActionTarget, wish: ActionArgs) -> int | str | None:

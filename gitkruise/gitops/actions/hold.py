@@ -18,12 +18,16 @@ def action_of(repository: Repository, commit: str, key: ObjectKey) -> str:
     return said.get(ACTION, "") if said.get(OBJECT) == str(key) else ""
 
 
-def held_by(repository: Repository, commit: str, key: ObjectKey, file: str) -> GitCommit | None:
+def held_by(
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None
+) -> GitCommit | None:
     """The `gitkruise hold` that stops a promotion at the partition the object has at `commit`.
+
+    `folder` is the path of its unit where kustomize may render it.
 
     The newest act on the object since it has that partition decides. Raises SourceFailed.
     """
-    set_by = commit_of_partition(repository, commit, key, file)
+    set_by = commit_of_partition(repository, commit, key, file, folder)
     if set_by is None:
         return None
     for each in (*repository.commits_between(set_by.id, commit), set_by):

@@ -126,4 +126,5 @@ class Proposer:
         """The `gitkruise hold` that stops a promotion where it is at `commit`. Blocking."""
         self.repository.fetch(self.ref)
         _, target = self._target(key, commit)
-        return held_by(self.repository, commit, target.key, target.desired.document.file)
+        file, folder = target.desired.document.file, target.kustomized
+        return held_by(self.repository, commit, target.key, file, folder)

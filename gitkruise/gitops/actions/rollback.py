@@ -7,7 +7,7 @@ running (CloneSet moves only pods above the partition, and never back for a rais
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
@@ -16,20 +16,14 @@ from gitkruise.git.edit.copy_field import graft
 from gitkruise.git.edit.set_field import edit_field, refused
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.image_tags import (
-    Kustomizations,
-    kustomizations,
-    reparsed,
-    tags_as_they_were,
-    with_images,
-)
+from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedEdits
 from gitkruise.model.gitops.change import FieldChange
 from gitkruise.model.gitops.document import Document, FieldPath, GitCommit
 from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
 from gitkruise.model.workloads.sidecarset_revision import RECORDED
 from gitkruise.planner.sync.diff import all_differences
-from gitkruise.wire.primitives.names import ObjectKey, split_api_version
-from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.names import ObjectKey, is_object, key_of, split_api_version
+from gitkruise.wire.primitives.paths import drop, get, put
 from gitkruise.wire.values.intstr import Partition, UnreadableAmount
 
 _TEMPLATE: Final = (("spec", "template"),)
@@ -85,10 +79,12 @@ def compute_rollback(
     """Template of commit `to`, partition 0, not paused, everything else as at commit `now`.
 
     `file` is where the object is written, where that is known; `folder` is the path of a unit whose
-    kustomizations may set images. Raises UsageProblem GK7020 when
-    the object is in neither, InvalidManifests GK3602 when its lines cannot be edited, and
-    SourceFailed.
+    kustomizations may set fields of it. Raises UsageProblem GK7020 when the object is in neither,
+    InvalidManifests GK3602 when its lines cannot be edited, and SourceFailed.
     """
+    kustomized = Kustomized.of(repository, now, folder)
+    if kustomized is not None:
+        return _kustomized_rollback(repository, kustomized, key, (now, to), file)
     current = find_document(repository, now, key, file)
     target = find_document(repository, to, key, file)
     file = current.file
@@ -99,20 +95,86 @@ def compute_rollback(
     paused = strategy_path(current, "paused")
     if get(current.obj, *paused):
         data = edit_field(data, file, key, paused, value=False)
-    here, there = (kustomizations(repository, commit, folder) for commit in (now, to))
-    after = _object(data, file, key)
-    others = tags_as_they_were(repository, after, (now, here), there)
-    after = with_images(after, reparsed(here, others))
-    old = with_images(target.obj, there)
+    after = next(d.obj for d in parse_file(data, file).documents if is_object(d.obj, key))
     for path in template_paths(key):
-        if get(after, *path) != get(old, *path):
+        if get(after, *path) != get(target.obj, *path):
             raise refused("GK3602", f"cannot put the template of {key} back", current, path)
-    before = with_images(current.obj, here)
-    fields = all_differences(before, after, None)
-    if others and data == _read(repository, now, file):  # the object's own file stays as it is
-        (file, data), *rest = others.items()
-        others = dict(rest)
-    return Rollback(file=file, data=data, fields=fields, others=others)
+    return Rollback(file=file, data=data, fields=all_differences(current.obj, after, None))
+
+
+def _kustomized_rollback(
+    repository: Repository,
+    kustomized: Kustomized,
+    key: ObjectKey,
+    commits: tuple[str, str],
+    file: str,
+) -> Rollback:
+    """`compute_rollback` of a rendered object: each field goes back in the place that sets it."""
+    now, to = commits
+    current, target = (_state(repository, c, key, (file, kustomized.folder)) for c in commits)
+    for commit, found in ((now, current), (to, target)):
+        if found is None:
+            raise _not_in_git(key, commit)
+    assert current is not None
+    assert target is not None
+    wanted = current.obj
+    for path in template_paths(key):
+        old = get(target.obj, *path)
+        wanted = put(wanted, path, old) if old is not None else drop(wanted, path)
+    edits = kustomized.edits(now)
+    changes = all_differences(current.obj, wanted, None)
+    if all(map(_is_value, changes)):
+        for change in changes:
+            edits.set(current, change.path, change.after, wanted)
+    else:
+        _restored(repository, edits, (current, target), (now, to), wanted)
+    paused = bool(get(current.obj, *strategy_path(current, "paused")))
+    for name, value, due in (
+        ("partition", 0, not _lets_all_go(current)),
+        ("paused", False, paused),
+    ):
+        if due:
+            path = strategy_path(current, name)
+            edits.set(current, path, value)
+            wanted = put(wanted, path, value)
+    fields = all_differences(current.obj, wanted, None)
+    (first, data), *rest = edits.files.items() or {current.file: edits.data(current.file)}.items()
+    return Rollback(file=first, data=data, fields=fields, others=dict(rest))
+
+
+def _is_value(change: FieldChange) -> bool:
+    """Return whether a change puts one value in the place of another."""
+    return all(
+        isinstance(value, str | int | float | bool) for value in (change.before, change.after)
+    )
+
+
+def _restored(
+    repository: Repository,
+    edits: KustomizedEdits,
+    documents: tuple[Document, Document],
+    commits: tuple[str, str],
+    wanted: Any,
+) -> None:
+    """Put back a template that had other fields: by the lines of the object's own file, and by the
+    values that kustomizations set. Raises InvalidManifests GK3602 where that is not all."""
+    (current, target), (now, to) = documents, commits
+    old, new = edits.own(current), edits.own(target, to)
+    own = key_of(old.obj) if "kind" in old.obj else None
+    same = all(get(old.obj, *p) == get(new.obj, *p) for p in (*_TEMPLATE, *_SIDECARS))
+    for change in all_differences(current.obj, wanted, None):
+        set_elsewhere = edits.elsewhere(current, change.path, current.obj)
+        if _is_value(change) and edits.elsewhere(current, change.path, wanted):
+            edits.set(current, change.path, change.after, wanted)
+        elif same or set_elsewhere or own is None:
+            place = edits.place(current, change.path)
+            dotted = ".".join(map(str, change.path))
+            message = f"cannot put {dotted} back as it was: it came or went with other lines"
+            raise refused("GK3602", message, *place)
+    if own is not None and not same:
+        edits.files[old.file] = _with_template(
+            repository, own, (now, old), (to, new), edits.data(old.file)
+        )
 
 
 def _with_template(
@@ -120,10 +182,12 @@ def _with_template(
     key: ObjectKey,
     now: tuple[str, Document],
     to: tuple[str, Document],
+    data: bytes | None = None,
 ) -> bytes:
-    """The file with the old template: by its values where those are all, else by its lines."""
+    """The file, or `data`, with the old template: by its values where those are all, else by its
+    lines."""
     (commit, current), (older, target) = now, to
-    data = _read(repository, commit, current.file)
+    data = _read(repository, commit, current.file) if data is None else data
     for path in template_paths(key):
         if get(current.obj, *path) != get(target.obj, *path):
             data = _with_part(data, current, (path, get(target.obj, *path)), key) or graft(
@@ -153,17 +217,11 @@ def templates(
 ) -> Iterator[TemplateSpan]:
     """Yield the templates of the object, newest first, as far back as this file contains it.
 
-    Images are those that the kustomizations of `folder` set.
+    They are as the kustomization of `folder` renders them, where there is one.
     """
-    setters = kustomizations(repository, commit, folder)
-    paths = [file, *(setter.file for setter in setters)]
-    commits = repository.commits_between("", commit, paths=paths, limit=_COMMITS_MAX)
     newest: tuple[GitCommit, Document] | None = None
     since: GitCommit | None = None
-    for each in commits:
-        found = _with_its_images(repository, each.id, key, file, folder if setters else None)
-        if found is None:
-            break
+    for each, found in _states(repository, commit, key, file, folder):
         if newest is not None and since is not None:
             if _template(found, key) == _template(newest[1], key):
                 since = each
@@ -174,16 +232,48 @@ def templates(
         yield TemplateSpan(since=since, until=newest[0], document=newest[1])
 
 
+def _states(
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None
+) -> Iterator[tuple[GitCommit, Document]]:
+    """Yield the commits that may have changed the object, newest first, each with the object.
+
+    A commit that cannot be read is stepped over, because no cluster applied it; the first without
+    the object ends it.
+    """
+    kustomized = Kustomized.of(repository, commit, folder)
+    paths = [file, *(kustomized.folders(commit) if kustomized else ())]
+    where = (file, kustomized.folder if kustomized else None)
+    for each in repository.commits_between("", commit, paths=paths, limit=_COMMITS_MAX):
+        try:
+            found = _state(repository, each.id, key, where)
+        except InvalidManifests:
+            continue
+        if found is None:
+            return
+        yield each, found
+
+
+def _state(
+    repository: Repository, commit: str, key: ObjectKey, where: tuple[str, str | None]
+) -> Document | None:
+    """The object at a commit, rendered if its unit was a kustomization by then, else as its file
+    has it. Raises InvalidManifests where that cannot be read."""
+    file, folder = where
+    kustomized = Kustomized.of(repository, commit, folder)
+    if kustomized is not None:
+        return kustomized.document(commit, key)
+    return _in_file(repository, commit, key, file)
+
+
 def commit_of_partition(
-    repository: Repository, commit: str, key: ObjectKey, file: str
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None = None
 ) -> GitCommit | None:
     """Return the commit that set the partition of `commit`, as far as git is read."""
     found: GitCommit | None = None
     wanted: Any = None
-    for each in repository.commits_between("", commit, paths=[file], limit=_COMMITS_MAX):
-        document = _in_file(repository, each.id, key, file)
-        has = get(document.obj, *strategy_path(document, "partition")) if document else None
-        if document is None or (found is not None and has != wanted):
+    for each, document in _states(repository, commit, key, file, folder):
+        has = get(document.obj, *strategy_path(document, "partition"))
+        if found is not None and has != wanted:
             break
         found, wanted = each, has
     return found
@@ -239,7 +329,10 @@ def _lets_all_go(document: Document) -> bool:
 
 
 def find_document(repository: Repository, commit: str, key: ObjectKey, file: str = "") -> Document:
-    """The document of `key` at a commit, in `file` or anywhere. Raises UsageProblem GK7020."""
+    """The document of `key` at a commit, in `file` or anywhere.
+
+    Raises UsageProblem GK7020, and InvalidManifests when `file` cannot be read.
+    """
     here = _in_file(repository, commit, key, file) if file else None
     if here is not None:
         return here
@@ -247,9 +340,13 @@ def find_document(repository: Repository, commit: str, key: ObjectKey, file: str
         if entry.is_file and entry.path.endswith((".yaml", ".yml", ".json")):
             parsed = parse_file(repository.read_blob(entry.id), entry.path)
             for document in parsed.documents:
-                if _is(document.obj, key):
+                if is_object(document.obj, key):
                     return document
-    raise UsageProblem(Finding(code="GK7020", message=f"{key} is not in git at {commit[:7]}"))
+    raise _not_in_git(key, commit)
+
+
+def _not_in_git(key: ObjectKey, commit: str) -> UsageProblem:
+    return UsageProblem(Finding(code="GK7020", message=f"{key} is not in git at {commit[:7]}"))
 
 
 def _in_file(repository: Repository, commit: str, key: ObjectKey, file: str) -> Document | None:
@@ -260,38 +357,11 @@ def _in_file(repository: Repository, commit: str, key: ObjectKey, file: str) -> 
     if entry is None or not entry.is_file:
         return None
     parsed = parse_file(repository.read_blob(entry.id), file)
-    return next((d for d in parsed.documents if _is(d.obj, key)), None)
-
-
-def _with_its_images(
-    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None
-) -> Document | None:
-    """The object with the images that kustomizations set; None at a commit that cannot be read."""
-    found = _in_file(repository, commit, key, file)
-    if found is None:
-        return None
-    try:
-        setters: Kustomizations = kustomizations(repository, commit, folder)
-    except InvalidManifests:
-        return None
-    return replace(found, obj=with_images(found.obj, setters))
-
-
-def _is(obj: Any, key: ObjectKey) -> bool:
-    if not isinstance(obj, Mapping):
-        return False
-    group, _ = split_api_version(str(obj.get("apiVersion", "")))
-    return (
-        (group, obj.get("kind")) == (key.group, key.kind)
-        and get(obj, "metadata", "name") == key.name
-        and get(obj, "metadata", "namespace", default=key.namespace) == key.namespace
-    )
+    if not parsed.ok:
+        raise InvalidManifests(*(f for f in parsed.findings if f.is_error))
+    return next((d for d in parsed.documents if is_object(d.obj, key)), None)
 
 
 def _read(repository: Repository, commit: str, file: str) -> bytes:
     entry = next(e for e in repository.list_tree(commit, file) if e.path == file)
     return repository.read_blob(entry.id)
-
-
-def _object(data: bytes, file: str, key: ObjectKey) -> Mapping[str, Any]:
-    return next(d.obj for d in parse_file(data, file).documents if _is(d.obj, key))

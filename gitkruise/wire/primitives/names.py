@@ -74,6 +74,19 @@ def key_of(obj: Obj) -> ObjectKey:
     return ObjectKey(group, obj["kind"], meta.get("namespace") or "", meta.get("name") or "")
 
 
+def is_object(obj: Any, key: ObjectKey) -> bool:
+    """Return whether a raw object is `key`; one without a namespace may be in any."""
+    if not isinstance(obj, Mapping):
+        return False
+    meta = obj.get("metadata")
+    group, _ = split_api_version(str(obj.get("apiVersion", "")))
+    if not isinstance(meta, Mapping) or (group, obj.get("kind")) != (key.group, key.kind):
+        return False
+    return (
+        meta.get("name") == key.name and (meta.get("namespace") or key.namespace) == key.namespace
+    )
+
+
 def controller_of(obj: Obj) -> Obj | None:
     """The owner reference marked `controller: true`, or None."""
     refs = (obj.get("metadata") or {}).get("ownerReferences") or ()

@@ -447,3 +447,44 @@ def test_a_rollback_edits_the_kustomization_that_sets_the_tag(
     changed = run_git(origin.bare, "show", "--format=", "--name-only", "main").split()
     assert changed == ["apps/kustomization.yaml"]
     assert run_git(origin.bare, "show", "main:apps/kustomization.yaml") == (setter % "v7").strip()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kubectl")
+def test_the_patch_that_sets_the_partition_and_the_image_is_edited(
+    act: ActionRequest, origin: Origin
+) -> None:
+    setter = dedent("""\
+        resources: [../../apps]
+        patches:
+          - patch: |-
+              apiVersion: apps.kruise.io/v1alpha1
+              kind: CloneSet
+              metadata: {name: checkout, namespace: shop}
+              spec:
+                updateStrategy: {partition: 60%}
+          - patch: |-
+              - op: replace
+                path: /spec/template/spec/containers/0/image
+                value: shop/checkout:IMAGE
+            target: {kind: CloneSet, name: checkout}
+        """)
+    overlay = "clusters/a/kustomization.yaml"
+    for tag in ("v7", "v8"):
+        files: dict[str, str | None] = {FILE: cloneset(), overlay: setter.replace("IMAGE", tag)}
+        inner = "resources: [checkout.yaml]\n"
+        files |= {"kustomization.yaml": "resources: [clusters/a]\n"}
+        origin.commit({**files, "apps/kustomization.yaml": inner}, tag)
+    run_git(origin.work, "fetch", "-q")
+    run_git(origin.work, "reset", "--hard", "-q", "origin/main")
+    ended = act("promote", "checkout", "--partition", "30%", "--yes")
+    assert ended.code == 0, ended.err
+    new = setter.replace("IMAGE", "v8")
+    assert run_git(origin.bare, "show", f"main:{overlay}") == new.replace("60%", "30%").strip()
+    ended = act("rollback", "checkout", "--yes")
+    assert ended.code == 0, ended.err
+    # The newest template that git asked of all pods is the first release.
+    new = setter.replace("shop/checkout:IMAGE", "registry.example.com/checkout:v1")
+    assert run_git(origin.bare, "show", f"main:{overlay}") == new.replace("60%", "0").strip()
+    changed = run_git(origin.bare, "show", "--format=", "--name-only", "main").split()
+    assert changed == [overlay]

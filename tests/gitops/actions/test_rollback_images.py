@@ -17,6 +17,8 @@ from tests.worlds import cloneset
 BASE = "resources: [web.yaml]\n"
 HEAD = "# the shop\nresources: [../base]\nimages:\n  - name: app\n"
 
+pytestmark = pytest.mark.usefixtures("kubectl")
+
 
 @pytest.fixture
 def origin(tmp_path: Path) -> Origin:
@@ -83,7 +85,16 @@ def test_the_innermost_kustomization_counts_too(origin: Origin) -> None:
     assert changed == {"spec.template.spec.containers.0.image": "r/app:v1"}
 
 
-def test_an_entry_that_was_not_there_is_not_guessed(origin: Origin) -> None:
+def test_an_entry_that_is_new_gets_the_tag_that_the_object_had(origin: Origin) -> None:
     commit(origin, "    newName: app\n")
-    with pytest.raises(InvalidManifests, match="GK3602: cannot put image app back as it was"):
-        back(origin, commit(origin, "    newTag: v2\n"))
+    _, files, changed = back(origin, commit(origin, "    newTag: v2\n"))
+    assert files == {"live/kustomization.yaml": HEAD + "    newTag: base\n"}
+    assert changed == {"spec.template.spec.containers.0.image": "app:base"}
+
+
+def test_an_entry_that_sets_another_field_is_not_guessed(origin: Origin) -> None:
+    commit(origin, "    newTag: v1\n")
+    with pytest.raises(InvalidManifests, match="GK3602: cannot put image app back") as caught:
+        back(origin, commit(origin, "    digest: sha256:aa\n"))
+    (place,) = caught.value.findings[0].places
+    assert (place.file, place.line) == ("live/kustomization.yaml", 4)
