@@ -87,7 +87,7 @@ class Promoter:
             return told
         soaking = self._soaking(rollout)
         why = next(self._hindrances(record, rollout), "")
-        told = replace(told, next=str(following.partition), why=why)
+        told = replace(told, next=following.asks(rollout.replicas).text, why=why)
         if why or soaking is None:
             return told
         since = soaking.since.replace(microsecond=0)  # as precise as records and pods are

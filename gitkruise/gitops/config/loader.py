@@ -16,7 +16,7 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.gitops.config.dependency_checks import impossible_waits
 from gitkruise.gitops.config.fast_validate import sound
 from gitkruise.gitops.config.forge_checks import forge_findings
-from gitkruise.gitops.config.promotion_checks import impossible_promotions
+from gitkruise.gitops.config.promotion_checks import bare_step, impossible_promotions
 from gitkruise.kube.system.package_data import read_json
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import (
@@ -201,6 +201,9 @@ def _schema_findings(document: Document, error: jsonschema.ValidationError) -> I
                 ),
                 notes=(("next", f"known fields: {', '.join(known)}"),),
             )
+        return
+    if (bare := bare_step(document, path, error.instance)) is not None:
+        yield bare
         return
     yield Finding(
         code="GK7003",

@@ -8,7 +8,8 @@ from itertools import pairwise
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.gitops.config.dependency_checks import places
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
-from gitkruise.model.gitops.promotion import Promotion
+from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.promotion import Promotion, PromotionStep
 from gitkruise.wire.primitives.times import parse_duration
 
 
@@ -42,12 +43,13 @@ def _impossible(config: Config, unit: Unit) -> Iterator[Finding]:
 def _steps(unit: Unit, promotion: Promotion) -> Iterator[Finding]:
     if not promotion.steps:
         yield _bad(
-            unit, ("promotion", "steps"), "there is no step", "name partitions, highest first"
+            unit,
+            ("promotion", "steps"),
+            "there is no step",
+            "name partitions, highest first, or updated pods, lowest first",
         )
     for number, step in enumerate(promotion.steps):
-        if not _is_partition(step.partition):
-            why = f"{step.partition!r} is no partition"
-            yield _bad(unit, ("promotion", "steps", number, "partition"), why, "write 28, or 30%")
+        yield from _amount(unit, step, number)
         try:
             parse_duration(step.soak)
         except ValueError as error:
@@ -55,15 +57,55 @@ def _steps(unit: Unit, promotion: Promotion) -> Iterator[Finding]:
                 unit, ("promotion", "steps", number, "soak"), str(error), "write 30s, 10m or 1h30m"
             )
     for number, (one, other) in enumerate(pairwise(promotion.steps), 1):
-        here, there = _size(one.partition), _size(other.partition)
-        if here is not None and there is not None and here[0] == there[0] and here <= there:
-            why = f"{other.partition} keeps no fewer pods back than {one.partition} before it"
-            yield _bad(
-                unit, ("promotion", "steps", number, "partition"), why, "let partitions go down"
-            )
+        here, there = _kept(one), _kept(other)
+        if here is not None and there is not None and here[0] == there[0] and here[1] <= there[1]:
+            why = f"{_written(other)} keeps no fewer pods back than {_written(one)} before it"
+            field = "partition" if other.updated is None else "updated"
+            path = ("promotion", "steps", number, field)
+            yield _bad(unit, path, why, "let partitions go down, or updated go up")
 
 
-def _is_partition(value: int | str) -> bool:
+def bare_step(document: Document, path: tuple[str | int, ...], value: object) -> Finding | None:
+    """Return GK7033 for a step that is an amount alone; None for any other value."""
+    if path[:3] != ("spec", "promotion", "steps") or len(path) != 4:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    dotted = ".".join(str(part) for part in path)
+    return Finding(
+        code="GK7033",
+        message=f"Unit {dotted}: {value} does not say which pods it counts, the updated or the "
+        "remaining ones",
+        places=(document.place(path),),
+        notes=_both_spellings(value),
+    )
+
+
+def _both_spellings(amount: object) -> tuple[tuple[str, str], ...]:
+    return (
+        ("next", f"write {{updated: {amount}}}: that many pods on the new revision; or"),
+        ("", f"write {{partition: {amount}}}: that many stay on the old one"),
+    )
+
+
+def _amount(unit: Unit, step: PromotionStep, number: int) -> Iterator[Finding]:
+    """Findings for a step that does not have one readable amount."""
+    path = ("promotion", "steps", number)
+    if step.partition is None and step.updated is None:
+        why = "the step does not say how many pods it is about"
+        yield _bad(unit, path, why, "write updated: 70%, or the same as partition: 30%")
+    elif step.partition is not None and step.updated is not None:
+        why = "updated and partition set the same field"
+        yield _bad(unit, path, why, f"write {_written(step)} alone, or partition alone")
+    elif step.partition is not None and not _is_amount(step.partition):
+        why = f"{step.partition!r} is no partition"
+        yield _bad(unit, (*path, "partition"), why, "write 28, or 30%")
+    elif step.updated is not None and not _is_amount(step.updated):
+        why = f"{step.updated!r} is no number of updated pods"
+        yield _bad(unit, (*path, "updated"), why, "write 12, or 70%")
+
+
+def _is_amount(value: int | str) -> bool:
     if isinstance(value, int):
         return value >= 0
     digits = value.removesuffix("%")
@@ -71,12 +113,20 @@ def _is_partition(value: int | str) -> bool:
     return number and int(digits) <= 100
 
 
-def _size(value: int | str) -> tuple[bool, int] | None:
-    """Return (is it a percentage, amount); None for an invalid partition."""
-    if not _is_partition(value):
+def _kept(step: PromotionStep) -> tuple[str, int] | None:
+    """Return what pods are counted in, and how many stay; None for an invalid step."""
+    amount = step.partition if step.updated is None else step.updated
+    if amount is None or not _is_amount(amount):
         return None
-    text = str(value)
-    return text.endswith("%"), int(text.removesuffix("%"))
+    text = str(amount)
+    number = int(text.removesuffix("%"))
+    if text.endswith("%"):
+        return "%", number if step.updated is None else 100 - number
+    return ("pods", number) if step.updated is None else ("updated pods", -number)
+
+
+def _written(step: PromotionStep) -> str:
+    return f"{step.partition}" if step.updated is None else f"updated: {step.updated}"
 
 
 def _way(config: Config, unit: Unit, field: tuple[str, ...], *, pull: str) -> Iterator[Finding]:

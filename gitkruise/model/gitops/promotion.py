@@ -22,10 +22,23 @@ class PromotedWorkload(Strict, frozen=True):
 
 
 class PromotionStep(Strict, frozen=True):
-    """A partition, and for how long it must stand well before the next one."""
+    """Pods that stay on the old revision or, as `updated`, those on the new one; and for how long
+    the step must be Held and healthy before the next."""
 
-    partition: int | str
+    partition: int | str | None = None
+    updated: int | str | None = None
     soak: str = "0s"
+
+    def asks(self, replicas: int) -> Partition:
+        """Return the partition of the step; it counts pods where `updated` does."""
+        match self.updated:
+            case None:
+                return Partition(self.partition)
+            case int(pods):
+                return Partition(max(replicas - pods, 0) if pods else "100%")
+            case share:
+                kept = 100 - int(share.removesuffix("%"))
+                return Partition(f"{kept}%" if kept else 0)
 
 
 class Promotion(Strict, frozen=True):
@@ -38,7 +51,7 @@ class Promotion(Strict, frozen=True):
 
     def reached(self, kept: int, replicas: int) -> int:
         """The number of steps that a partition of `kept` of `replicas` pods has reached."""
-        return sum(Partition(step.partition).kept(replicas) >= kept for step in self.steps)
+        return sum(step.asks(replicas).kept(replicas) >= kept for step in self.steps)
 
     def next(self, kept: int, replicas: int) -> PromotionStep | None:
         """The step after those; None when all are reached."""

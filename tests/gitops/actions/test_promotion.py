@@ -36,6 +36,23 @@ def done(stage: Stage) -> tuple[str, int]:
     return stage.state, stage.images().count("app:v2")
 
 
+@pytest.mark.slow
+def test_steps_that_count_updated_pods_are_committed_as_partitions(staged: MakeStage) -> None:
+    steps = [{"updated": "25%", "soak": "2m"}, {"updated": 3, "soak": "2m"}, {"updated": "100%"}]
+    stage = staged(promotion=promotion(steps=steps))
+
+    async def script() -> None:
+        async with promoting(stage):
+            await canary(stage)
+            assert standing(stage).next == "1"
+            await stage.rest(3 * 60)
+            assert (done(stage), standing(stage).next) == (("Held", 3), "0")
+            await stage.rest(4 * 60)
+            assert (done(stage), standing(stage).step) == (("Done", 4), 3)
+
+    stage.play(script)
+
+
 def test_each_step_is_committed_after_its_soak_until_all_pods_are_updated(
     staged: MakeStage,
 ) -> None:
