@@ -153,15 +153,24 @@ class Publisher:
         return self._said(["config", "--get", f"remote.{branch.remote}.url"])
 
     def fetch_status(self, limit_s: float = _TIME_S) -> None:
-        """Bring the status branches of the remote here, if there is one. Raises GK31xx."""
-        known = self.remotes()
-        if not known:
+        """Bring the status branches of every remote here, whatever its name. Raises GK31xx.
+
+        A remote that does not answer matters if it has written here before, or no other has.
+        """
+        failures: dict[str, SourceFailed] = {}
+        for remote in self.remotes():
+            spec = f"+refs/heads/gitkruise/status/*:refs/remotes/{remote}/gitkruise/status/*"
+            result = self._git([*_FETCH, remote, spec], limit_s=limit_s)
+            if result.status:
+                failures[remote] = _remote_failed(remote, result, limit_s)
+        if not failures:
             return
-        remote = "origin" if "origin" in known else known[0]
-        spec = f"+refs/heads/gitkruise/status/*:refs/remotes/{remote}/gitkruise/status/*"
-        result = self._git([*_FETCH, remote, spec], limit_s=limit_s)
-        if result.status:
-            raise _remote_failed(remote, result, limit_s)
+        listed = self._said(["for-each-ref", "--format=%(refname)", "refs/remotes/"]).split()
+        split = [name.partition("/gitkruise/status/") for name in listed]
+        written = {remote for remote, found, _ in split if found}
+        for remote, failure in failures.items():
+            if not written or f"refs/remotes/{remote}" in written:
+                raise failure
 
     def identity(self) -> str:
         """Author of commits made here, as `Name <address>`; "" when git does not know."""

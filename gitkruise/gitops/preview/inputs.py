@@ -82,7 +82,9 @@ def default_range(repository: Repository, branch: str) -> tuple[str, str]:
     SourceFailed GK3212 when git cannot merge them.
     """
     head = repository.resolve(repository.default_branch())
-    for ref in (branch, f"refs/remotes/origin/{branch}"):
+    fetched = repository.refs(f"refs/remotes/**/{branch}")
+    fetched.sort(key=lambda ref: ref != f"refs/remotes/origin/{branch}")
+    for ref in (branch, *fetched):
         followed = _known(repository, ref)
         if followed and not repository.is_ancestor(head, followed):
             return followed, merged(repository, followed, head)

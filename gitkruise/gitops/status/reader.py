@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository
 
 _PREFIX: Final = "gitkruise/status/"
-# A clone's own branch may be behind what it fetched; a bare repository has only its own.
-_WHERE: Final = (f"refs/heads/{_PREFIX}", f"refs/remotes/origin/{_PREFIX}")
+_OWN: Final = f"refs/heads/{_PREFIX}"
+_FETCHED: Final = f"refs/remotes/**/{_PREFIX}**"
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +57,23 @@ class UnitNews:
 
 
 def status_branches(repository: Repository) -> dict[str, str]:
-    """Return cluster name → full ref of its status branch."""
-    return {
-        name.removeprefix(pattern): name for pattern in _WHERE for name in repository.refs(pattern)
-    }
+    """Return cluster name → full ref of its status branch.
+
+    A clone's own branch may be behind what it fetched; a bare repository has only its own. Of
+    several remotes (a fork, and what it was forked from) the newest record counts.
+    """
+    found = {name.removeprefix(_OWN): name for name in repository.refs(_OWN)}
+    fetched: dict[str, list[str]] = {}
+    for name in repository.refs(_FETCHED):
+        fetched.setdefault(name.partition(f"/{_PREFIX}")[2], []).append(name)
+    for cluster, names in fetched.items():
+        found[cluster] = names[0] if len(names) == 1 else _newest(repository, names)
+    return found
+
+
+def _newest(repository: Repository, refs: Sequence[str]) -> str:
+    """Return the ref whose commit was written last."""
+    return max(refs, key=lambda ref: repository.commit(repository.resolve(ref)).time or _LONG_AGO)
 
 
 def status_branch(repository: Repository, cluster: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,38 @@ def test_a_remote_that_hangs_ends_at_the_limit(gk: Caller, copy: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(gk.folder), "GIT_SSH_COMMAND": str(program)}
     with pytest.raises(Exception, match="cannot reach the git remote origin"):
         Publisher(copy, env).fetch_status(0.3)
+
+
+@pytest.mark.parametrize("name", ["upstream", pytest.param("team/shop", marks=pytest.mark.slow)])
+def test_the_remote_may_have_any_name(
+    gk: Caller, checkout: Checkout, copy: Path, cluster: Path, name: str
+) -> None:
+    folder = gk.folder / "other"
+    run_git(gk.folder, "clone", "-q", "-o", name, str(checkout.folder), str(folder))
+    checkout.record("sandbox", unit_record())
+    ended = gk("status", cwd=folder, KUBECONFIG=str(cluster))
+    assert (ended.code, ended.err, "Rejected" in ended.out) == (0, "", False)
+
+
+def test_a_fork_shows_the_newest_record(
+    gk: Caller, checkout: Checkout, copy: Path, cluster: Path
+) -> None:
+    fork = gk.folder / "fork"
+    run_git(gk.folder, "clone", "-q", "--mirror", str(checkout.folder), str(fork))
+    run_git(copy, "remote", "rename", "origin", "upstream")
+    run_git(copy, "remote", "add", "origin", str(fork))
+    checkout.record("sandbox", unit_record())
+    ref = "refs/heads/gitkruise/status/sandbox"
+    text = run_git(checkout.folder, "cat-file", "commit", ref)
+    later = re.sub(r"(?m)^(committer .*>) .*", r"\1 1900000000 +0000", text) + "\n"
+    commit = run_git(
+        checkout.folder, "hash-object", "-t", "commit", "-w", "--stdin", data=later.encode()
+    )
+    run_git(checkout.folder, "update-ref", ref, commit)
+    assert "Rejected" not in gk("status", cwd=copy, KUBECONFIG=str(cluster)).out
+
+
+def test_a_remote_without_records_may_be_gone(gk: Caller, copy: Path, cluster: Path) -> None:
+    run_git(copy, "remote", "add", "backup", str(gk.folder / "gone"))
+    ended = gk("status", cwd=copy, KUBECONFIG=str(cluster))
+    assert (ended.code, ended.err, "GK1203" in ended.out) == (0, "", True)
