@@ -49,7 +49,9 @@ class WaitCondition:
     def _judge(self, news: UnitNews, now: datetime) -> WaitResult:
         applied = news.applied.id if news.applied else ""
         read = news.attempted.id if news.attempted else applied
-        if not (read and self._covers(read, news.unit)):
+        known = bool(read) and self._covers(read, news.unit)
+        refused = news.state is State.REJECTED and bool(applied)
+        if not known and not (refused and self._covers(applied, news.unit)):
             at = f"at {applied[:7]}" if applied else "nothing applied yet"
             return WaitResult(news=news, met=None, why=f"not read yet, {at}: {news.message}")
         if news.waits or news.state is State.REJECTED:

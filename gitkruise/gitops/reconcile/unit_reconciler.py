@@ -27,6 +27,7 @@ from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.change import Desired, DesiredSet, Path, SyncPlan, SyncSnapshot
 from gitkruise.model.gitops.config import Unit, duration
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.sync.annotations import COMMIT, annotation, unit_label
 from gitkruise.planner.sync.autoscale import REPLICAS
 from gitkruise.planner.sync.diff import kept_differences
@@ -118,12 +119,10 @@ class UnitReconciler:
         applied = self._reporter.record.applied
         return applied.id if applied and applied.id in (self._borne or ()) else ""
 
-    def source_problem(self, finding: Finding | None) -> None:
-        """Set the problem that keeps us from the newest commit; None when it is resolved.
-
-        After a start, live objects are kept as they are until then.
-        """
-        self._reporter.source_problem(finding)
+    def source_problem(self, finding: Finding | None, refused: GitCommit | None = None) -> None:
+        """Set the problem that keeps us from the newest commit, perhaps for good (`refused`);
+        None when it is resolved. After a start, live objects are kept until then."""
+        self._reporter.source_problem(finding, refused)
         self.pruning.source_problem(finding)
         self._wake.set()
 

@@ -23,6 +23,7 @@ from gitkruise.gitops.source.repositories import Renewal, unknown_live
 from gitkruise.gitops.source.verification import Trusted
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import GitSource
+from gitkruise.model.gitops.document import GitCommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +109,9 @@ def _follower(
         fan_out.offer(commit)
         moved(name)
 
-    def on_problem(problem: Finding | None) -> None:
+    def on_problem(problem: Finding | None, refused: GitCommit | None) -> None:
         for unit in mine:
-            unit.source_problem(problem)
+            unit.source_problem(problem, refused)
         moved(name)
 
     return SourceFollower(

@@ -19,6 +19,7 @@ from gitkruise.gitops.source.ancestry import leads_to
 from gitkruise.gitops.source.ref_resolver import ResolvedRef, look, ref_of
 from gitkruise.gitops.source.verification import Trusted, anything
 from gitkruise.model.gitops.config import GitSource
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.sync.annotations import ACCEPT_REWRITE
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,8 @@ DEFAULT_POLICY: Final = FollowPolicy()
 
 
 class SourceFollower:
-    """Calls `on_commit` with each new commit and `on_problem` with what prevents following.
+    """Calls `on_commit` with each new commit and `on_problem` with what prevents following, and
+    the commit that was refused, if one was.
 
     `live` returns the live commits: history that drops one of them is not followed. A rejected
     commit that a rewrite takes back is no loss.
@@ -59,7 +61,7 @@ class SourceFollower:
         repository: Repository,
         *,
         on_commit: Callable[[str], None],
-        on_problem: Callable[[Finding | None], None],
+        on_problem: Callable[[Finding | None, GitCommit | None], None],
         live: Callable[[], Iterable[str]],
         policy: FollowPolicy = DEFAULT_POLICY,
     ) -> None:
@@ -68,6 +70,7 @@ class SourceFollower:
         self._policy, self._named = policy, f"GitSource {source.namespace}/{source.name}"
         self._told = ""  # the newest commit handed on
         self._problem: Finding | None = None
+        self._refused: GitCommit | None = None  # by the verdict on its history and signature
 
     @property
     def id(self) -> str:
@@ -107,11 +110,12 @@ class SourceFollower:
             await asyncio.to_thread(self._policy.memory.keep, self._live())
         if isinstance(found, ResolvedRef):
             new = found.commit != self._told
+            before, self._refused = self._refused, None
             problem = await self._new_problem(found) if new else None
             if problem is None and new:
                 self._on_commit(found.commit)
                 self._told = found.commit
-            self._tell(problem)
+            self._tell(problem, again=self._refused != before)
         else:
             self._tell(self._meanwhile(found.findings[0]))
 
@@ -125,6 +129,8 @@ class SourceFollower:
             problem = await self._judged(found)
         except ApiError as error:
             return _unknown_acceptance(self.source, error)
+        if problem is not None and problem.concern is Concern.HISTORY:
+            self._refused = await asyncio.to_thread(self.repository.commit, found.commit)
         if problem is None and self._policy.prepare is not None:
             await self._policy.prepare(found.commit)
         return problem
@@ -155,14 +161,14 @@ class SourceFollower:
             return error.findings[0]
         return problem
 
-    def _tell(self, problem: Finding | None) -> None:
+    def _tell(self, problem: Finding | None, *, again: bool = False) -> None:
         """Report a problem that changed; another count of attempts is no change."""
         before, self._problem = self._problem, problem
-        if _gist(problem) == _gist(before):
+        if _gist(problem) == _gist(before) and not again:
             return
         if problem is not None:
             log.warning("%s: %s", self.source.name, problem)
-        self._on_problem(problem)
+        self._on_problem(problem, self._refused)
 
     def _meanwhile(self, finding: Finding) -> Finding:
         """Complete a failure of the remote with the live commit, which keeps running."""

@@ -64,6 +64,7 @@ class Reporter:
         self._begun: dict[ObjectKey, tuple[GitCommit, str]] = {}
         self._problems: tuple[Finding, ...] = ()
         self._source_problem: Finding | None = None
+        self._refused: GitCommit | None = None  # the newest commit, by its signature or history
         self._rejected: BuiltCommit | None = None
         self._remarks: dict[str, Finding] = {}  # by channel
         self._crashes: dict[str, Finding] = {}  # by what of the unit met an unexpected exception
@@ -191,10 +192,14 @@ class Reporter:
         """Record a round without failures: earlier ones are over."""
         self._problems = tuple(f for f in self._problems if not f.is_error)
 
-    def source_problem(self, finding: Finding | None) -> None:
-        """Set the problem that keeps us from the newest commit; None clears it."""
-        self._source_problem = finding
-        record = replace(self.record, findings=self._findings())
+    def source_problem(self, finding: Finding | None, refused: GitCommit | None = None) -> None:
+        """Set the problem that keeps us from the newest commit; None clears it.
+
+        `refused` is that commit, where its signature or history is the problem: it was attempted.
+        """
+        self._source_problem, self._refused = finding, refused
+        attempted = refused or self.record.attempted
+        record = replace(self.record, attempted=attempted, findings=self._findings())
         if finding is None:
             self._offer(record)
         elif finding.concern is Concern.HISTORY:
@@ -252,7 +257,7 @@ class Reporter:
         self._follow_steps(built, seen)
         record = replace(
             self.record,
-            attempted=waiting or (self._rejected or built).touched,
+            attempted=self._refused or waiting or (self._rejected or built).touched,
             waits=waits,
             applied=built.causal if done else self.record.applied,
             sent=built.causal if plan is not None and plan.all_sent else self.record.sent,

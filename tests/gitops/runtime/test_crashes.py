@@ -177,7 +177,7 @@ def test_a_source(staged: MakeStage) -> None:
         spec = GitSourceSpec(url=str(stage.origin.bare), ref=GitRef(branch="main"), interval="20s")
         return SourceFollower(
             GitSource("shop", name, spec), stage.repository, on_commit=told[name].append,
-            on_problem=lambda found: problems.update({name: found}), live=tuple, policy=policy,
+            on_problem=lambda found, _: problems.update({name: found}), live=tuple, policy=policy,
         )  # fmt: skip
 
     async def script() -> None:

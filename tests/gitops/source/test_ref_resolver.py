@@ -110,7 +110,7 @@ def test_sources_of_one_repository_share_question_and_fetch(tmp_path: Path) -> N
     def follower(repository: Repository, name: str, **ref: str) -> SourceFollower:
         return SourceFollower(
             source(**ref), repository, on_commit=told[name].append,
-            on_problem=lambda _: None, live=lambda: (),
+            on_problem=lambda *_: None, live=lambda: (),
         )  # fmt: skip
 
     with (
@@ -189,7 +189,7 @@ def _looks(polling: Polling, clock: ManualClock, seconds: float) -> None:
 
 def _quiet(repository: Repository) -> SourceFollower:
     return SourceFollower(
-        source(branch="main"), repository, on_commit=lambda _: None, on_problem=lambda _: None,
+        source(branch="main"), repository, on_commit=lambda _: None, on_problem=lambda *_: None,
         live=lambda: (),
     )  # fmt: skip
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gitkruise.errors import Finding
 from gitkruise.gitops.inspect.wait import WaitCondition
 from gitkruise.gitops.status.reader import read_units
 from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec, Unit
 from gitkruise.model.gitops.unit_state import State
-from tests.gitops.stage import STATUS, MakeStage, Stage, web
+from tests.git.repos import run_git
+from tests.gitops.stage import STATUS, MakeStage, Stage, documents, web
 
 CANARY = {"partition": "50%"}
 
@@ -60,5 +62,64 @@ def test_pausing_a_held_canary_is_reached(staged: MakeStage) -> None:
             assert [met(stage, paused, goal) for goal in ("applied", "held", "done")] == [
                 True, True, None,
             ]  # fmt: skip
+
+    stage.play(script)
+
+
+def test_a_wait_for_rewritten_history_ends_and_the_live_commit_is_met(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            first = await stage.push(web(), message="first")
+            live = await stage.push(web("app:v2"), message="second")
+            await stage.rest()
+            run_git(stage.origin.work, "reset", "-q", "--hard", first)
+            run_git(stage.origin.work, "commit", "-q", "--allow-empty", "-m", "rewritten")
+            run_git(stage.origin.work, "push", "-q", "--force", "origin", "HEAD:main")
+            tip = run_git(stage.origin.work, "rev-parse", "HEAD")
+            assert met(stage, tip, "held") is None  # not seen yet
+            await stage.follower.check()
+            await stage.rest()
+            assert stage.record.about is not None
+            assert (stage.record.state, stage.record.about.id) == (State.REJECTED, tip)
+            assert [met(stage, tip, goal) for goal in ("applied", "held")] == [False, False]
+            assert met(stage, live, "held") is True
+
+    stage.play(script)
+
+
+def commit(stage: Stage, image: str, message: str) -> str:
+    """Push without a look of the follower."""
+    return stage.origin.commit({"app.yaml": documents(web(image))}, message)
+
+
+def test_a_wait_for_a_commit_without_the_signature_it_needs_ends(staged: MakeStage) -> None:
+    stage = staged()
+    bad: set[str] = set()
+    unsigned = Finding(code="GK3302", message="not signed", notes=(("next", "sign it"),))
+
+    def judged(commit: str, ref: str = "") -> Finding | None:
+        return unsigned if commit in bad else None
+
+    stage.trusted = lambda _: judged
+    stage.start_over()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), message="signed")
+            await stage.rest()
+            bad.add(one := commit(stage, "app:v2", "unsigned"))
+            await stage.follower.check()
+            await stage.rest()
+            assert met(stage, one, "held") is False
+            bad.add(other := commit(stage, "app:v3", "unsigned, too"))
+            await stage.follower.check()
+            await stage.rest()
+            assert met(stage, other, "applied") is False
+            bad.clear()
+            await stage.follower.check()
+            await stage.rest()
+            assert met(stage, other, "done") is True
 
     stage.play(script)
