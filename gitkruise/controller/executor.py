@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from gitkruise.errors import (
     AlreadyExists,
@@ -20,28 +20,24 @@ from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.planning.execution import performing
 from gitkruise.model.planning.plan import (
     Action,
     Applied,
     Create,
-    Delete,
     Outcome,
     Patch,
     PatchStep,
     Plan,
-    Refused,
     Skipped,
-    Stale,
     event_for,
 )
-from gitkruise.model.planning.preconditions import deleting, patching
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.patch.json_patch import merge_diff
-from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of, split_api_version
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 
-T = TypeVar("T")
 WRITES_MAX: Final = 16
 
 # Answers after which what we hold of the object may be outdated.
@@ -129,82 +125,42 @@ class Executor:
         return [task.result() for task in tasks]
 
     async def _act(self, action: Action, owner: ObjectKey) -> Outcome:
-        async with self._slots:
-            try:
-                match action:
-                    case Create():
-                        return await self._create(action, owner)
-                    case Patch():
-                        return await self._patch(action, owner)
-                    case Delete():
-                        return await self._delete(action, owner)
-            except (Conflict, NotFound, AlreadyExists) as error:
-                return Stale(action=action, error=error)
-            except ApiError as error:
-                return Refused(action=action, error=error)
-
-    async def _create(self, action: Create, owner: ObjectKey) -> Applied:
-        replies = []
-        for claim in action.claims:
-            try:
-                replies.append(await self._create_one(claim, owner))
-            except AlreadyExists:  # a claim that outlived its pod is used again
-                continue
-        replies.append(await self._create_one(action.obj, owner))
-        return Applied(action=action, replies=tuple(replies))
-
-    async def _create_one(self, obj: Obj, owner: ObjectKey) -> Obj:
-        key, kind = key_of(obj), self._kind(obj)
-        request = ApiRequest(verb="create", resource=kind.ref, namespace=key.namespace, body=obj)
-        body = (await self._send(request, key, owner)).body
-        self._store.note_write(body)
-        return body
-
-    async def _patch(self, action: Patch, owner: ObjectKey) -> Applied:
-        kind = self._kind_at(action.key, action.version)
-        known = self._store.seen(action.key) if action.seen is not None else None
-        writes = patching(action, kind, None if known is None else known.read())
-        return Applied(action=action, replies=await self._drive(writes, action.key, owner))
-
-    async def _delete(self, action: Delete, owner: ObjectKey) -> Applied:
-        kind = self._kind_at(action.key, action.version)
-        body = await self._drive(deleting(action, kind), action.key, owner)
-        replies = [body]
-        for follower in action.then:
-            try:
-                replies += (await self._delete(follower, owner)).replies
-            except NotFound:  # what we want of it is true already
-                self._store.note_absent(follower.key, follower.uid)
-        return Applied(action=action, replies=tuple(replies))
-
-    async def _drive(
-        self, writes: Generator[ApiRequest, Obj, T], key: ObjectKey, owner: ObjectKey
-    ) -> T:
-        """Carry out the requests that `writes` asks for, until it is done or raises."""
+        writes = performing(action, self._kind, self._newest)
         step = partial(next, writes)
-        while True:
-            try:
-                request = step()
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            try:
-                body = await self._ask(request, key, owner)
-            except ApiError as error:
-                step = partial(writes.throw, error)
-            else:
-                step = partial(writes.send, body)
+        async with self._slots:
+            while True:
+                try:
+                    request = step()
+                except StopIteration as done:
+                    outcome: Outcome = done.value
+                    return outcome
+                try:
+                    body = await self._ask(request, owner)
+                except ApiError as error:
+                    step = partial(writes.throw, error)
+                else:
+                    step = partial(writes.send, body)
 
-    async def _ask(self, request: ApiRequest, key: ObjectKey, owner: ObjectKey) -> Obj:
+    async def _ask(self, request: ApiRequest, owner: ObjectKey) -> Obj:
         """The body of the reply; the store knows of it before the next request."""
+        key = self._key(request)
         if request.verb == "get":
             self._store.mark_uncertain(owner, key)
             return await self._read(request, key, owner)
-        body = (await self._send(request, key, owner)).body
         if request.verb == "delete":
-            self._store.note_delete(key, request.body["preconditions"]["uid"], body)
-        else:
-            self._store.note_write(body)
+            return await self._delete(request, key, owner)
+        body = (await self._send(request, key, owner)).body
+        self._store.note_write(body)
+        return body if request.verb == "create" else thaw(body)
+
+    async def _delete(self, request: ApiRequest, key: ObjectKey, owner: ObjectKey) -> Obj:
+        uid = request.body["preconditions"]["uid"]
+        try:
+            body = (await self._send(request, key, owner)).body
+        except NotFound:
+            self._store.note_absent(key, uid)
+            raise
+        self._store.note_delete(key, uid, body)
         return thaw(body)
 
     async def _send(self, request: ApiRequest, key: ObjectKey, owner: ObjectKey) -> ApiReply:
@@ -237,11 +193,20 @@ class Executor:
         )
         return await self._together([action], subject.key)
 
-    def _kind(self, obj: Obj) -> Kind:
-        key, (_, version) = key_of(obj), split_api_version(obj["apiVersion"])
-        return self._kind_at(key, version)
+    def _newest(self, key: ObjectKey) -> Obj | None:
+        known = self._store.seen(key)
+        return None if known is None else known.read()
 
-    def _kind_at(self, key: ObjectKey, version: str) -> Kind:
+    def _key(self, request: ApiRequest) -> ObjectKey:
+        """Return the object that a request of `performing` is about."""
+        if request.verb == "create":
+            return key_of(request.body)
+        kind = self._catalog.by_ref(request.resource)
+        if kind is None:
+            raise NotFound(f"the cluster does not serve {request.resource}")
+        return ObjectKey(*kind.group_kind, request.namespace, request.name)
+
+    def _kind(self, key: ObjectKey, version: str) -> Kind:
         kind = self._catalog.by_kind(key.group, version, key.kind)
         if kind is None:
             raise NotFound(f"the cluster does not serve {key.kind} of {key.group}/{version}")

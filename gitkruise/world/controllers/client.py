@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import NotFound
-from gitkruise.wire.primitives.names import Obj, ObjectKey, join_api_version, split_api_version
+from gitkruise.wire.primitives.names import Obj, ObjectKey, join_api_version
 from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef
 from gitkruise.world.api.fast_pod_lifecycle import bind_pod, remove_pod
 from gitkruise.world.write.fast_patch import update_status_fast
@@ -83,13 +83,3 @@ def remove(world: World, key: ObjectKey, uid: str, now: datetime, *, user: str) 
         verb="delete", resource=PODS, namespace=key.namespace, name=key.name, body=body
     )
     world.handle(request, now, user=user)
-
-
-def create_request(catalog: Catalog, obj: Obj) -> ApiRequest:
-    """Create `obj` where its apiVersion and namespace say. Raises NotFound for an unknown kind."""
-    group, version = split_api_version(obj["apiVersion"])
-    namespace = obj["metadata"].get("namespace") or ""
-    key = ObjectKey(group, obj["kind"], namespace, "")
-    return ApiRequest(
-        verb="create", resource=resource_of(catalog, key, version), namespace=namespace, body=obj
-    )

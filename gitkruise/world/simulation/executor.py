@@ -8,38 +8,34 @@ and status come after the actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gitkruise.errors import AlreadyExists, ApiError, Conflict, NotFound
+from gitkruise.errors import ApiError, NotFound
+from gitkruise.model.planning.execution import failed, performing
 from gitkruise.model.planning.plan import (
     Action,
     Applied,
     Create,
-    Delete,
     Outcome,
     Patch,
     Plan,
-    Refused,
     Skipped,
-    Stale,
     event_for,
 )
-from gitkruise.model.planning.preconditions import deleting, patching
 from gitkruise.model.planning.workload import Workload
 from gitkruise.wire.catalog.catalog import Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from gitkruise.world.controllers import event_recorder as event_log
-from gitkruise.world.controllers.client import create_request, resource_of
+from gitkruise.world.controllers.client import resource_of
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
 
-T = TypeVar("T")
 Send: TypeAlias = Callable[[ApiRequest, datetime], ApiReply]
 
 
@@ -90,52 +86,21 @@ class _Execution:
     def act(self, action: Action) -> Outcome:
         try:
             made = self.world.try_fast(action, self.now) if self.direct else None
-            replies = self._send(action) if made is None else (made,)
-        except (Conflict, NotFound, AlreadyExists) as error:
-            return Stale(action=action, error=error)
         except ApiError as error:
-            return Refused(action=action, error=error)
-        return Applied(action=action, replies=tuple(replies))
+            return failed(action, error)
+        if made is not None:
+            return Applied(action=action, replies=(made,))
+        return self._drive(performing(action, self._kind, self.world.get))
 
-    def _send(self, action: Action) -> Sequence[Obj]:
-        match action:
-            case Create():
-                return self._create(action)
-            case Patch():
-                return self._patch(action)
-            case Delete():
-                return self._delete(action)
-
-    def _create(self, action: Create) -> list[Obj]:
-        replies = []
-        for claim in action.claims:
-            try:
-                replies.append(self._ask(create_request(self.world.catalog, claim)))
-            except AlreadyExists:  # a claim that outlived its pod is used again
-                continue
-        return [*replies, self._ask(create_request(self.world.catalog, action.obj))]
-
-    def _patch(self, action: Patch) -> tuple[Obj, ...]:
-        return self._drive(patching(action, self._kind(action), self.world.get(action.key)))
-
-    def _delete(self, action: Delete) -> list[Obj]:
-        replies = [self._drive(deleting(action, self._kind(action)))]
-        for follower in action.then:
-            try:
-                replies += self._delete(follower)
-            except NotFound:
-                continue
-        return replies
-
-    def _drive(self, writes: Generator[ApiRequest, Obj, T]) -> T:
-        """Carry out the requests that `writes` asks for, until it is done or raises."""
+    def _drive(self, writes: Generator[ApiRequest, Obj, Outcome]) -> Outcome:
+        """Carry out the requests that `writes` asks for, until it is done."""
         step = partial(next, writes)
         while True:
             try:
                 request = step()
             except StopIteration as done:
-                result: T = done.value
-                return result
+                outcome: Outcome = done.value
+                return outcome
             try:
                 body = self._ask(request)
             except ApiError as error:
@@ -143,11 +108,9 @@ class _Execution:
             else:
                 step = partial(writes.send, body)
 
-    def _kind(self, action: Patch | Delete) -> Kind:
-        kind = self.world.catalog.by_ref(
-            resource_of(self.world.catalog, action.key, action.version)
-        )
-        assert kind is not None, f"no planner writes kinds that are not served: {action.key}"
+    def _kind(self, key: ObjectKey, version: str) -> Kind:
+        kind = self.world.catalog.by_ref(resource_of(self.world.catalog, key, version))
+        assert kind is not None, f"no planner writes kinds that are not served: {key}"
         return kind
 
     def write_status(
@@ -167,8 +130,7 @@ class _Execution:
             return None  # deleted by our own actions or meanwhile: no status to write
         except ApiError as error:
             action = Patch(key=key, version=workload.version, uid="", resource_version="", steps=())
-            kind = Stale if isinstance(error, Conflict) else Refused
-            return kind(action=action, error=error)
+            return failed(action, error)
         return None
 
     def _on(self, key: ObjectKey, version: str, verb: str, body: Any = None) -> ApiRequest:
