@@ -75,6 +75,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
 from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_micro_time
@@ -215,7 +216,7 @@ async def _write_last(outboxes: Mapping[str, Outbox], containment: Containment) 
             with containment.of("the last records"):
                 await outbox.flush()
         except GitkruiseError as error:
-            log.warning("the last records are not in git: %s", error)
+            log.warning(log_line("records-not-written", error=error))
 
 
 async def _parse_cache(options: RunOptions, stack: AsyncExitStack) -> ParseCache:
@@ -432,7 +433,7 @@ async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Cloc
                 )
                 await workloads.run()
         except* (ClusterFailed, ApiError) as lost:
-            log.warning("workload controllers stopped: %s", lost.exceptions[0])
+            log.warning(log_line("controllers-stopped", error=lost.exceptions[0]))
         await clock.sleep(1.0)
 
 

@@ -154,3 +154,17 @@ def _reads_of_code(path: Path) -> list[str]:
 )
 def test_concern_of_a_finding(code: str, concern: Concern) -> None:
     assert Finding(code=code, message="x").concern is concern
+
+
+@pytest.mark.parametrize("path", [*sources("gitkruise")], ids=str)
+def test_every_log_line_is_one_event_with_its_facts(path: Path) -> None:
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if _logs(node)]
+    assert [text for text in map(ast.unparse, calls) if "(log_line(" not in text] == []
+
+
+def _logs(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=level, value=ast.Name(id="log" | "logger"))):
+            return level in {"debug", "info", "warning", "error", "exception", "critical"}
+        case _:
+            return False

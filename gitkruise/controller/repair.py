@@ -22,6 +22,7 @@ from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.sidecarset import SidecarSetFacts, sidecarset_facts
 from gitkruise.model.workloads.sidecarset_annotations import injected_sets
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import PODS, ApiRequest
@@ -64,9 +65,9 @@ class Repairer:
             try:
                 await self.round()
             except GitkruiseError as error:
-                log.info("pods without sidecars are looked at again later: %s", error)
+                log.info(log_line("sidecar-repair-failed", error=error))
             except Exception:  # a bug in here must not stop the controllers
-                log.exception("looking for pods without sidecars failed")
+                log.exception(log_line("sidecar-repair-crashed"))
 
     async def round(self) -> list[str]:
         """Names of the pods that were deleted. Raises ApiError."""
@@ -99,7 +100,7 @@ class Repairer:
         try:
             made = (await self._transport.send(request)).body
         except ApiError as error:
-            log.info("%s cannot be probed: %s", raw["metadata"]["name"], error)
+            log.info(log_line("pod-not-probed", pod=raw["metadata"]["name"], error=error))
             return False
         return bool(injected_sets(get(made, "metadata", "annotations", default={})))
 
@@ -117,7 +118,7 @@ class Repairer:
         subject = Subject(key=pod.key, version="v1", uid=pod.uid)
         text = "created while no webhook answered, and not started: recreated to get its sidecars"
         self._recorder.record(subject, Event("Normal", "SidecarsMissed", text), COMPONENT)
-        log.info("%s %s", pod.key, text)
+        log.info(log_line("sidecar-repair", pod=pod.key, text=text))
 
 
 def missed(view: ClusterView, now: datetime) -> Iterator[PodFacts]:

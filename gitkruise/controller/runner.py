@@ -20,6 +20,7 @@ from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.planning.plan import Event, Outcome, Plan, Refused, Stale
 from gitkruise.model.planning.workload import Shows, Workload
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
 S = TypeVar("S")
@@ -150,10 +151,10 @@ class Runner(Generic[S]):
         try:
             at = await self._reconcile(key)
         except GitkruiseError as error:
-            log.info("%s: %s", key, error)
+            log.info(log_line("round-failed", object=key, error=error))
             at = self._backoff.next(key, self._clock.now(), error.retry)
         except Exception as error:  # a bug in this key's round must not stop the others
-            log.exception("the round of %s crashed; parked for %d s", key, CAP_S)
+            log.exception(log_line("round-crashed", object=key, parked_s=CAP_S))
             at = self._park(key, error)
         else:
             self._parked.pop(key, None)
@@ -187,7 +188,7 @@ class Runner(Generic[S]):
             key, generation, outcomes, self._clock.now(), lives=self._lives
         ):
             self._recorder.record(subject, event_of(trip), self.component)
-            log.warning("%s: %s", key, trip.text)
+            log.warning(log_line("round-failed", object=key, error=trip.text))
         return self._next_round(key, plan, outcomes)
 
     def _lives(self, uid: str) -> bool:
@@ -202,7 +203,7 @@ class Runner(Generic[S]):
             errors.append(plan.problem)
         times = [] if plan.wake_at is None else [max(plan.wake_at, now + SOONEST)]
         if errors:
-            log.info("%s: %s", key, errors[0])
+            log.info(log_line("round-failed", object=key, error=errors[0]))
             urgent = min((e.retry for e in errors), key=list(Retry).index, default=Retry.BACKOFF)
             times.append(self._backoff.next(key, now, urgent))
         elif any(isinstance(outcome, Stale) for outcome in outcomes):

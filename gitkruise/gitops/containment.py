@@ -18,6 +18,7 @@ from gitkruise.errors import CRASHED, Crashed, DiagnosticError, Finding, Gitkrui
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.crash_reports import CrashReports, place
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
@@ -73,7 +74,7 @@ class Containment:
                 if clock.monotonic() - began >= RECOVERED_S:
                     failures = 0
                 failures += 1
-                log.warning("%s: %s", subject, error)
+                log.warning(log_line("job-failed", subject=subject, error=error))
                 tell(error.findings[0] if isinstance(error, DiagnosticError) else None)
                 pause = pause_s(
                     failures, first_s=FIRST_PAUSE_S, cap_s=LONGEST_PAUSE_S, seed=subject
@@ -115,7 +116,7 @@ class Containment:
             self._seen.clear()
         count = self._seen[message] = self._seen.get(message, 0) + 1
         if count & (count - 1) == 0:
-            log.error("%s: %s; report: %s (time %d)", CRASHED, message, report, count)
+            log.error(log_line("crashed", code=CRASHED, error=message, report=report, count=count))
 
 
 async def _later(tell: Tell, clock: Clock) -> None:

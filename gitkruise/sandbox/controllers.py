@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from gitkruise.kube.system.clock import Clock
 from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.world.api.cluster import World
 
 log: Final = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def _round(
         try:
             due = part.run(cluster.world, now)
         except Exception:
-            log.exception("%s failed", type(part).__name__)
+            log.exception(log_line("controller-crashed", controller=type(part).__name__))
             due = datetime.fromtimestamp(now.timestamp() + AFTER_FAILURE_S, tz=now.tzinfo)
             resting[index] = due
         finally:
@@ -74,7 +75,7 @@ def _round(
 
 def object_failed(key: Hashable, error: Exception) -> None:
     """Log an unexpected exception of one object, which alone backs off."""
-    log.error("%s failed and backs off; the others continue", key, exc_info=error)
+    log.error(log_line("controller-backs-off", key=key), exc_info=error)
 
 
 async def _changed_within(cluster: Cluster, seen: int, clock: Clock, seconds: float) -> None:

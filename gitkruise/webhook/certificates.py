@@ -25,6 +25,7 @@ from gitkruise.kube.serve.certificates import (
     signed_by,
 )
 from gitkruise.kube.system.private_files import read_state, write_private
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
@@ -197,7 +198,9 @@ async def current(
         if fresh == known:
             return fresh
         if await vault.write(fresh.files(), mark):
-            log.info("certificates for %s are good until %s", hosts[0], fresh.server.expires())
+            log.info(
+                log_line("certificates-created", host=hosts[0], expires=fresh.server.expires())
+            )
             return fresh
     raise _unreadable(ValueError("others keep changing them"))
 

@@ -27,6 +27,7 @@ from gitkruise.webhook.review import (
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.patch.json_patch import json_diff
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.schema.go_decoding import misfit
 
@@ -80,7 +81,7 @@ class AdmissionHandler:
             self.faults += 1
             # Logged with growing pauses: clients must not be able to fill the log.
             if self.faults & (self.faults - 1) == 0:
-                log.exception("fault %d: a review of %s", self.faults, review.key)
+                log.exception(log_line("review-crashed", count=self.faults, object=review.key))
             return deny(review.uid, InternalError("gitkruise failed on this object; see its log"))
 
     def _request(self, review: Review, view: ClusterView, now: datetime) -> AdmissionRequest | None:
@@ -142,7 +143,7 @@ def conversion(asked: Conversion, catalog: Catalog) -> list[bytes]:
         except Exception as error:
             why = _misfit(catalog, obj)
             if not why:
-                log.exception("converting %s failed", kind)
+                log.exception(log_line("conversion-crashed", kind=kind))
                 why = f"{type(error).__name__}: {error}"
             why = f"{kind} {obj['metadata'].get('name')}: {why}"
             return [unconverted(asked.uid, readable(why))]

@@ -17,6 +17,7 @@ from gitkruise.errors import ClusterFailed, Conflict, Finding, NotFound
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.patch.json_patch import same
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
@@ -246,7 +247,7 @@ class Registrar:
         try:
             await self._transport.send(request)
         except Conflict:
-            log.info("%s was changed meanwhile; looked at again later", name)
+            log.info(log_line("webhook-conflict", configuration=name))
             return False
         return True
 

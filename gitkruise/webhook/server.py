@@ -18,6 +18,7 @@ from gitkruise.webhook.cluster_context import ClusterContext
 from gitkruise.webhook.handler import AdmissionHandler, conversion
 from gitkruise.webhook.registration import CONVERT, MUTATE, TIMEOUT_S, VALIDATE
 from gitkruise.webhook.review import Review, deny, read_conversion, read_review
+from gitkruise.wire.primitives.log_line import log_line
 
 log: Final = logging.getLogger(__name__)
 
@@ -80,10 +81,10 @@ class ReviewHandler:
                 return await self._within(path, request, data)
         except Unavailable as error:
             self.counts.busy += 1
-            log.info("%s: %s", path, error)
+            log.info(log_line("review-refused", path=path, error=error))
             return _refuse(503)
         except ApiError as error:
-            log.info("%s: %s", path, error)
+            log.info(log_line("review-refused", path=path, error=error))
             return _refuse(error.status if error.status < 500 else 408)
 
     async def _within(self, path: str, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
@@ -98,7 +99,7 @@ class ReviewHandler:
                 else:
                     pieces = [await self._reviewed(path, data)]
         except TimeoutError:
-            log.warning("%s: no answer within %.0f s", path, ANSWER_WITHIN_S)
+            log.warning(log_line("review-timed-out", path=path, limit_s=ANSWER_WITHIN_S))
             return _refuse(503)
         finally:
             self.inside -= 1

@@ -31,6 +31,7 @@ from gitkruise.webhook.handler import AdmissionHandler
 from gitkruise.webhook.registration import Address, Registrar
 from gitkruise.webhook.server import TERMS, ReviewHandler
 from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.log_line import log_line
 
 log: Final = logging.getLogger(__name__)
 
@@ -138,13 +139,13 @@ class CertificateManager:
             try:
                 shown = await self.check(shown)
             except GitkruiseError as error:
-                log.warning("webhook: %s", error)
+                log.warning(log_line("webhook-check-failed", error=error))
 
     async def check(self, shown: ServingCertificates) -> ServingCertificates:
         """One look; what is shown after it. Raises ApiError, ClusterFailed."""
         fresh = await current(self._vault, self._hosts, self._clock.now())
         for name in await self._registrar.publish(fresh.bundle):
-            log.warning("webhook: %s was not as it should be, and is again", name)
+            log.warning(log_line("webhook-restored", configuration=name))
         if fresh.server != shown.server:
             if fresh.bundle != shown.bundle:
                 await self._clock.sleep(TRUST_PAUSE_S)

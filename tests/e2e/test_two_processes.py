@@ -171,7 +171,9 @@ class Pair:
         self.applied(newest)
         assert self.leader() is not first
         mend(first)
-        first.program.until(r"waiting to lead: lease kube-system/gitkruise-sync is held by")
+        first.program.until(
+            r'event=lease-not-held reason="lease kube-system/gitkruise-sync is held by'
+        )
         last = self.push()
         self.applied(last)
 
@@ -212,7 +214,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         for name in ("one", "two"):
             one = stack.enter_context(instance(tmp_path, name, cluster, config))
             made.instances.append(one)
-            one.program.until("following 1 unit of" if name == "one" else "waiting to lead")
+            one.program.until("following 1 unit of" if name == "one" else "lease-not-held")
         made.applied(first)
         yield made
 

@@ -77,4 +77,4 @@ def test_a_hook_with_another_key_is_refused_and_counted(
 
     with caplog.at_level(logging.WARNING):
         play(forge, staged, tmp_path, "stranger", scene)
-    assert "deliveries without a valid signature, count=1" in caplog.text
+    assert "event=signature-invalid" in caplog.text

@@ -119,7 +119,7 @@ def test_the_others_make_progress(bad: Obj, caplog: pytest.LogCaptureFixture) ->
 
     with caplog.at_level(logging.ERROR):
         clock.run(play())
-    whole = [r.message for r in caplog.records if "backs off; the others continue" not in r.message]
+    whole = [r.message for r in caplog.records if "event=controller-backs-off" not in r.message]
     assert whole == []
     assert len(caplog.records) < 40, "it rests longer each time"
 

@@ -155,7 +155,7 @@ def test_what_somebody_changes_is_put_right_and_told(
         asyncio.run(main())
     assert found(world, "Mutating") is not None
     assert get(crd(world), "spec", "conversion", "strategy") == "Webhook"
-    assert sum("is again" in line for line in caplog.messages) == 4
+    assert sum("event=webhook-restored" in line for line in caplog.messages) == 4
 
 
 def test_another_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import os
 import sys
 from typing import Final
 
+from gitkruise.wire.primitives.log_line import log_line
+
 _NEW_USER: Final = 0x10000000  # CLONE_NEWUSER, from linux/sched.h
 _NEW_NET: Final = 0x40000000  # CLONE_NEWNET
 _TRY_S: Final = 10.0
@@ -57,7 +59,7 @@ def without_network() -> tuple[str, ...]:
     import logging  # noqa: PLC0415  slow to import, and seldom needed
 
     log = logging.getLogger(__name__)
-    log.warning("no network namespace for renderers: they keep the network (%s)", why)
+    log.warning(log_line("network-not-isolated", effect="renderers keep the network", error=why))
     return ()
 
 

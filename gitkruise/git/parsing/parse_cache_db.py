@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from gitkruise.wire.primitives.log_line import log_line
+
 log = logging.getLogger(__name__)
 BYTES_MAX: Final = 256 << 20  # of the file; beyond it all entries are dropped together
 _PARSER: Final = (
@@ -133,13 +135,13 @@ class ParsedStore:
             try:
                 return _connect(self._path)
             except sqlite3.DatabaseError as error:
-                log.warning("the cache of parsed files is rebuilt: %s", error)
+                log.warning(log_line("parse-cache-rebuilt", error=error))
                 try:
                     self._path.unlink(missing_ok=True)
                 except OSError:
                     return None
             except OSError as error:
-                log.warning("parsed files are not kept on disk: %s", error)
+                log.warning(log_line("parse-cache-off", error=error))
                 return None
         return None
 
@@ -147,7 +149,7 @@ class ParsedStore:
         """Do without from now on; called with the lock held."""
         if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
             return
-        log.warning("parsed files are not kept on disk any more: %s", error)
+        log.warning(log_line("parse-cache-off", error=error))
         assert self._connection is not None
         self._connection.close()
         self._connection = None

@@ -11,6 +11,7 @@ from typing import Final
 from gitkruise.errors import Finding, SourceFailed, UsageProblem
 from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.process import Launch, git_command
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.printable import shown
 
 GIT_MIN: Final = (2, 36)  # cat-file --batch-command
@@ -27,7 +28,7 @@ def ensure_mirror(launch: Launch, git_dir: Path) -> None:
         import logging  # noqa: PLC0415  slow to import, and seldom needed
 
         log = logging.getLogger(__name__)
-        log.warning("the mirror %s is damaged; it is kept as %s and cloned again", git_dir, aside)
+        log.warning(log_line("mirror-damaged", mirror=git_dir, kept_as=aside))
         shutil.rmtree(aside, ignore_errors=True)
         git_dir.replace(aside)
     make_mirror(launch, git_dir)

@@ -15,6 +15,7 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
 from gitkruise.git.repository.repository import Repository
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,9 @@ def _start(git_dir: Path, tell: Callable[[], None]) -> BaseObserver | None:
                 observer.schedule(handler, str(git_dir / name), recursive=True)
         observer.start()
     except OSError as error:
-        log.warning("cannot watch %s (%s); its refs are polled instead", git_dir, error)
+        log.warning(
+            log_line("refs-not-watched", effect="refs are polled", repository=git_dir, error=error)
+        )
         return None
     return observer
 

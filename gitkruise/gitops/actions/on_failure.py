@@ -21,6 +21,7 @@ from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import STUCK_FOR, State
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 CODE: Final = "GK3505"
@@ -109,7 +110,7 @@ class FailureHandler:
 
     async def _deliver(self, proposal: Proposal, branch: str, stuck: Rollout) -> str:
         """The address of its pull request; "" for a push."""
-        log.warning("%s: %s", self._unit.id, proposal.subject)
+        log.warning(log_line("rollback-proposed", unit=self._unit.id, subject=proposal.subject))
         if self._offers is None:
             await asyncio.to_thread(self._proposer.push, proposal)
             return ""

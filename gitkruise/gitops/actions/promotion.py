@@ -31,6 +31,7 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.annotations import hold_of
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import format_time
 
@@ -211,7 +212,7 @@ class Promoter:
         proposal = await self._proposed(told, commit)
         if proposal is not None:
             await asyncio.to_thread(self._proposer.push, proposal)
-            log.info("%s: %s", self._unit.id, proposal.subject)
+            log.info(log_line("promotion-committed", unit=self._unit.id, subject=proposal.subject))
 
     async def _proposed(self, told: PromotionRecord, commit: str) -> Proposal | None:
         """The commit of the next step; None when things are otherwise by now."""

@@ -13,6 +13,7 @@ from gitkruise.gitops.actions.hold import action_of
 from gitkruise.gitops.actions.proposals import Proposal, Proposer
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.model.gitops.notifications import Pull
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class ActionPullRequests:
         try:
             await asyncio.to_thread(self._proposer.push, proposal, branch)
         except RefMoved:
-            log.info("%s is there already", branch)
+            log.info(log_line("branch-exists", branch=branch))
         base = self._proposer.branch
         pull = await self._forge.open_pull(branch, base, proposal.subject, body)
         verb, key = proposal.edit.verb, proposal.key

@@ -14,10 +14,10 @@ from typing import Any, Final
 from gitkruise.errors import Forbidden
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 HOOKS: Final = "gitkruise.io/hooks"  # annotation: the content that hooks last ran for, by unit
-_FORBIDDEN: Final = "hooks whose Jobs are deleted may run again after a start: %s"
 
 
 class HookRuns:
@@ -62,14 +62,18 @@ class HookRuns:
         try:
             self._known = _parsed(await self._lease.read())
         except Forbidden as error:
-            log.warning(_FORBIDDEN, error.message)
+            log.warning(
+                log_line("hook-runs-not-shared", effect="may run again", error=error.message)
+            )
         self._term = term
 
     async def _change(self, change: Callable[[Mapping[str, str]], dict[str, str]]) -> None:
         try:
             self._known = await self._lease.change(lambda value: change(_parsed(value)))
         except Forbidden as error:
-            log.warning(_FORBIDDEN, error.message)
+            log.warning(
+                log_line("hook-runs-not-shared", effect="may run again", error=error.message)
+            )
             self._known = change(self._known)
 
 

@@ -17,6 +17,7 @@ from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.sync.annotations import UNIT
 from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 
@@ -85,7 +86,7 @@ class Inventory:
         except (NotFound, MethodNotAllowed):
             return  # known to us, and not to this cluster
         except Forbidden as error:
-            log.info("skipping %s in inventory scan: %s", kind.ref.plural, error)
+            log.info(log_line("inventory-incomplete", kind=kind.ref.plural, error=error))
 
 
 def _label(obj: Obj) -> str:

@@ -26,6 +26,7 @@ from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.sync.annotations import MANAGER, UNIT
 from gitkruise.planner.sync.autoscale import AUTOSCALERS
 from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
@@ -75,7 +76,9 @@ class LiveView:
             now = self.catalog.by_ref(informer.ref)
             stored = self.catalog.stored(informer.feed.group_kind)
             if stored is not None and (now is None or not now.verbs):
-                log.info("%s is followed as %s now", informer.feed, stored.api_version)
+                log.info(
+                    log_line("version-changed", kind=informer.feed, version=stored.api_version)
+                )
                 informer.use(stored.ref)
 
     async def rediscover(self) -> bool:
@@ -111,7 +114,7 @@ class LiveView:
                 try:
                     await self.rediscover()
                 except ApiError as error:
-                    log.info("cannot read the kinds that the cluster serves: %s", error)
+                    log.info(log_line("discovery-failed", error=error))
 
     def want(self, kinds: Mapping[GroupKind, str]) -> list[Informer]:
         """Follow labelled objects of `kinds`, each in git's version ("": the stored one).
@@ -153,9 +156,7 @@ class LiveView:
         try:
             await self.transport.send(request)
         except (Forbidden, NotFound, MethodNotAllowed) as error:
-            log.info(
-                "cannot list %s, replicas that they set are unknown: %s", kind.ref.plural, error
-            )
+            log.info(log_line("autoscalers-not-listed", kind=kind.ref.plural, error=error))
             return False
         return True
 

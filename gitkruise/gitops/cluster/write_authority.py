@@ -18,6 +18,7 @@ from gitkruise.kube.cache.leader_election import FencedTransport, Lease
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _PAUSE_S: Final = 1.0  # after a lease was lost
@@ -53,7 +54,7 @@ class WriteAuthority:
                     self._listeners.tell_all()
                     await asyncio.get_running_loop().create_future()  # until it is lost
             except* (ClusterFailed, ApiError) as lost:
-                log.warning("paused: %s", lost.exceptions[0])
+                log.warning(log_line("writes-paused", error=lost.exceptions[0]))
             await clock.sleep(_PAUSE_S)
 
     async def leading(self) -> None:

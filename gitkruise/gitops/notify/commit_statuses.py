@@ -30,6 +30,7 @@ from gitkruise.planner.notify.commit_statuses import (
     statuses,
     told_of,
 )
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _SENT: Final = "sent/"
@@ -105,7 +106,9 @@ class CommitStatusWriter:
                     await self.write()
                 self._failures = 0
             except (sqlite3.Error, Crashed) as error:
-                log.warning("%s: cannot store commit statuses: %s", self._channel.name, error)
+                log.warning(
+                    log_line("commit-statuses-not-stored", channel=self._channel.name, error=error)
+                )
                 self._last = None  # read again: they may not have been stored
                 self._failures += 1
                 pause = pause_s(
@@ -205,5 +208,5 @@ class CommitStatusWriter:
         try:
             return replace(commit, id=branch.merges.merge_of(commit.id, tip))
         except SourceFailed as error:
-            log.warning("%s: %s", unit, error)
+            log.warning(log_line("merge-commit-unknown", unit=unit, error=error))
             return commit

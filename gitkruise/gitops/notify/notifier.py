@@ -33,6 +33,7 @@ from gitkruise.planner.notify.messages import (
     notice_of,
     slack_obj,
 )
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _NEWS: Final = "news/"
@@ -89,7 +90,9 @@ class Notifier:
                     self._channel.posted()
                 self._failures = 0
             except (sqlite3.Error, Crashed) as error:
-                log.warning("%s: cannot store messages: %s", self._channel.name, error)
+                log.warning(
+                    log_line("messages-not-stored", channel=self._channel.name, error=error)
+                )
                 self._news = None
                 for record in records:
                     self._waiting.setdefault((record.unit, news_key(record)), record)

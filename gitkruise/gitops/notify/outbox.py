@@ -21,6 +21,7 @@ import msgspec
 from gitkruise.errors import ClusterFailed
 from gitkruise.kube.system.private_files import check_database, unusable_state
 from gitkruise.model.gitops.notifications import OutboxItem
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 FILE: Final = "outbox.sqlite"  # in the state directory
@@ -130,7 +131,7 @@ class NotificationOutbox:
             if notes:
                 self._trim("notes", channel, KEPT_MAX)
         if lost:
-            log.warning("outbox of %s is full: dropped=%d, never sent", channel, lost)
+            log.warning(log_line("outbox-full", channel=channel, dropped=lost))
 
     def _note(self, channel: str, key: str, body: bytes | None) -> None:
         if body is None:

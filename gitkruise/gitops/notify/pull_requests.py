@@ -29,6 +29,7 @@ from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.planner.notify.comment import brief, section
 from gitkruise.planner.notify.commit_statuses import context_of
 from gitkruise.planner.notify.outcomes import check, follow
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 LOOK_S: Final = 30.0  # between two looks without a hook
@@ -100,7 +101,7 @@ class PullRequestLoop:
         self._failures += 1
         self.problem, self._look = str(error), True
         if self._failures & (self._failures - 1) == 0:
-            log.warning("%s: pull requests: %s", self._channel.name, error)
+            log.warning(log_line("pull-requests-unknown", channel=self._channel.name, error=error))
         pause = pause_s(self._failures, first_s=1.0, cap_s=PAUSE_MAX_S, seed=self._channel.name)
         told = error.details.retry_after_s if isinstance(error, ApiError) else 0
         return max(pause, float(told))

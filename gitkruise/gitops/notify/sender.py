@@ -15,6 +15,7 @@ from gitkruise.gitops.notify.outbox import NotificationOutbox, QueuedItem
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.notifications import OutboxItem
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 PAUSE_FIRST_S: Final = 1.0
@@ -65,7 +66,7 @@ class Sender:
                 await self._turn()
             except sqlite3.Error as error:
                 self.problem = f"the outbox cannot be used: {error}"
-                log.warning("%s: %s", self.channel, self.problem)
+                log.warning(log_line("outbox-failed", channel=self.channel, error=self.problem))
                 await self._clock.sleep(PAUSE_MAX_S)
 
     async def _turn(self) -> None:
@@ -110,7 +111,9 @@ class Sender:
         """Put an item behind the others, or drop it after TRIES_MAX."""
         tries = waiting.tries + 1
         if tries >= TRIES_MAX:
-            log.warning("%s: %s is dropped: %s", self.channel, waiting.key, self.problem)
+            log.warning(
+                log_line("item-dropped", channel=self.channel, item=waiting.key, error=self.problem)
+            )
             await asyncio.to_thread(self._outbox.done, waiting)
             return
         pause = self._pause(tries, REFUSED_FIRST_S, REFUSED_MAX_S)
@@ -124,7 +127,11 @@ class Sender:
     async def _hold_up(self, waiting: QueuedItem, error: ApiError) -> float:
         self._failures += 1
         if self._failures & (self._failures - 1) == 0:
-            log.warning("%s: not sent, try %d: %s", self.channel, self._failures, self.problem)
+            log.warning(
+                log_line(
+                    "item-not-sent", channel=self.channel, tries=self._failures, error=self.problem
+                )
+            )
         now = self._clock.now()
         self._since = self._since or now
         if isinstance(error, Unauthorized | Forbidden) or now - self._since >= PROBLEM_AFTER:

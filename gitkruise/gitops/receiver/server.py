@@ -39,6 +39,7 @@ from gitkruise.kube.serve.http_server import ServerTerms, serving
 from gitkruise.kube.serve.request_body import Bodies
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Config, Receiver, resolve_reference
+from gitkruise.wire.primitives.log_line import log_line
 
 log: Final = logging.getLogger(__name__)
 
@@ -101,20 +102,18 @@ class WebhookEndpoint:
         try:
             push = (read_push if pushed else read_pull)(self.kind, content_type, body)
         except ValueError:
-            log.warning("%s: signed delivery is not a valid %s push", self.name, self.kind)
+            log.warning(log_line("delivery-invalid", receiver=self.name, kind=self.kind))
             return 400
         looking = tell(push, self.followed, named=self.named) if pushed else 0
         tell(push, self.pulls, named=self.named)
-        log.info("%s: push received, sources=%d", self.name, looking)
+        log.info(log_line("push-received", receiver=self.name, sources=looking))
         return 202
 
     def _refuse(self) -> None:
         """Log refused deliveries ever less often: senders must not be able to fill the log."""
         self.refused += 1
         if self.refused & (self.refused - 1) == 0:
-            log.warning(
-                "%s: deliveries without a valid signature, count=%d", self.name, self.refused
-            )
+            log.warning(log_line("signature-invalid", receiver=self.name, count=self.refused))
 
     def _again(self, delivery: str) -> bool:
         now = self.clock.monotonic()

@@ -17,6 +17,7 @@ from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.model.gitops.change import Live, ObjectChange
 from gitkruise.model.planning.plan import Event
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.printable import shown
@@ -73,7 +74,7 @@ def _fields(change: ObjectChange) -> str:
 
 def _tell(events: Recorder, unit: str, reason: str, text: str, obj: Obj) -> None:
     key = key_of(obj)
-    log.warning("%s unit=%s object=%s: %s", reason, unit, key, text)
+    log.warning(log_line(reason, unit=unit, object=key, text=text))
     _, version = split_api_version(str(obj["apiVersion"]))
     uid = str(get(obj, "metadata", "uid", default=""))
     subject = Subject(key=key, version=version, uid=uid)

@@ -24,6 +24,7 @@ from gitkruise.model.gitops.config import Unit, duration, resolve_reference
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.sync.annotations import COMMIT, MANAGER, UNIT, annotation
 from gitkruise.planner.sync.prune import lingering
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
@@ -271,7 +272,7 @@ async def release_all(
         except ApiError as error:
             if error.retry is not Retry.NEVER:
                 raise
-            log.warning("%s keeps the mark of its unit, which has ended: %s", key, error.message)
+            log.warning(log_line("object-not-released", object=key, error=error.message))
 
 
 def _refused(key: ObjectKey, error: ApiError) -> Finding:

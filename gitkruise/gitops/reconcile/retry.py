@@ -10,6 +10,7 @@ from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, NotLea
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
@@ -32,7 +33,7 @@ class Setbacks:
         """Report a failure; return when to retry. Another leading process is no failure."""
         if isinstance(error, NotLeading):
             return self._clock.now() + timedelta(seconds=_NOT_LEADING_S)
-        log.warning("%s: %s", self._unit, error)
+        log.warning(log_line("reconcile-failed", unit=self._unit, error=error))
         if isinstance(error, DiagnosticError):
             self._reporter.problem(error.findings)
         else:

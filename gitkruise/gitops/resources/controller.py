@@ -24,6 +24,7 @@ from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.gitops.record import Removal, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import wish_to_look
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -118,7 +119,9 @@ class ResourceController:
             with self._containment.of(f"{' '.join(name_of(obj))}: its finalizer"):
                 await act(obj)
         except (ApiError, Crashed) as error:
-            log.warning("%s %s: its finalizer is not written: %s", *name_of(obj), error)
+            log.warning(
+                log_line("finalizer-not-written", object="/".join(name_of(obj)), error=error)
+            )
             self._unheld = True
 
     # Ends -----------------------------------------------------------------------------------
@@ -169,8 +172,8 @@ class ResourceController:
             try:
                 await outbox.forget(record, why)
             except SourceFailed as error:
-                log.warning("that unit %s was deleted is not in git: %s", unit.id, error)
-        log.info("unit %s: removed, %s", unit.id, why)
+                log.warning(log_line("unit-removal-not-recorded", unit=unit.id, error=error))
+        log.info(log_line("unit-removed", unit=unit.id, why=why))
         current = self._resources.get(name_of(obj))
         if current is not None and current["metadata"]["uid"] == obj["metadata"]["uid"]:
             await self._resources.release(current)

@@ -17,6 +17,7 @@ from gitkruise.model.gitops.config import GROUP, SPECS
 from gitkruise.planner.sync.annotations import CONSENTS, STATUS_MANAGER, annotation, wish_to_look
 from gitkruise.wire.catalog.catalog import Kind
 from gitkruise.wire.patch.json_patch import merge_diff
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
@@ -79,7 +80,7 @@ class CustomResources:
             try:
                 await self._live.discover()
             except ApiError as error:
-                log.info("whether custom resources are served is not known: %s", error)
+                log.info(log_line("custom-resources-unknown", error=error))
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(informer.run())
@@ -94,7 +95,11 @@ class CustomResources:
                 async with self._clock.timeout(PATIENCE_S):
                     await informer.synced.wait()
             except TimeoutError:
-                log.warning("objects of %s are not known: %s", informer.feed, informer.error)
+                log.warning(
+                    log_line(
+                        "custom-resources-not-listed", kind=informer.feed, error=informer.error
+                    )
+                )
                 return False
         return True
 

@@ -28,6 +28,7 @@ from gitkruise.gitops.source.ref_resolver import ref_of
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -153,7 +154,7 @@ class StatusWriter:
             with self.containment.of(f"{' '.join(name)}: its status"):
                 await self.resources.say(obj, status)
         except (ApiError, Crashed) as error:
-            log.warning("the status of %s %s is not written: %s", *name, error)
+            log.warning(log_line("status-not-written", object="/".join(name), error=error))
             self._later(name)
 
     def _later(self, name: Name) -> None:

@@ -21,6 +21,7 @@ from gitkruise.model.gitops.record import Removal, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import kept, unit_label
 from gitkruise.planner.sync.prune import choose_prunes, lingering
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
 log = logging.getLogger(__name__)
@@ -126,7 +127,7 @@ class UnitFinalizer:
         except Crashed as error:
             finding = error.findings[0]
         except (DiagnosticError, ApiError) as error:
-            log.warning("the end of unit %s is tried again: %s", unit.record.unit, error)
+            log.warning(log_line("unit-removal-failed", unit=unit.record.unit, error=error))
             return
         if finding is None:
             self._left = [one for one in self._left if one is not unit]
@@ -188,10 +189,14 @@ class UnitFinalizer:
         if not live:
             del self._outliving[name]
             if outliving.told is not None:
-                log.warning("unit %s was removed: the last of its objects is gone", name)
+                log.warning(log_line("unit-objects-gone", unit=name))
         elif late is not None and late != outliving.told:
             outliving.told = late
-            log.warning("unit %s was removed: %s; next: %s", name, late, dict(late.notes)["next"])
+            log.warning(
+                log_line(
+                    "unit-objects-remain", unit=name, error=late, next=dict(late.notes)["next"]
+                )
+            )
 
     async def _forget(self, unit: RemovedUnit, why: str) -> None:
         await self._hooks.forget(unit.record.unit)

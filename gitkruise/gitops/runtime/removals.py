@@ -16,6 +16,7 @@ from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.status.unit_status import removal_of
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.record import Removal
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.times import format_duration, parse_duration
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,9 @@ async def recalled(
         await removals.read()
         await removals.remember(units)
     except ApiError as error:
-        log.warning("units that leave the configuration keep their objects: %s", error.message)
+        log.warning(
+            log_line("removals-not-remembered", effect="objects are kept", error=error.message)
+        )
         return {}
     return {name: end for name, end in removals.known.items() if name not in there}
 
@@ -90,6 +93,6 @@ def _parsed(value: Any, cluster: str) -> dict[str, Removal]:
             )
             found |= dict.fromkeys(names, end)
     except (TypeError, ValueError):
-        log.warning("how units of cluster %s would end cannot be read; their objects stay", cluster)
+        log.warning(log_line("removals-unreadable", effect="objects are kept", cluster=cluster))
         return {}
     return found

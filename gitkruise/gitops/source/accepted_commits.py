@@ -17,6 +17,7 @@ from gitkruise.git.plumbing.refs import is_object_id
 from gitkruise.gitops.source.ref_resolver import ref_of
 from gitkruise.kube.system.private_files import read_regular
 from gitkruise.model.gitops.config import GitSource
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _COMMITS_MAX: Final = 10_000
@@ -42,7 +43,7 @@ class Memory:
         except FileNotFoundError:
             return frozenset()
         except (OSError, ValueError) as error:
-            log.warning("cannot read the live commits of an earlier run: %s", error)
+            log.warning(log_line("live-commits-not-read", error=error))
             return frozenset()
         return frozenset(filter(is_object_id, lines[:_COMMITS_MAX]))
 
@@ -57,5 +58,5 @@ class Memory:
             beside.write_text("\n".join(sorted(live)) + "\n", "ascii")
             beside.replace(self._file)
         except OSError as error:
-            log.warning("cannot keep the live commits for the next start: %s", error)
+            log.warning(log_line("live-commits-not-stored", error=error))
         self._kept = live

@@ -13,10 +13,10 @@ from typing import Any, Final
 from gitkruise.errors import Forbidden
 from gitkruise.git.plumbing.refs import is_object_id
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 REWRITES: Final = "gitkruise.io/accepted-rewrites"  # annotation: the accepted commit, by source
-_FORBIDDEN: Final = "an accepted rewrite is known to the process that accepted it alone: %s"
 
 
 class AcceptedRewrites:
@@ -30,7 +30,7 @@ class AcceptedRewrites:
         try:
             return _parsed(await self._lease.read()).get(source, "")
         except Forbidden as error:
-            log.warning(_FORBIDDEN, error.message)
+            log.warning(log_line("accepted-rewrite-not-shared", error=error.message))
             return ""
 
     async def note(self, source: str, commit: str) -> None:
@@ -39,7 +39,7 @@ class AcceptedRewrites:
             if await self.of(source) != commit:
                 await self._lease.change(lambda value: {**_parsed(value), source: commit})
         except Forbidden as error:
-            log.warning(_FORBIDDEN, error.message)
+            log.warning(log_line("accepted-rewrite-not-shared", error=error.message))
 
 
 def _parsed(value: Any) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.repository.repository import Repository
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.planner.sync.annotations import COMMIT, annotation
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
 log = logging.getLogger(__name__)
@@ -61,5 +62,5 @@ def leads_to(repository: Repository, old: str, new: str) -> bool:
     try:
         return repository.is_ancestor(old, new)
     except SourceFailed:
-        log.info("%s is not known to lead to %s: one of them is not in the repository", old, new)
+        log.info(log_line("ancestry-unknown", old=old, new=new))
         return False

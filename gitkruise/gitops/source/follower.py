@@ -21,6 +21,7 @@ from gitkruise.gitops.source.verification import Trusted, anything
 from gitkruise.model.gitops.config import GitSource
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.sync.annotations import ACCEPT_REWRITE
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 _COUNTED: Final = 1_000  # commits; more are not counted one by one
@@ -167,7 +168,7 @@ class SourceFollower:
         if _gist(problem) == _gist(before) and not again:
             return
         if problem is not None:
-            log.warning("%s: %s", self.source.name, problem)
+            log.warning(log_line("source-failed", source=self.source.name, error=problem))
         self._on_problem(problem, self._refused)
 
     def _meanwhile(self, finding: Finding) -> Finding:

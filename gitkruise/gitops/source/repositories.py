@@ -22,6 +22,7 @@ from gitkruise.gitops.source.verification import FirstSeen, Trust, Trusted, anyt
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import GitSource, Reference, duration, resolve_reference
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class Renewal:
         try:
             keyring.now = await _credentials(source, self._transport)
         except (ApiError, UsageProblem) as error:
-            log.warning("cannot re-read the credentials of source %s: %s", name, error)
+            log.warning(log_line("credentials-not-read", source=name, error=error))
 
     async def live(self, name: str, ask: Callable[[], Awaitable[frozenset[str]]]) -> None:
         """Set the live commits from which signatures of a source are verified; once per start.

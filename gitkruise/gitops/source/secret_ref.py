@@ -11,6 +11,7 @@ from gitkruise.gitops.source.repositories import read_secret
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Reference
+from gitkruise.wire.primitives.log_line import log_line
 
 log = logging.getLogger(__name__)
 AGAIN_S: Final = 30.0
@@ -52,5 +53,5 @@ class Rotating(Generic[T]):
                 if data != self._data:
                     self._value, self._data = self._make(data, name), data
             except (ApiError, UsageProblem) as error:
-                log.warning("cannot re-read the Secret %s: %s", self._where[0].name, error)
+                log.warning(log_line("secret-not-read", secret=self._where[0].name, error=error))
         return self._value

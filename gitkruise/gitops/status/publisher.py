@@ -30,6 +30,7 @@ from gitkruise.gitops.status.serializer import (
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.record import Rollout, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.printable import visible_lines
 
 log = logging.getLogger(__name__)
@@ -208,7 +209,7 @@ class Outbox:
                 await self._clock.sleep(rest_s)  # simultaneous news of many units share few commits
             except GitkruiseError as error:
                 self.problem = str(error)
-                log.warning("status branch not written: %s", error)
+                log.warning(log_line("status-branch-not-written", error=error))
                 await self._clock.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
                 failures += 1
 

@@ -10,6 +10,7 @@ from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, STATUS_MANAGER, annotation
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.printable import visible
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
@@ -69,6 +70,6 @@ class Annotator:
         try:
             reply = await self._live.transport.send(request)
         except ApiError as error:
-            log.warning("%s: rollout annotation not written: %s", key, error)
+            log.warning(log_line("rollout-annotation-not-written", object=key, error=error))
             return
         self._live.store.note_write(reply.body)

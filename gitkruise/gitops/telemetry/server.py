@@ -25,6 +25,7 @@ from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.serve.certificates import LOOPBACK, new_authority, new_server, server_context
 from gitkruise.kube.serve.http_server import ServerTerms, serving
 from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
@@ -88,7 +89,7 @@ class ProbeHandler:
                 return 401
             return 0 if await self._may(user) else 403
         except ApiError as error:
-            log.warning("whether metrics may be read is not known: %s", error)
+            log.warning(log_line("metrics-access-unknown", error=error))
             return 503
 
     async def _user(self, token: str) -> Any:

@@ -15,6 +15,7 @@ import yaml
 
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.kube.system.private_files import read_regular
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.paths import get
 
 _FILES: Final = {
@@ -131,7 +132,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = read_regular(path)
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-            log.warning("%s can be read by other users; chmod 600 it", path)
+            log.warning(
+                log_line("kubeconfig-readable-by-others", file=path, next=f"chmod 600 {path}")
+            )
         _check_nesting(path, data)
         value = yaml.load(data, Loader=yaml.CSafeLoader)
     except OSError as error:

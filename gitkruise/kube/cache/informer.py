@@ -33,6 +33,7 @@ from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.rawobject import meta_of
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class Informer:
             yield Failed(error)
             return
         except TimeoutError:
-            log.info("no sign of life from the watch of %s for %d s", self.feed, SILENCE_S)
+            log.info(log_line("watch-silent", kind=self.feed, seconds=SILENCE_S))
         yield Ended(self._clock.monotonic() - began, events)
 
     def _take(self, state: WatchState, reply: WatchReply) -> WatchState:
@@ -108,7 +109,7 @@ class Informer:
                 if self._keeps(event):
                     self._store.apply(self.feed, event)
             except (msgspec.ValidationError, KeyError) as error:
-                log.warning("skipped a malformed %s: %s", self.feed.kind, error)
+                log.warning(log_line("object-skipped", kind=self.feed.kind, error=error))
         self._say(reply.error if isinstance(reply, Failed) else None)
         if isinstance(after, Watching):
             self.synced.set()
@@ -121,7 +122,7 @@ class Informer:
 
     def _say(self, error: ApiError | None) -> None:
         if error is not None and str(error) != str(self.error):
-            log.warning("cannot follow %s: %s", self.feed, error)
+            log.warning(log_line("watch-failed", kind=self.feed, error=error))
         elif error is None and self.error is not None:
-            log.info("following %s again", self.feed)
+            log.info(log_line("watch-recovered", kind=self.feed))
         self.error = error

@@ -24,6 +24,7 @@ from gitkruise.errors import (
 )
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop, get
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef, WatchEvent
@@ -143,9 +144,16 @@ class Lease:
         while not await self._try():
             if self._why() != said and (self.others or self._refused):
                 said = self._why()
-                log.warning("waiting to lead: %s", said)
+                log.warning(log_line("lease-not-held", reason=said))
             await self._clock.sleep(self._retry_s)
-        log.info("%s leads (lease %s/%s)", self.name.identity, self.name.namespace, self.name.name)
+        log.info(
+            log_line(
+                "lease-acquired",
+                identity=self.name.identity,
+                namespace=self.name.namespace,
+                lease=self.name.name,
+            )
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 renewing = group.create_task(self._renew())
@@ -185,7 +193,7 @@ class Lease:
             return False
         except ApiError as error:
             self._refused = error.message if isinstance(error, Forbidden) else ""
-            log.info("cannot renew the lease: %s", error)
+            log.info(log_line("lease-not-renewed", error=error))
             return False
         self._refused = ""
         self._renewed(asked_at)
@@ -244,7 +252,7 @@ class Lease:
             async with self._clock.timeout(RELEASE_WITHIN_S):
                 await self._write("update", {**self._unasked(mine, other), "spec": spec})
         except (ApiError, TimeoutError) as error:
-            log.info("the lease was not handed over: %s", error)
+            log.info(log_line("lease-not-handed-over", error=error))
         self._mine = None
 
     # Requests -------------------------------------------------------------------------------
@@ -292,7 +300,7 @@ class Lease:
                     spec = {**current["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
                     await self._write("update", {**current, "spec": spec})
         except (ApiError, TimeoutError) as error:
-            log.info("the lease was not released: %s", error)
+            log.info(log_line("lease-not-released", error=error))
         self._mine = None
 
     def _spec(self, before: Obj | None, *, of: str = "") -> dict[str, Any]:

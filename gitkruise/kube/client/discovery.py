@@ -11,6 +11,7 @@ from gitkruise.admission.conversion.registry import convertible
 from gitkruise.errors import ClusterFailed, Finding, InvalidObject
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.catalog.catalog import Catalog, Kind
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
@@ -47,7 +48,7 @@ def served_by(catalog: Catalog, crds: Sequence[Obj]) -> Catalog:
         try:
             catalog = catalog.with_crd(crd)
         except InvalidObject as error:
-            log.warning("left out %s: %s", crd["metadata"]["name"], error)
+            log.warning(log_line("crd-skipped", crd=crd["metadata"]["name"], error=error))
     return Catalog((*catalog.kinds(), *_readable(known, catalog)), catalog.core, crds)
 
 

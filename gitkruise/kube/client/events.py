@@ -14,6 +14,7 @@ from gitkruise.errors import AlreadyExists, ApiError, NotFound
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.plan import Event
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey, join_api_version
 from gitkruise.wire.primitives.printable import visible
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
@@ -163,7 +164,11 @@ class Recorder:
                 await self._write(series)
             except ApiError as error:
                 self.dropped += 1
-                log.info("event %s %s is lost: %s", series.reason, series.subject.key, error)
+                log.info(
+                    log_line(
+                        "event-lost", reason=series.reason, object=series.subject.key, error=error
+                    )
+                )
 
     async def _write(self, series: _Series) -> None:
         namespace = series.subject.key.namespace or "default"
@@ -193,7 +198,7 @@ class Recorder:
                 ApiRequest(verb="create", resource=EVENTS, namespace=namespace, body=_body(series))
             )
         except AlreadyExists:
-            log.info("event %s is there already", series.name)
+            log.info(log_line("event-exists", name=series.name))
         series.stored = True
 
 

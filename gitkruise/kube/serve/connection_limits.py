@@ -22,6 +22,8 @@ from typing import Any, Final, TypeAlias
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from gitkruise.wire.primitives.log_line import log_line
+
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 log: Final = logging.getLogger(__name__)
 
@@ -185,7 +187,7 @@ class BoundedServer(web.Server):
         now = asyncio.get_running_loop().time()
         if now >= self._next_log:
             self._next_log = now + LOG_EVERY_S
-            log.warning("event=accept-paused connections=%d error=%s", self.held, error.strerror)
+            log.warning(log_line("accept-paused", connections=self.held, error=error.strerror))
 
 
 def _hang_up(transport: asyncio.Transport) -> None:

@@ -19,6 +19,7 @@ from gitkruise.sandbox.http.negotiation import OPENAPI_V2_PROTOBUF, alternatives
 from gitkruise.sandbox.http.request_decoding import authenticate, guard
 from gitkruise.sandbox.http.responses import json_reply, refusal, send, text_reply
 from gitkruise.sandbox.http.routing import Resource, ServerPage, not_found, route
+from gitkruise.wire.primitives.log_line import log_line
 
 log: Final = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ class App:
         except (ConnectionError, TimeoutError, web.HTTPException):
             raise
         except Exception:
-            log.exception("%s %s failed", request.method, request.path)
+            log.exception(log_line("request-crashed", method=request.method, path=request.path))
             return refusal(InternalError("an internal error happened; see the sandbox's log"))
         finally:
             self.open_requests.discard(ticket)

@@ -61,7 +61,7 @@ def test_where_watching_fails_refs_are_polled(
     monkeypatch.setattr(ref_watcher, "Observer", NoWatches)
     with caplog.at_level(logging.WARNING):
         assert asyncio.run(tells(repository, steps(origin), poll_s=0.01)) == 5
-    assert "its refs are polled instead" in caplog.text
+    assert "event=refs-not-watched" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind
 from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.worlds import SPACE
@@ -41,7 +42,7 @@ def test_corrected_drift_names_the_fields_and_who_had_set_them(
     stage.play(script)
     text = "put back as git says: data.mode slow → fast (set by kubectl-edit)"
     assert events(stage, "settings") == [f"DriftCorrected: unit shop/web: {text}"]
-    line = f"DriftCorrected unit=shop/web object=ConfigMap shop/settings: {text}"
+    line = log_line("DriftCorrected", unit="shop/web", object="ConfigMap shop/settings", text=text)
     assert line in caplog.messages
 
 
@@ -79,7 +80,7 @@ def test_an_object_that_a_tool_had_applied_is_taken_over(
     stage.play(script)
     assert events(stage, "settings") == ["TakenOver: unit shop/web: taken over from helm"]
     assert events(stage, "new") == []
-    assert "TakenOver unit=shop/web" in caplog.text
+    assert "event=TakenOver unit=shop/web" in caplog.text
 
 
 def test_a_pruned_object_is_reported_once(
@@ -98,4 +99,5 @@ def test_a_pruned_object_is_reported_once(
     assert stage.get("ConfigMap", "old") is None
     text = "deleted: git does not name it any more"
     assert events(stage, "old") == [f"Pruned: unit shop/web: {text}"]
-    assert caplog.messages.count(f"Pruned unit=shop/web object=ConfigMap shop/old: {text}") == 1
+    line = log_line("Pruned", unit="shop/web", object="ConfigMap shop/old", text=text)
+    assert caplog.messages.count(line) == 1

@@ -190,7 +190,7 @@ def test_an_object_that_outlives_its_unit_is_logged(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     def logged() -> list[str]:
-        return [r.getMessage() for r in caplog.records if "was removed" in r.getMessage()]
+        return [r.getMessage() for r in caplog.records if "event=unit-objects-" in r.getMessage()]
 
     async def script() -> None:
         house.push(*LEFT)
@@ -203,14 +203,14 @@ def test_an_object_that_outlives_its_unit_is_logged(
             assert "units/shop/leaves" not in house.branch()  # the unit is forgotten
             await house.stage.rest(300)
             (late,) = logged()
-            assert "unit shop/leaves was removed: GK2306: ConfigMap shop/leaves-0 waits" in late
+            assert 'unit=shop/leaves error="GK2306: ConfigMap shop/leaves-0 waits' in late
             assert "for a.com/b, 2m after it was deleted" in late
             house.stage.meddle(
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "finalizers": []}}
             )
             await house.stage.rest(60)
         assert (house.there(), len(logged())) == (0, 2)
-        assert "the last of its objects is gone" in logged()[1]
+        assert logged()[1] == "event=unit-objects-gone unit=shop/leaves"
 
     house.stage.play(script)
 

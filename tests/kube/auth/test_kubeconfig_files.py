@@ -46,4 +46,4 @@ def test_others_who_may_read_it_draw_a_warning(
     assert caplog.text == ""
     file.chmod(0o644)
     merged([file])
-    assert "can be read by other users" in caplog.text
+    assert "event=kubeconfig-readable-by-others" in caplog.text

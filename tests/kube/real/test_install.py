@@ -142,7 +142,7 @@ def test_the_rights_of_the_service_account_are_enough(
     with caplog.at_level(logging.INFO, logger="gitkruise"):
         asyncio.run(play())
     refused = [line for line in caplog.messages if "forbidden" in line]
-    unseen = [line for line in refused if "in inventory scan" in line]
+    unseen = [line for line in refused if "event=inventory-incomplete" in line]
     assert refused == unseen, "only kinds it may not bring are out of sight"
     assert any("secrets" in line for line in unseen)
 
