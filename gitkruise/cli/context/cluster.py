@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,10 @@ import click
 
 from gitkruise.cli.console.command import GroupedOption
 from gitkruise.cli.console.environment import Environment, read_environment
+from gitkruise.cli.context.next_commands import finding_carrying
 from gitkruise.errors import (
     ClusterFailed,
+    DiagnosticError,
     Finding,
     Forbidden,
     GatewayTimeout,
@@ -48,6 +50,15 @@ class ClusterChoice:
     def given(self) -> bool:
         return bool(self.kubeconfig or self.context or self.sandbox)
 
+    @property
+    def flags(self) -> str:
+        """The flags again, as they are typed."""
+        words = ["--sandbox"] if self.sandbox else []
+        words += ["--kubeconfig", self.kubeconfig] if self.kubeconfig else []
+        words += ["--context", self.context] if self.context else []
+        words += ["--cluster", self.name] if self.name else []
+        return shlex.join(words)
+
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--kubeconfig, --context, --sandbox and --cluster, passed on as one `cluster`."""
@@ -68,7 +79,13 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         choice = ClusterChoice(
             kubeconfig=kubeconfig, context=kube_context, sandbox=sandbox, name=cluster_name
         )
-        return command(*args, cluster=choice, **rest)
+        try:
+            return command(*args, cluster=choice, **rest)
+        except DiagnosticError as error:
+            if not choice.given:
+                raise
+            told = (finding_carrying(finding, choice.flags) for finding in error.findings)
+            raise type(error)(*told) from error
 
     decorated: Callable[..., Any] = wrapped
     for words, settings in reversed(_OPTIONS):
@@ -152,14 +169,7 @@ async def connected(
 
 def _flags(choice: ClusterChoice, context: str) -> str:
     """Return the flags that choose the cluster again; `context` is the one without flags."""
-    if choice.sandbox:
-        words = ["--sandbox"]
-    else:
-        words = ["--kubeconfig", choice.kubeconfig] if choice.kubeconfig else []
-        chosen = choice.context or ("" if words else context)
-        words += ["--context", chosen] if chosen else []
-    words += ["--cluster", choice.name] if choice.name else []
-    return shlex.join(words)
+    return (choice if choice.given else replace(choice, context=context)).flags
 
 
 def _safe(context: str) -> str:

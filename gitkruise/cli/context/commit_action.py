@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, connected, units_of_cluster
 from gitkruise.cli.context.confirm import confirm_push
 from gitkruise.cli.context.local_repository import fetch_records
+from gitkruise.cli.context.next_commands import joined, lines_carrying
 from gitkruise.cli.context.resource_args import parse_object
 from gitkruise.errors import Finding, InvalidManifests, NothingToDo, UsageProblem
 from gitkruise.git.push.status_branch import edit_tree
@@ -330,7 +332,9 @@ def _show(draft: _CommitDraft) -> None:
         say(style.paint(line.expandtabs(4), *paints.get(line[:1], [])), style)
     if draft.diff:
         say("", style)
-    say(plan_lines(draft.report, style), style)
+    options = draft.options
+    again = joined(options.cluster.flags, repo=options.repo, config_path=options.config_path)
+    say(lines_carrying(plan_lines(draft.report, style), again), style)
 
 
 def _confirm(draft: _CommitDraft) -> None:
@@ -389,7 +393,11 @@ def _print_result(draft: _CommitDraft, pull: str, page: str) -> None:
 
 
 def _waiting(draft: _CommitDraft) -> str:
-    return f"gitkruise wait {draft.target.unit.id} --commit {draft.after.commit.short} --for held"
+    options, cluster = draft.options, draft.options.cluster.name or draft.cluster
+    named = f"--cluster {shlex.quote(cluster)}" if cluster else ""
+    again = joined(named, repo=options.repo, config_path=options.config_path)
+    wait = f"gitkruise wait {draft.target.unit.id} --commit {draft.after.commit.short} --for held"
+    return f"{wait} {again}".rstrip()
 
 
 def _action_obj(draft: _CommitDraft) -> dict[str, Any]:

@@ -129,3 +129,18 @@ def test_a_command_that_why_recommends_works(
     words = [*command.split()[1:], "--print", "--force", "-o", "json"]
     ended = gk(*words, cwd=here.folder, **WHO)
     assert (ended.code, ended.obj["unit"]) == (0, unit), ended.err
+
+
+@pytest.mark.parametrize("command", ["plan", "promote"])
+def test_commands_that_plans_and_actions_recommend_name_the_cluster(
+    gk: Caller, here: Checkout, cluster: Path, unit: str, command: str
+) -> None:
+    flags = f"--kubeconfig {cluster}"
+    words = ["plan"] if command == "plan" else ["promote", "prodweb", "--updated", "50%", "--print"]
+    ended = gk(*words, "--kubeconfig", str(cluster), cwd=here.folder, COLUMNS="200", **WHO)
+    assert ended.code == 0, (unit, ended.err)
+    assert f"gitkruise promote cloneset/prodweb -n shop {flags}" in ended.out
+    words = ["promote", "prodweb", "--partition", "80%", "--print"]
+    ended = gk(*words, "--kubeconfig", str(cluster), cwd=here.folder, **WHO)
+    assert ended.code == 2, (unit, ended.err)
+    assert f"gitkruise rollback cloneset/prodweb -n shop {flags}" in ended.err.replace("\n", " ")

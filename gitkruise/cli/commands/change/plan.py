@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from gitkruise.cli.context.cluster import (
     connected,
     units_of_cluster,
 )
+from gitkruise.cli.context.next_commands import carrying, joined, lines_carrying
 from gitkruise.errors import Finding, InvalidManifests, Severity, SourceFailed, UsageProblem
 
 if TYPE_CHECKING:
@@ -100,6 +102,8 @@ def plan(ctx: click.Context, /, commits: str, cluster: ClusterChoice, **flags: A
     if options.server and options.cluster is None:
         raise UsageProblem(_NO_SERVER)
     result = _plan(options)
+    again = joined(cluster.flags, repo=options.repo, config_path=options.config_path)
+    result = replace(result, flags=again)
     _print(result, flags["output"], dirty=options.include_dirty)
     if any(f.is_error for f in result.preview.unplayed):
         ctx.exit(3)
@@ -131,6 +135,7 @@ class _PlanResult:
     target: PlanSide
     preview: Preview
     cluster: str = ""
+    flags: str = ""  # of recommended commands
 
 
 def _print(result: _PlanResult, output: str, *, dirty: bool) -> None:
@@ -147,27 +152,27 @@ def _print(result: _PlanResult, output: str, *, dirty: bool) -> None:
         findings = [finding_obj(f) for f in report.findings]
         say_json({**plan_obj(report), "findings": findings}, style)
         return
-    _WRITERS[output](report, style)
+    _WRITERS[output](report, style, result.flags)
     if report.findings:
         tell(findings_text(report.findings, Style.of_errors(read_environment())).split("\n"))
 
 
-def _text(report: PlanReport, style: Style) -> None:
+def _text(report: PlanReport, style: Style, flags: str) -> None:
     from gitkruise.cli.views.plan import plan_lines  # noqa: PLC0415  imports the model
 
-    say(plan_lines(report, style), style)
+    say(lines_carrying(plan_lines(report, style), flags), style)
 
 
-def _markdown(report: PlanReport, _style: Style) -> None:
+def _markdown(report: PlanReport, _style: Style, flags: str) -> None:
     from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  not for text
 
-    click.echo(plan_markdown(report).encode(), nl=False, color=False)
+    click.echo(carrying(plan_markdown(report), flags).encode(), nl=False, color=False)
 
 
-def _html(report: PlanReport, _style: Style) -> None:
+def _html(report: PlanReport, _style: Style, flags: str) -> None:
     from gitkruise.gitops.preview.render_html import plan_html  # noqa: PLC0415  not for text
 
-    click.echo(plan_html(report).encode(), nl=False, color=False)
+    click.echo(carrying(plan_html(report), escape(flags)).encode(), nl=False, color=False)
 
 
 _WRITERS: Final = {"text": _text, "markdown": _markdown, "html": _html}

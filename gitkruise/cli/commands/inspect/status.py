@@ -14,6 +14,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.filters import parse_states
 from gitkruise.cli.context.local_repository import record_options, repository_at_hand, units_at_hand
+from gitkruise.cli.context.next_commands import lines_carrying
 
 if TYPE_CHECKING:
     from gitkruise.cli.views.status import StatusView
@@ -65,7 +66,8 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
     if flags["output"] == "json":
         say_json(status_obj(shown), style)
     else:
-        say(status_lines(shown, style, wide=flags["output"] == "wide"), style)
+        lines = status_lines(shown, style, wide=flags["output"] == "wide")
+        say(lines_carrying(lines, cluster.flags), style)
     ctx.exit(1 if view.in_state(failing) else 0)
 
 

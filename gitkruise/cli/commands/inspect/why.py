@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +17,7 @@ from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.local_repository import record_options, repository_at_hand
+from gitkruise.cli.context.next_commands import lines_carrying
 from gitkruise.cli.context.resource_args import parse_workload
 from gitkruise.errors import ClusterFailed, Finding
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.inspect.explain import Why
     from gitkruise.wire.primitives.names import GroupKind
-
-# A whole command about one object, with nothing said after it.
-_COMMAND: Final = re.compile(r"gitkruise (?:promote|rollback|resume|why) \S+(?: -n \S+)?")
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -86,16 +83,8 @@ async def _ask(
         plan = survey.plan(found.key, now, Gates())
         others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
         answer = explain(found, plan, unit, step, others)
-        steps = tuple(_of_cluster(text, chosen.flags) for text in answer.next)
+        steps = tuple(lines_carrying(answer.next, chosen.flags))
         return replace(answer, next=steps), records, now
-
-
-def _of_cluster(text: str, flags: str) -> str:
-    """A next step as it is typed: a command of ours names the cluster that the answer is about.
-
-    Without its flags the command would not find units that are objects of that cluster.
-    """
-    return f"{text} {flags}".rstrip() if _COMMAND.fullmatch(text) else text
 
 
 async def read_kind(chosen: ChosenCluster, kind: GroupKind, namespace: str) -> Survey:

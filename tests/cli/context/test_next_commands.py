@@ -1,0 +1,50 @@
+"""Recommended commands carry the flags of the command that recommends them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitkruise.cli.context.cluster import ClusterChoice
+from gitkruise.cli.context.next_commands import carrying
+
+FLAGS = "--sandbox --cluster prod"
+
+
+@pytest.mark.parametrize(
+    ("text", "carried"),
+    [
+        ("gitkruise promote cloneset/web -n shop", "{} {flags}"),
+        ("next: \x1b[1mgitkruise why sidecarset/s\x1b[0m", "next: \x1b[1m{0} {flags}\x1b[0m"),
+        (
+            "gitkruise why cloneset/web -n shop; --force commits it",
+            "{} {flags}; --force commits it",
+        ),
+        (
+            "gitkruise promote cloneset/a.b --updated 30%: that many",
+            "{} {flags} --updated 30%: that many",
+        ),
+        (
+            "gitkruise plan --from 1 --to 2   plans to go back",
+            "{} {flags} --from 1 --to 2   plans to go back",
+        ),
+        (
+            "gitkruise drift, without a name, compares all",
+            "{} {flags}, without a name, compares all",
+        ),
+        ("gitkruise rollback brings them back", "gitkruise rollback brings them back"),
+        ("gitkruise validate a.yaml", "gitkruise validate a.yaml"),
+    ],
+    ids=str,
+)
+def test_flags_follow_the_object(text: str, carried: str) -> None:
+    start = carried.partition("{")[0]
+    end = carried.rpartition("{flags}")[2] if "{flags}" in carried else ""
+    command = text[len(start) : len(text) - len(end)] if "{flags}" in carried else text
+    assert carrying(text, FLAGS) == carried.format(command, flags=FLAGS)
+    assert carrying(text, "") == text
+
+
+def test_flags_are_quoted_as_they_are_typed() -> None:
+    choice = ClusterChoice(kubeconfig="/a b/config", context="c", name="prod")
+    assert choice.flags == "--kubeconfig '/a b/config' --context c --cluster prod"
+    assert ClusterChoice().flags == ""
