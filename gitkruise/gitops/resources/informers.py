@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from gitkruise.errors import ApiError, NotFound
+from gitkruise.errors import ApiError, InvalidObject, NotFound
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.resources.declared import FINALIZER, Name
 from gitkruise.kube.cache.informer import Informer
@@ -20,11 +20,12 @@ from gitkruise.wire.patch.json_patch import merge_diff
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import JSON_PATCH, MERGE_PATCH, ApiRequest
 
 log = logging.getLogger(__name__)
 UNSERVED_S: Final = 60.0  # between two looks whether the kinds are served by now
 PATIENCE_S: Final = 15.0  # with the first lists
+_TRIES: Final = 3
 
 
 class CustomResources:
@@ -119,19 +120,50 @@ class CustomResources:
         """Let a unit stay until its end is seen to. Raises ApiError."""
         finalizers = get(obj, "metadata", "finalizers", default=[])
         if FINALIZER not in finalizers:
-            await self._finalizers(obj, [*finalizers, FINALIZER])
+            version = obj["metadata"]["resourceVersion"]
+            held = {"finalizers": [*finalizers, FINALIZER], "resourceVersion": version}
+            await self._patch(obj, {"metadata": held}, "")
 
     async def release(self, obj: Obj) -> None:
-        """Let a unit go. Raises ApiError."""
-        finalizers = get(obj, "metadata", "finalizers", default=[])
-        if FINALIZER in finalizers:
-            await self._finalizers(obj, [name for name in finalizers if name != FINALIZER])
+        """Let a unit go. Raises ApiError.
 
-    async def _finalizers(self, obj: Obj, names: list[str]) -> None:
-        version = obj["metadata"]["resourceVersion"]
-        await self._patch(obj, {"metadata": {"finalizers": names, "resourceVersion": version}}, "")
+        Bound to the object and to our finalizer, not to a version: our own status writes change it.
+        """
+        present: Obj | None = obj
+        for left in reversed(range(_TRIES)):
+            finalizers = get(present or {}, "metadata", "finalizers", default=[])
+            if present is None or FINALIZER not in finalizers:
+                return
+            place = f"/metadata/finalizers/{finalizers.index(FINALIZER)}"
+            patch = [
+                {"op": "test", "path": "/metadata/uid", "value": obj["metadata"]["uid"]},
+                {"op": "test", "path": place, "value": FINALIZER},
+                {"op": "remove", "path": place},
+            ]
+            try:
+                await self._patch(obj, patch, "", JSON_PATCH)
+            except InvalidObject:  # another finalizer left, or this is another object by now
+                if not left:
+                    raise
+                present = await self._read(obj)
+            else:
+                return
 
-    async def _patch(self, obj: Obj, body: Any, subresource: str) -> None:
+    async def _read(self, obj: Obj) -> Obj | None:
+        """Read an object live; None where it is gone. Raises ApiError."""
+        meta = obj["metadata"]
+        request = ApiRequest(
+            verb="get", resource=self._kind(obj).ref, namespace=meta["namespace"], name=meta["name"]
+        )
+        try:
+            found = (await self._live.transport.send(request)).body
+        except NotFound:
+            return None
+        return found if found["metadata"]["uid"] == meta["uid"] else None
+
+    async def _patch(
+        self, obj: Obj, body: Any, subresource: str, content_type: str = MERGE_PATCH
+    ) -> None:
         meta = obj["metadata"]
         request = ApiRequest(
             verb="patch",
@@ -140,7 +172,7 @@ class CustomResources:
             name=meta["name"],
             subresource=subresource,
             body=body,
-            content_type=MERGE_PATCH,
+            content_type=content_type,
             params={"fieldManager": STATUS_MANAGER},
         )
         try:

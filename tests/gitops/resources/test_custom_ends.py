@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 
+from gitkruise.gitops.resources.declared import FINALIZER
+from gitkruise.gitops.resources.informers import CustomResources
+from gitkruise.model.gitops.config import GROUP
+from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from tests.gitops.objects import House, play
 from tests.gitops.stage import config_map
 
@@ -93,3 +98,54 @@ def test_more_than_the_limit_stays_until_somebody_says_so(hands: House) -> None:
         assert hands.has("a0", "a3") == [False, False]
 
     play(hands, script)
+
+
+def test_a_unit_is_released_at_the_first_try_whatever_was_written_meanwhile(
+    hands: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    hands.push(web=[config_map("a", x="1")])
+    key = ObjectKey(GROUP, "Unit", "shop", "web")
+    tries: list[ApiRequest] = []
+
+    def meanwhile(request: ApiRequest) -> None:
+        """Another write, just before our finalizer is taken off."""
+        obj = hands.stage.world.get(key)
+        if request.resource.plural != "units" or "finalizers" not in str(request.body):
+            return
+        if obj is None or not obj["metadata"].get("deletionTimestamp"):
+            return
+        tries.append(request)
+        if len(tries) == 1:
+            meta = {"name": "web", "namespace": "shop", "annotations": {"a": "b"}}
+            hands.stage.meddle(
+                {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Unit", "metadata": meta}
+            )
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("web")
+        await hands.rest()
+        hands.stage.wire.refuse = meanwhile
+        await hands.ask("delete", "Unit", "web")
+        await hands.rest()
+        assert hands.get("Unit", "web") is None
+        assert len(tries) == 1
+
+    play(hands, script)
+    assert "is tried again" not in caplog.text
+
+
+def test_a_finalizer_that_moved_in_its_list_is_found(hands: House) -> None:
+    async def script() -> None:
+        await hands.unit("web")
+        await hands.ask(
+            "patch", "Unit", "web", {"metadata": {"finalizers": [FINALIZER]}},
+            content_type=MERGE_PATCH,
+        )  # fmt: skip
+        await hands.stage.live.discover()
+        seen = hands.get("Unit", "web")
+        stale = {**seen, "metadata": {**seen["metadata"], "finalizers": ["a.com/b", FINALIZER]}}
+        await CustomResources(hands.stage.live, hands.stage.clock).release(stale)
+        assert not hands.get("Unit", "web")["metadata"].get("finalizers")
+
+    hands.stage.play(script)
