@@ -289,8 +289,9 @@ async def _preview(
         made = offline_preview(base, after, catalog, _GATES, earlier=stages)
         return made, ""
     async with connected(options.cluster, read_environment()) as chosen:
-        where = (chosen.transport, chosen.clock.now())
-        made = await live_preview(where, base, after, catalog, _GATES)
+        made = await live_preview(
+            base, after, catalog, _GATES, transport=chosen.transport, now=chosen.clock.now()
+        )
         return made, chosen.name
 
 

@@ -82,8 +82,14 @@ class Proposer:
         if drafted is None:
             return None
         (base, after), target, edit = drafted
-        where, catalog = (self.live.transport, self.clock.now()), self.live.catalog
-        preview = await live_preview(where, base, after, catalog, self.gates)
+        preview = await live_preview(
+            base,
+            after,
+            self.live.catalog,
+            self.gates,
+            transport=self.live.transport,
+            now=self.clock.now(),
+        )
         check_reach(edit, target, preview.changes)
         check_outcome(edit, target, preview)
         commit = after.commit

@@ -42,14 +42,14 @@ async def open_forge(
 
     Nothing is sent yet: a forge that is away does not keep anything from starting.
     """
-    secret, carriers = (spec.secret_ref, namespace, transport), list[HttpCarrier]()
+    carriers = list[HttpCarrier]()
 
     def access(data: Mapping[str, str], where: str) -> _Access:
         if not carriers:
             carriers.append(carrier_for(data, where))
-        return _access(spec, (data, where), carriers[0], clock)
+        return _access(spec, data, where, carriers[0], clock)
 
-    rotating = Rotating(secret, access, clock)
+    rotating = Rotating(spec.secret_ref, access, clock, namespace=namespace, transport=transport)
     await rotating.first()
     stack.push_async_callback(carriers[0].close)
 
@@ -80,9 +80,8 @@ class _Access:
 
 
 def _access(
-    spec: ForgeSink, secret: tuple[Mapping[str, str], str], carrier: HttpCarrier, clock: Clock
+    spec: ForgeSink, data: Mapping[str, str], where: str, carrier: HttpCarrier, clock: Clock
 ) -> _Access:
-    data, where = secret
     if spec.type == "gitlab":
         return _Access(always("PRIVATE-TOKEN", _token(data, where)))
     if spec.type == "github" and "token" not in data and _APP[0] in data:

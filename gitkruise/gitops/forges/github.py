@@ -152,7 +152,7 @@ class GitHubClient:
         return f"refs/pull/{number}/head"
 
     def _pages(self, path: str) -> AsyncIterator[list[Any]]:
-        return pages(self._caller, path, (self._dialect.size_name, self._dialect.size))
+        return pages(self._caller, path, size_name=self._dialect.size_name, size=self._dialect.size)
 
 
 def _number(item: Any) -> int:

@@ -79,7 +79,7 @@ class GitLab:
         path = f"{self._project}/merge_requests?state=opened"
         return [
             pull
-            async for page in pages(self._caller, path, ("per_page", 100))
+            async for page in pages(self._caller, path, size_name="per_page", size=100)
             for pull in read_all(page, _pull)
         ]
 
@@ -119,7 +119,7 @@ class GitLab:
 
     async def comments(self, number: int) -> AsyncIterator[Comment]:
         path = f"{self._notes(number)}?sort=asc&order_by=created_at"
-        async for page in pages(self._caller, path, ("per_page", 100)):
+        async for page in pages(self._caller, path, size_name="per_page", size=100):
             for comment in read_all(page, _comment):
                 yield comment
 

@@ -57,16 +57,17 @@ class ForgeRepository(Protocol):
         ...
 
 
-async def pages(caller: JsonClient, path: str, size: tuple[str, int]) -> AsyncIterator[list[Any]]:
+async def pages(
+    caller: JsonClient, path: str, *, size_name: str, size: int
+) -> AsyncIterator[list[Any]]:
     """Every page of a list, until one is not full; PAGES_MAX at most."""
-    name, most = size
     joint = "&" if "?" in path else "?"
     for number in range(1, PAGES_MAX + 1):
-        page = await caller.get(f"{path}{joint}{name}={most}&page={number}")
+        page = await caller.get(f"{path}{joint}{size_name}={size}&page={number}")
         if not isinstance(page, list):
             raise BadRequest("the forge answered something that is no list")
         yield page
-        if len(page) < most:
+        if len(page) < size:
             return
 
 

@@ -73,19 +73,18 @@ def warn(area: str, name: str, said: str, next_: str = "") -> Check:
 
 
 async def cluster_checks(
-    transport: Transport, now: datetime, namespace: str, leases: tuple[str, str]
+    transport: Transport, now: datetime, namespace: str, *, driving: str, applying: str
 ) -> list[Check]:
     """Kinds, engine, who leads and their clocks. Raises ApiError of a silent cluster.
 
-    `leases` are the names of the one for driving pods, and of the one for applying.
+    `driving` and `applying` name the leases of the processes that drive pods and apply.
     """
-    driving, applying = leases
     kruise = await kruise_is_alive(transport, now)
     return [
         *await _kinds(transport),
         good("cluster", "engine", "OpenKruise drives the pods" if kruise else "gitkruise's own"),
-        *([] if kruise else await _controller(transport, now, (namespace, driving))),
-        await _applier(transport, now, (namespace, applying)),
+        *([] if kruise else await _controller(transport, now, namespace, driving)),
+        await _applier(transport, now, namespace, applying),
     ]
 
 
@@ -104,25 +103,26 @@ async def _kinds(transport: Transport) -> list[Check]:
     return [good("cluster", "kinds", "; ".join(f"{k} {v}" for k, v in versions.items()))]
 
 
-async def _controller(transport: Transport, now: datetime, lease: tuple[str, str]) -> list[Check]:
+async def _controller(
+    transport: Transport, now: datetime, namespace: str, lease: str
+) -> list[Check]:
     """Check the holder of the lease for CloneSets, and its clock against ours."""
-    spec = await _lease(transport, lease)
+    spec = await _lease(transport, namespace, lease)
     if not _led(spec):
         next_ = "gitkruise run drives CloneSets; the embedded cluster does it by itself"
         return [warn("cluster", "controller", "the lease has no holder", next_)]
     return [_leader("controller", spec, now)]
 
 
-async def _applier(transport: Transport, now: datetime, lease: tuple[str, str]) -> Check:
+async def _applier(transport: Transport, now: datetime, namespace: str, lease: str) -> Check:
     """Check the process that applies from git. None may run: `gitkruise sync` needs no other."""
-    spec = await _lease(transport, lease)
+    spec = await _lease(transport, namespace, lease)
     if not _led(spec):
-        return good("cluster", "sync", f"no process applies now: lease {lease[1]} is free")
+        return good("cluster", "sync", f"no process applies now: lease {lease} is free")
     return _leader("sync", spec, now)
 
 
-async def _lease(transport: Transport, lease: tuple[str, str]) -> Obj:
-    namespace, name = lease
+async def _lease(transport: Transport, namespace: str, name: str) -> Obj:
     request = ApiRequest(verb="get", resource=LEASES, namespace=namespace, name=name)
     try:
         return (await transport.send(request)).body.get("spec") or {}

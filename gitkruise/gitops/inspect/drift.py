@@ -38,8 +38,10 @@ async def compare(
     path: str,
     revision: str,
     config: Config | None,
-    cluster: tuple[Transport, str],
     catalog: Catalog,
+    *,
+    transport: Transport,
+    cluster: str,
 ) -> tuple[list[DriftRecord], frozenset[ObjectKey]]:
     """Return every field that differs, by unit, object and field, and all objects compared.
 
@@ -49,47 +51,51 @@ async def compare(
     annotations of its objects, otherwise HEAD.
     Raises InvalidManifests, SourceFailed, ClusterFailed and ApiError.
     """
-    transport, name = cluster
     with Repository.open(path) as repository:
         head = commit_id(repository.git_dir, revision or "HEAD")
-        ref = status_branches(repository).get(name)
+        ref = status_branches(repository).get(cluster)
         units = read_units(repository, ref) if ref else []
         applied = {u.unit: u.applied.id for u in units if u.applied}
         found: list[DriftRecord] = []
         compared: set[ObjectKey] = set()
         if config is None and repository.find(head, CONFIG_FILE) is None:
             here = addresses(repository.git_dir)
-            config = await cluster_config(transport, catalog, here, name)
+            config = await cluster_config(transport, catalog, here, cluster)
         for unit in (config or config_at(repository, head)).units.values():
             commit = head if revision else applied.get(unit.id, head)
-            at = (commit, revision)
-            records, wanted = await _of_unit(repository, unit, at, (transport, catalog))
+            records, wanted = await _of_unit(
+                repository, unit, commit, fixed=bool(revision), transport=transport, catalog=catalog
+            )
             found += records
             compared.update(d.key for d in wanted)
         return found, frozenset(compared)
 
 
 async def _of_unit(
-    repository: Repository, unit: Unit, at: tuple[str, str], where: tuple[Transport, Catalog]
+    repository: Repository,
+    unit: Unit,
+    commit: str,
+    *,
+    fixed: bool,
+    transport: Transport,
+    catalog: Catalog,
 ) -> tuple[list[DriftRecord], tuple[Desired, ...]]:
     """One unit's, at a commit: the one that was asked for, or a newer one that objects carry."""
-    commit, fixed = at
-    wanted = await _desired(repository, unit, commit, where)
-    live = await _live(wanted, *where)
+    wanted = await _desired(repository, unit, commit, transport, catalog)
+    live = await _live(wanted, transport, catalog)
     if not fixed:
         marks = {annotation(obj, COMMIT) for obj in live.values()} - {""}
         newest = await asyncio.to_thread(newest_of, repository, sorted(marks), commit)
         if newest != commit:
-            wanted = await _desired(repository, unit, newest, where)
-            live = await _live(wanted, *where)
-    sized = await _sized({d.key.namespace for d in wanted}, *where)
-    return _differences(unit, wanted, live, sized, where[1]), wanted
+            wanted = await _desired(repository, unit, newest, transport, catalog)
+            live = await _live(wanted, transport, catalog)
+    sized = await _sized({d.key.namespace for d in wanted}, transport, catalog)
+    return _differences(unit, wanted, live, sized, catalog), wanted
 
 
 async def _desired(
-    repository: Repository, unit: Unit, commit: str, where: tuple[Transport, Catalog]
+    repository: Repository, unit: Unit, commit: str, transport: Transport, catalog: Catalog
 ) -> tuple[Desired, ...]:
-    transport, catalog = where
     reader = Builder(repository=repository, unit=unit, gates=Gates(), cache=ParseCache())
     ingredients = await gather(unit, transport)
     built = await asyncio.to_thread(reader.read, commit, catalog, None, "", ingredients)

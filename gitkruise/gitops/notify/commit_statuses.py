@@ -71,16 +71,17 @@ class CommitStatusWriter:
     def __init__(
         self,
         channel: Channel,
-        rules: tuple[CommitStatus, str],
+        rules: CommitStatus,
         branches: Mapping[str, UnitBranch],
         clock: Clock,
         *,
+        cluster: str,
         form: StatusForm = STATUSES,
         containment: Containment = UNREPORTED,
     ) -> None:
         self._channel, self._branches, self._clock = channel, branches, clock
         self._form, self._containment, self._failures = form, containment, 0
-        self._rules, self._cluster = rules
+        self._rules, self._cluster = rules, cluster
         self._latest: dict[str, UnitRecord] = {}
         self._superseded: dict[str, Superseded] = {}
         self._last: dict[str, LastStatus] | None = None

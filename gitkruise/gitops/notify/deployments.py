@@ -15,19 +15,21 @@ from gitkruise.planner.notify.commit_statuses import deployment
 
 def deployments(
     channel: Channel,
-    rule: tuple[Deployment, str, str],
+    spec: Deployment,
     branches: Mapping[str, UnitBranch],
     clock: Clock,
+    *,
+    cluster: str,
+    ref: str,
     containment: Containment = UNREPORTED,
 ) -> CommitStatusWriter:
     """Return the writer of one deployment per commit, with the state of all units that run it.
 
-    `rule` is what the Sink says, the cluster's name, and the branch that is followed ("" for
-    none). The outlet should be of its own: a token that may not deploy holds up its channel.
+    `ref` is the branch that is followed ("" for none). The channel should be of its own: a token
+    that may not deploy holds up all of its items.
     """
-    spec, cluster, ref = rule
     form = StatusForm(partial(deployment, ref=ref), "deployment", behind=False)
     over_all = CommitStatus(context=spec.environment)
     return CommitStatusWriter(
-        channel, (over_all, cluster), branches, clock, form=form, containment=containment
+        channel, over_all, branches, clock, cluster=cluster, form=form, containment=containment
     )

@@ -190,7 +190,7 @@ async def _add_forge(
     branches = {u.id: UnitBranch(merges[_source_of(u)], deps.tips[u.id]) for u in mine}
     assembly.add(
         CommitStatusWriter(
-            channel, (spec.commit_status, deps.cluster), branches, deps.clock,
+            channel, spec.commit_status, branches, deps.clock, cluster=deps.cluster,
             containment=deps.containment,
         )
     )  # fmt: skip
@@ -198,14 +198,24 @@ async def _add_forge(
         # A channel of its own: a token that may not deploy holds up deployments only.
         shown = assembly.channel(f"{_name(sink)}/deployment", send)
         followed = (deps.config.source_of(u).spec.ref.branch for u in mine)
-        rule = (spec.deployment, deps.cluster, next(filter(None, followed), ""))
-        assembly.add(deployments(shown, rule, branches, deps.clock, deps.containment))
+        assembly.add(
+            deployments(
+                shown, spec.deployment, branches, deps.clock, cluster=deps.cluster,
+                ref=next(filter(None, followed), ""), containment=deps.containment,
+            )
+        )  # fmt: skip
     rules = spec.pull_request
     if rules.comment != "plan" and not rules.check:
         return
     planners = _planners(mine, deps)
     pulls = PullRequestLoop(
-        forge, channel, (deps.cluster, rules), planners, deps.clock, containment=deps.containment
+        forge,
+        channel,
+        rules,
+        planners,
+        deps.clock,
+        cluster=deps.cluster,
+        containment=deps.containment,
     )
     result.listeners.append(lambda record: pulls.offer(record) if record.unit in branches else None)
     result.jobs.append(pulls.run)
@@ -246,7 +256,6 @@ async def _add_messages(
     assembly: _Assembly, name: str, namespace: str, rule: Notify, units: Iterable[Unit]
 ) -> None:
     deps, carriers = assembly.deps, list[HttpCarrier]()
-    secret = (rule.secret_ref, namespace, deps.live.transport)
 
     def made(data: Mapping[str, str], where: str) -> WebhookTarget:
         address = _address(data, where)
@@ -254,7 +263,9 @@ async def _add_messages(
             carriers.append(carrier_for(data, where))
         return WebhookTarget(carriers[0], address, data.get("token", "").strip(), deps.clock)
 
-    rotating = Rotating(secret, made, deps.clock)
+    rotating = Rotating(
+        rule.secret_ref, made, deps.clock, namespace=namespace, transport=deps.live.transport
+    )
     await rotating.first()
     assembly.stack.push_async_callback(carriers[0].close)
 

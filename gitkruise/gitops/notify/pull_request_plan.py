@@ -97,8 +97,14 @@ class PullRequestPlanner:
         wrong = errors_of(after.findings)
         if wrong:
             return frames.PlanText(findings=wrong)
-        where = (self.live.transport, self.clock.now())
-        preview = await live_preview(where, before, after, self.live.catalog, self.gates)
+        preview = await live_preview(
+            before,
+            after,
+            self.live.catalog,
+            self.gates,
+            transport=self.live.transport,
+            now=self.clock.now(),
+        )
         report = report_of(preview, before, after, cluster=self.cluster)
         moved = any(c.kind is not ChangeKind.UNCHANGED and not c.drift for c in preview.changes)
         wrong = errors_of(preview.unplayed)

@@ -54,15 +54,16 @@ class PullRequestLoop:
         self,
         forge: ForgeRepository,
         channel: Channel,
-        told: tuple[str, PullRequests],
+        rules: PullRequests,
         planners: Mapping[str, PullRequestPlanner],
         clock: Clock,
         *,
+        cluster: str,
         containment: Containment = UNREPORTED,
     ) -> None:
         self.problem = ""  # why the newest pull requests are not known
         self._forge, self._channel, self._clock = forge, channel, clock
-        self._cluster, self._rules = told
+        self._cluster, self._rules = cluster, rules
         self._planners = planners
         self._stories: dict[int, PullRequestReport] | None = None
         self._latest: dict[str, UnitRecord] = {}

@@ -71,12 +71,13 @@ def offline_preview(
 
 
 async def live_preview(
-    cluster: tuple[Transport, datetime],
     base: PlanSide | None,
     target: PlanSide,
     catalog: Catalog,
     gates: Gates,
     *,
+    transport: Transport,
+    now: datetime,
     tried_on: str = "",
 ) -> Preview:
     """From what the cluster has now, drift that would be put right included. Raises ApiError.
@@ -84,7 +85,9 @@ async def live_preview(
     With `tried_on`, the cluster's name, it is asked to try every change without keeping it.
     """
     try:
-        return await _live_preview(cluster, (base, target), catalog, gates, tried_on)
+        return await _live_preview(
+            base, target, catalog, gates, transport=transport, now=now, tried_on=tried_on
+        )
     except ExceptionGroup as group:  # requests that failed together are one failure
         known, other = group.split(ApiError)
         if known is None or other is not None:
@@ -98,10 +101,13 @@ def _first(group: ExceptionGroup[ApiError]) -> ApiError:
 
 
 async def _live_preview(
-    cluster: tuple[Transport, datetime],
-    sides: tuple[PlanSide | None, PlanSide],
+    base: PlanSide | None,
+    target: PlanSide,
     catalog: Catalog,
     gates: Gates,
+    *,
+    transport: Transport,
+    now: datetime,
     tried_on: str,
 ) -> Preview:
     from gitkruise.gitops.cluster.engine import delegated_by  # noqa: PLC0415  not offline
@@ -110,7 +116,6 @@ async def _live_preview(
     from gitkruise.gitops.preview.simulate import live_world, loosened_by, play  # noqa: PLC0415  the model
     from gitkruise.kube.client.discovery import served_catalog  # noqa: PLC0415  not offline
 
-    (transport, now), (base, target) = cluster, sides
     served = await served_catalog(transport, catalog)
     changes = changes_between(base.objects if base else (), target.objects, catalog)
     seen = await read_live(transport, served, [c.key for c in changes])

@@ -96,7 +96,7 @@ class ResourceController:
         for obj, unit in declared.leaving:
             try:
                 with self._containment.of(f"{' '.join(name_of(obj))}: its end"):
-                    await self._end(obj, unit, records, (fleet, farewell))
+                    await self._end(obj, unit, records, fleet, farewell)
             except Crashed:
                 self._crashed = True
         there = {obj["metadata"]["uid"] for obj in objects}
@@ -131,10 +131,10 @@ class ResourceController:
         obj: Obj,
         unit: Unit | None,
         records: dict[str, UnitRecord],
-        having: tuple[Supervisor, UnitFinalizer],
+        fleet: Supervisor,
+        farewell: UnitFinalizer,
     ) -> None:
         """See a unit off, as its spec says. Of one that was never understood nothing is known."""
-        fleet, farewell = having
         uid = obj["metadata"]["uid"]
         if unit is None:
             if uid not in self._ending:

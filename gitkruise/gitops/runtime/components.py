@@ -36,11 +36,12 @@ class ComponentSet(Mapping[str, T]):
         self,
         kind: str,
         tasks: asyncio.TaskGroup,
-        edge: tuple[Containment, Clock],
+        containment: Containment,
+        clock: Clock,
         tell: Callable[[str, Finding | None], None] = lambda *_: None,
     ) -> None:
         self._kind, self._tasks, self._tell = kind, tasks, tell
-        self._containment, self._clock = edge
+        self._containment, self._clock = containment, clock
         self._parts: dict[str, _Part[T]] = {}
 
     def __getitem__(self, name: str) -> T:

@@ -66,7 +66,7 @@ def follow(
             containment=deps.containment,
         )  # fmt: skip
         mine = [unit for unit in units.values() if source_of(unit.unit) == name]
-        followers[name] = _follower((name, source), opened[name][0], mine, policy, deps)
+        followers[name] = _follower(name, source, opened[name][0], mine, policy, deps)
     first, source = next(iter(sources.items()))
     renew = partial(deps.renewal.credentials, first, source)
     polling = Polling(
@@ -96,13 +96,14 @@ async def _renew(
 
 
 def _follower(
-    named: tuple[str, GitSource],
+    name: str,
+    source: GitSource,
     repository: Repository,
     mine: list[UnitReconciler],
     policy: FollowPolicy,
     deps: FollowerDeps,
 ) -> SourceFollower:
-    (name, source), moved = named, deps.moved
+    moved = deps.moved
     fan_out = FanOut(mine, deps.workers, policy.containment)
 
     def on_commit(commit: str) -> None:

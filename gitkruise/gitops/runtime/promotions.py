@@ -31,9 +31,8 @@ class Promotions:
     """The promotions of units that run, by unit. Without `acts` they only say where they stand."""
 
     def __init__(self, tasks: asyncio.TaskGroup, context: UnitContext, *, acts: bool) -> None:
-        edge = (context.containment, context.clock)
         self._parts: ComponentSet[tuple[Promoter | None, FailureHandler | None]] = ComponentSet(
-            "Unit", tasks, edge
+            "Unit", tasks, context.containment, context.clock
         )
         self._context, self._acts = context, acts
 
@@ -82,17 +81,20 @@ async def _opened(
     sync, reporter = driven
     spec, has_news = sync.unit.spec, context.standings.has_news
     proposer = await _proposer(config, sync.unit, writer, context)
-    base = (sync.unit, sync, reporter, proposer)
     edge = context.containment
     promoter = failure_handler = None
     if spec.promotion is not None:
         pulls = spec.promotion.via == "pull-request"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
-        promoter = Promoter(*base, offers=offers, has_news=has_news, containment=edge)
+        promoter = Promoter(
+            sync.unit, sync, reporter, proposer, offers=offers, has_news=has_news, containment=edge
+        )
     if spec.on_failure != "hold":
         pulls = spec.on_failure == "revert-pr"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
-        failure_handler = FailureHandler(*base, offers=offers, has_news=has_news, containment=edge)
+        failure_handler = FailureHandler(
+            sync.unit, sync, reporter, proposer, offers=offers, has_news=has_news, containment=edge
+        )
     return promoter, failure_handler
 
 

@@ -100,20 +100,22 @@ class Supervisor:
         )  # fmt: skip
         self._histories: dict[Repository, PathHistory] = {}
         self._past: dict[str, RestoredState] = {}  # of units that are rebuilt
-        edge = (around.containment, around.clock)
-        self._sources: ComponentSet[_Source] = ComponentSet("GitSource", tasks, edge)
+        containment, clock = around.containment, around.clock
+        self._sources: ComponentSet[_Source] = ComponentSet("GitSource", tasks, containment, clock)
         self._branches: ComponentSet[_Branch | None] = ComponentSet(
-            "Sink", tasks, edge, self._sink_crashed
+            "Sink", tasks, containment, clock, self._sink_crashed
         )
         self.units: ComponentSet[UnitReconciler] = ComponentSet(
-            "Unit", tasks, edge, self._unit_crashed
+            "Unit", tasks, containment, clock, self._unit_crashed
         )
-        self._followers: ComponentSet[Followers] = ComponentSet("Repository", tasks, edge)
+        self._followers: ComponentSet[Followers] = ComponentSet(
+            "Repository", tasks, containment, clock
+        )
         self._notifications: ComponentSet[Notifications] = ComponentSet(
-            "Sink", tasks, edge, self._sink_crashed
+            "Sink", tasks, containment, clock, self._sink_crashed
         )
         self._receivers: ComponentSet[ReceiverServer] = ComponentSet(
-            "Receivers", tasks, edge, self._receivers_crashed
+            "Receivers", tasks, containment, clock, self._receivers_crashed
         )
         self._promotions = Promotions(tasks, around, acts=deps.acts)
         self.reporters: dict[str, Reporter] = {}
@@ -274,10 +276,10 @@ class Supervisor:
     ) -> _Branch | None:
         one = msgspec.structs.replace(config, sinks={name: sink})
         repositories = {n: s.repository for n, s in self._sources.items()}
-        where = (self._deps.state_dir, self._transport)
         around = self._around
         opened = await open_status_sinks(
-            one, around.cluster, repositories, where, around.clock, stack,
+            one, around.cluster, repositories, around.clock, stack,
+            state_dir=self._deps.state_dir, transport=self._transport,
             containment=self._containment,
         )  # fmt: skip
         if name not in opened.branches:

@@ -27,10 +27,17 @@ class Rotating(Generic[T]):
     """
 
     def __init__(
-        self, where: tuple[Reference, str, Transport], make: Make[T], clock: Clock
+        self,
+        reference: Reference,
+        make: Make[T],
+        clock: Clock,
+        *,
+        namespace: str,
+        transport: Transport,
     ) -> None:
-        """`where` holds the reference, the namespace it is resolved in, and the transport."""
-        self._where, self._make, self._clock = where, make, clock
+        """`reference` is resolved in `namespace`."""
+        self._reference, self._namespace = reference, namespace
+        self._transport, self._make, self._clock = transport, make, clock
         self._data: Mapping[str, str] | None = None
         self._value: T | None = None
         self._due = clock.monotonic()
@@ -38,7 +45,7 @@ class Rotating(Generic[T]):
     async def first(self) -> T:
         """Read the Secret for the first time. Raises ApiError for a missing one, and what `make`
         raises."""
-        data, name = await read_secret(*self._where)
+        data, name = await read_secret(self._reference, self._namespace, self._transport)
         self._value, self._data = self._make(data, name), data
         self._due = self._clock.monotonic() + AGAIN_S
         return self._value
@@ -49,9 +56,9 @@ class Rotating(Generic[T]):
         if self._clock.monotonic() >= self._due:
             self._due = self._clock.monotonic() + AGAIN_S
             try:
-                data, name = await read_secret(*self._where)
+                data, name = await read_secret(self._reference, self._namespace, self._transport)
                 if data != self._data:
                     self._value, self._data = self._make(data, name), data
             except (ApiError, UsageProblem) as error:
-                log.warning(log_line("secret-not-read", secret=self._where[0].name, error=error))
+                log.warning(log_line("secret-not-read", secret=self._reference.name, error=error))
         return self._value

@@ -52,10 +52,11 @@ async def open_status_sinks(
     config: Config,
     cluster: str,
     repositories: Mapping[str, Repository],
-    where: tuple[Path, Transport],
     clock: Clock,
     stack: AsyncExitStack,
     *,
+    state_dir: Path,
+    transport: Transport,
     containment: Containment = UNREPORTED,
 ) -> StatusSinks:
     """Open the status branches of all Sinks.
@@ -64,7 +65,6 @@ async def open_status_sinks(
     Raises UsageProblem for a Secret without a key that signs or may push, SourceFailed, and
     ApiError for a missing Secret.
     """
-    state_dir, transport = where
     sinks = {name: s for name, s in config.sinks.items() if s.spec.git is not None}
     writing = {name: _written(config, s) for name, s in sinks.items() if _git(s).secret_ref}
     renewal = Renewal(transport)
@@ -162,7 +162,7 @@ async def _signing(
         )
         raise UsageProblem(Finding(code="GK7032", message=message, notes=notes))
 
-    rotating = Rotating((signing.secret_ref, namespace, transport), made, clock)
+    rotating = Rotating(signing.secret_ref, made, clock, namespace=namespace, transport=transport)
     signer = await rotating.first()
     await asyncio.to_thread(signer.sign, b"a start")
     return _Signing(rotating, signer)

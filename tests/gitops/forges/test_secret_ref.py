@@ -30,8 +30,9 @@ def test_the_newest_good_secret_counts_half_a_minute_later(staged: MakeStage) ->
         return data["token"]
 
     async def script() -> None:
-        where = (Reference(name="key"), "shop", stage.wire)
-        rotating = Rotating(where, make, stage.clock)
+        rotating = Rotating(
+            Reference(name="key"), make, stage.clock, namespace="shop", transport=stage.wire
+        )
         with pytest.raises(ApiError):
             await rotating.first()
         put_secret(stage, "key", token="one")

@@ -72,13 +72,17 @@ class Desk:
         post = Sender(self.outbox, "forge", partial(deliver, forge), clock)
         channel = Channel(self.outbox, "forge", post.wake)
         branch = UnitBranch(MergeCommits(stage.repository), lambda: stage.unit.live_commit)
-        standings = CommitStatusWriter(channel, (CommitStatus(), "test"), {UNIT: branch}, clock)
+        standings = CommitStatusWriter(
+            channel, CommitStatus(), {UNIT: branch}, clock, cluster="test"
+        )
         planners = {"main": self._planner()}
         deployer = Sender(self.outbox, "deployment", partial(deliver, forge), clock)
         shown = Channel(self.outbox, "deployment", deployer.wake)
-        to = (Deployment(environment="on-{cluster}"), "test", "main")
-        deployed = deployments(shown, to, {UNIT: branch}, clock)
-        self.pulls = PullRequestLoop(forge, channel, ("test", PullRequests()), planners, clock)
+        to = Deployment(environment="on-{cluster}")
+        deployed = deployments(shown, to, {UNIT: branch}, clock, cluster="test", ref="main")
+        self.pulls = PullRequestLoop(
+            forge, channel, PullRequests(), planners, clock, cluster="test"
+        )
         stage.reporter.listen(standings.offer)
         stage.reporter.listen(self.pulls.offer)
         jobs = [post.run(), standings.run(), self.pulls.run()]

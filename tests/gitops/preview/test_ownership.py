@@ -57,9 +57,11 @@ def test_a_plan_says_what_the_controller_does(staged: MakeStage, tmp_path: Path,
         base, target = (
             read_side(stage.repository, c, after.config, catalog, GATES) for c in (old, new)
         )
-        where = (stage.wire, stage.clock.now())
+        now = stage.clock.now()
         for tried_on in ("", "test"):
-            preview = await live_preview(where, base, target, catalog, GATES, tried_on=tried_on)
+            preview = await live_preview(
+                base, target, catalog, GATES, transport=stage.wire, now=now, tried_on=tried_on
+            )
             report = report_of(preview, base, target, cluster="test")
             assert (messages(report), kind_of(preview)) == ([message] if message else [], kind)
         async with controller(after, stage.wire, stage.clock):
@@ -125,8 +127,8 @@ def test_what_its_unit_does_not_own_is_not_deleted(staged: MakeStage, tmp_path: 
         base, target = (
             read_side(stage.repository, c, program.config, catalog, GATES) for c in (old, new)
         )
-        where = (stage.wire, stage.clock.now())
-        preview = await live_preview(where, base, target, catalog, GATES)
+        now = stage.clock.now()
+        preview = await live_preview(base, target, catalog, GATES, transport=stage.wire, now=now)
         assert kind_of(preview) == "unchanged"
         async with controller(program, stage.wire, stage.clock):
             await stage.rest(60)

@@ -155,8 +155,10 @@ def test_a_plan_against_a_cluster_promises_what_its_engine_keeps(
         PlanSide(commit=COMMIT, objects=(desired(obj),), units={WEB: Unit("default", "shop", spec)})
         for obj in (before, after)
     )
-    cluster = (WorldTransport(Cluster(lab.world, lambda: lab.now)), lab.now)
-    made = asyncio.run(live_preview(cluster, base, target, CATALOG, Gates()))
+    transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
+    made = asyncio.run(
+        live_preview(base, target, CATALOG, Gates(), transport=transport, now=lab.now)
+    )
     report = report_of(made, base, target, cluster="test")
     shown = [move for step in plan_obj(report)["rollouts"][0]["steps"] for move in step["moves"]]
     assert len(shown) == 2

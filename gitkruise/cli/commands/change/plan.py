@@ -313,11 +313,12 @@ async def _with_cluster(
     assert options.cluster is not None
     async with connected(options.cluster, read_environment()) as chosen:
         preview = await live_preview(
-            (chosen.transport, chosen.clock.now()),
             base,
             target,
             load_catalog(),
             options.gates,
+            transport=chosen.transport,
+            now=chosen.clock.now(),
             tried_on=chosen.name if options.server else "",
         )
         return _PlanResult(base=base, target=target, preview=preview, cluster=chosen.name)

@@ -94,7 +94,11 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
         async with connected(choice, read_environment()) as chosen:
             if "cluster" in areas:
                 checks = await cluster_checks(
-                    chosen.transport, chosen.clock.now(), LEASE_NAMESPACE, (LEASE_NAME, SYNC_LEASE)
+                    chosen.transport,
+                    chosen.clock.now(),
+                    LEASE_NAMESPACE,
+                    driving=LEASE_NAME,
+                    applying=SYNC_LEASE,
                 )
                 found += [good("cluster", "server", f"{chosen.name} answers"), *checks]
             if "rbac" in areas:

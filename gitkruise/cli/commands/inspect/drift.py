@@ -134,8 +134,9 @@ async def _compared(
 
     given = load_config(config_path) if config_path else None
     async with connected(choice, read_environment()) as chosen:
-        where = (chosen.transport, chosen.name)
-        found, known = await compare(path, revision, given, where, load_catalog())
+        found, known = await compare(
+            path, revision, given, load_catalog(), transport=chosen.transport, cluster=chosen.name
+        )
         return found, known, chosen.clock.now()
 
 
