@@ -1,4 +1,4 @@
-"""Interventions: corrected drift, takeovers and prunes, as log lines and Kubernetes Events.
+"""Interventions: corrected drift, takeovers, prunes, replacements, as log lines and Events.
 
 A commit explains what is applied for it. These change what a person or a tool set by other means,
 so each is reported with what was changed and, where managedFields show it, with the manager that
@@ -59,6 +59,13 @@ def report_pruned(events: Recorder, live: Obj) -> None:
     """Report an object that was deleted because its unit does not want it any more."""
     unit = _name(annotation(live, UNIT_REF))
     _tell(events, unit, "Pruned", "deleted: git does not name it any more", live)
+
+
+def report_replaced(events: Recorder, live: Obj) -> None:
+    """Report an object that was deleted to be created again with a field that cannot change."""
+    unit = _name(annotation(live, UNIT_REF))
+    text = "deleted, to be created again: git changes a field that cannot change"
+    _tell(events, unit, "Replaced", text, live)
 
 
 def _fields(change: ObjectChange) -> str:

@@ -15,7 +15,7 @@ from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.ownership import Claims
 from gitkruise.gitops.reconcile.applier import delete
 from gitkruise.gitops.reconcile.approval import approvals
-from gitkruise.gitops.reconcile.interventions import report_pruned
+from gitkruise.gitops.reconcile.interventions import report_pruned, report_replaced
 from gitkruise.gitops.source.ancestry import newest_applied
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
@@ -217,6 +217,19 @@ def prune_rules(unit: Unit) -> PruneRules:
         max_delete_percent=spec.max_delete_percent,
         allow_empty=spec.allow_empty,
     )
+
+
+async def delete_to_replace(
+    keys: Sequence[ObjectKey],
+    seen: Mapping[ObjectKey, Live],
+    live: LiveView,
+    transport: Transport,
+) -> None:
+    """Delete `keys`, which are created again because a field of theirs cannot change. Raises
+    ApiError."""
+    for key in keys:
+        if await delete(transport, key, seen[key].obj, live.catalog, "Foreground"):
+            report_replaced(live.events, seen[key].obj)
 
 
 async def delete_all(

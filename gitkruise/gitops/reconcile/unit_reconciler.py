@@ -12,12 +12,12 @@ from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding
 from gitkruise.gitops.build.builder import Builder, BuiltCommit, with_unchanged
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.config.fingerprints import source_of
-from gitkruise.gitops.reconcile.applier import Applier, Sent, delete, left_by_tools
+from gitkruise.gitops.reconcile.applier import Applier, Sent, left_by_tools
 from gitkruise.gitops.reconcile.commit_validation import CommitValidator, UnitContext
 from gitkruise.gitops.reconcile.drift_correction import DriftBackoff, Pace
 from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
 from gitkruise.gitops.reconcile.interventions import report_applied
-from gitkruise.gitops.reconcile.pruner import UnitPruner
+from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_to_replace
 from gitkruise.gitops.reconcile.rejected_objects import RejectedObjects, look_again
 from gitkruise.gitops.reconcile.retry import Setbacks
 from gitkruise.gitops.source.ancestry import newer_than, overtaken
@@ -300,8 +300,7 @@ class UnitReconciler:
         built, live = self._need_built(), self._around.live
         if not await self._may_act(plan, seen):
             return False
-        for key in plan.replace:
-            await delete(self._writer, key, seen.live[key].obj, live.catalog, "Foreground")
+        await delete_to_replace(plan.replace, seen.live, live, self._writer)
         if plan.apply:
             assert built.desired is not None
             await self._judge.learn_kinds(built.desired, plan.apply)

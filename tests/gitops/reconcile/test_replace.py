@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from tests.gitops.stage import MakeStage, Stage, config_map
 from tests.worlds import SPACE
@@ -75,7 +76,11 @@ ROWS: list[tuple[str, dict[str, Any], Obj, Obj]] = [
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
-def test_it_is_made_again(staged: MakeStage, row: tuple[str, dict[str, Any], Obj, Obj]) -> None:
+def test_it_is_made_again(
+    staged: MakeStage,
+    caplog: pytest.LogCaptureFixture,
+    row: tuple[str, dict[str, Any], Obj, Obj],
+) -> None:
     _, spec, before, after = row
     stage = staged(**spec)
     kind, name = before["kind"], before["metadata"]["name"]
@@ -95,6 +100,12 @@ def test_it_is_made_again(staged: MakeStage, row: tuple[str, dict[str, Any], Obj
             assert (stage.state, stage.record.findings) == ("Done", ())
 
     stage.play(script)
+    text = "deleted, to be created again: git changes a field that cannot change"
+    line = log_line("Replaced", unit="shop/web", object=f"{kind} shop/{name}", text=text)
+    assert caplog.messages.count(line) == 1
+    told = stage.world.objects(GroupKind("", "Event"), SPACE)
+    found = [e["message"] for e in told if e["reason"] == "Replaced"]
+    assert found == [f"unit shop/web: {text}"]
 
 
 REFUSED: list[tuple[str, dict[str, Any], Obj, Obj, str]] = [
