@@ -40,7 +40,7 @@ class RoundResult:
     def hold_group(self, group: PodGroup, why: Hold, detail: str = "") -> None:
         """The same for a whole group, of a workload whose pods live in one namespace."""
         if self.spaces:
-            raise ValueError("lots name pods of one namespace")
+            raise ValueError("groups hold pods of one namespace")
         self.held.append(((why, detail), group.names))
 
     def holds(self, acted: Set[str]) -> Holds:
