@@ -1,16 +1,18 @@
-"""A window that is redrawn in place, without flicker and never with more than fits."""
+"""Text that is redrawn in place: a whole window, or the last lines of the output."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from types import TracebackType
 from typing import Self
 
 from gitkruise.cli.console.style import Style, clip
 
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"  # the cursor
+_ENTER, _LEAVE = f"\x1b[?1049h{_HIDE}", f"{_SHOW}\x1b[?1049l"
 _HOME, _REST_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
@@ -54,6 +56,45 @@ class Viewport:
         body = f"{_REST_OF_LINE}\n".join(shown)
         sys.stdout.write(f"{_HOME}{body}{_REST_OF_LINE}{_BELOW}")
         sys.stdout.flush()
+
+
+class RedrawnLines:
+    """The last lines of the output while they are open; finished lines are printed above them."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._shown: Sequence[str] = ()
+
+    def __enter__(self) -> Self:
+        sys.stdout.write(_HIDE)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._write("", ())
+        sys.stdout.write(_SHOW)
+        sys.stdout.flush()
+
+    def print(self, text: str) -> None:
+        """Print finished lines above the redrawn ones."""
+        self._write(f"{text}\n", self._shown)
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Replace the redrawn lines; those that do not fit are counted."""
+        # A line that wraps, or leaves the window at its top, cannot be found again by counting.
+        size = get_terminal_size()
+        self._write("", fit_window(lines, size.columns, size.lines - 1, self._style))
+
+    def _write(self, finished: str, lines: Sequence[str]) -> None:
+        back = f"\x1b[{len(self._shown)}A\r{_BELOW}" if self._shown else ""
+        body = "".join(f"{line}\n" for line in lines)
+        sys.stdout.write(f"{back}{finished}{body}")
+        sys.stdout.flush()
+        self._shown = lines
 
 
 def fit_window(lines: Sequence[str], columns: int, rows: int, style: Style) -> list[str]:

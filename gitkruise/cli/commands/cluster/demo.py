@@ -105,7 +105,7 @@ class _UnitRecords:
 
 async def _play(options: _DemoOptions) -> None:
     """Start everything, play the story, and run until a signal (or exit)."""
-    from gitkruise.cli.commands.cluster.demo_screen import DemoScreen  # noqa: PLC0415  imports rich
+    from gitkruise.cli.commands.cluster.demo_screen import DemoScreen  # noqa: PLC0415  start-up budget
     from gitkruise.cli.console.log_format import logged_to_file  # noqa: PLC0415  imports logging
     from gitkruise.cli.console.signals import stop_event  # noqa: PLC0415
 

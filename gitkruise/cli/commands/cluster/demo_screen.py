@@ -7,11 +7,9 @@ from types import TracebackType
 from typing import Self
 
 import click
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from gitkruise.cli.console.style import Style, wrapped
+from gitkruise.cli.console.viewport import RedrawnLines
 from gitkruise.cli.views.progress import rollout_bar
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
@@ -23,14 +21,12 @@ class DemoScreen:
 
     def __init__(self, style: Style, *, live: bool) -> None:
         self.style = style
-        self._console = Console(highlight=False, no_color=not style.colour) if live else None
-        self._live: Live | None = None
+        self._live = RedrawnLines(style) if live else None
         self._printed: dict[ObjectKey, tuple[State | None, float, str]] = {}
 
     def __enter__(self) -> Self:
-        if self._console is not None:
-            self._live = Live(console=self._console, refresh_per_second=12, transient=True)
-            self._live.start()
+        if self._live is not None:
+            self._live.__enter__()
         return self
 
     def __exit__(
@@ -40,19 +36,18 @@ class DemoScreen:
         trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
-            self._live.stop()
-            self._live = None
+            self._live.__exit__(kind, error, trace)
 
     def say(self, text: str = "") -> None:
         """Print one finished line, over as many lines of the terminal as it needs."""
         lines = list(map(self.style.line, self._wrapped(text)))
         if self._live is not None:
-            self._live.console.print(Text.from_ansi("\n".join(lines)))
+            self._live.print("\n".join(lines))
         else:
             click.echo("\n".join(lines))
 
     def _wrapped(self, text: str) -> list[str]:
-        if self._console is None:
+        if self._live is None:
             return [text]  # a file or a pipe: programs read whole lines
         return wrapped(text, self.style.width, indent=2)
 
@@ -63,8 +58,7 @@ class DemoScreen:
         """
         lines = ["         " + rollout_bar(rollout, self.style) for rollout in rollouts]
         if self._live is not None:
-            wrapped = [self.style.line(part) for line in lines for part in self._wrapped(line)]
-            self._live.update(Text.from_ansi("\n".join(wrapped)))
+            self._live.draw([part for line in lines for part in self._wrapped(line)])
             return
         for rollout, line in zip(rollouts, lines, strict=True):
             if rollout.state in {State.WAITING, ends}:
