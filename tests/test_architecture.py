@@ -18,12 +18,12 @@ BASES: Final = (ROOT, PRODUCT, PRODUCT / "gitops")
 MODULES_MAX: Final = 15
 # Names of earlier versions, each replaced by a word of the glossary.
 BANNED: Final = {
-    "Act", "Alike", "Announced", "Bell", "Bells", "Caller", "Carrier", "Departed", "Desk",
+    "Act", "Alike", "Announced", "Bell", "Bells", "Bring", "Caller", "Carrier", "Departed", "Desk",
     "Doorman", "Doorway", "Farewell", "Fates", "Finisher", "Fleet", "Healing", "Hearing",
-    "Ingredients", "Intake", "Itself", "Judge", "Keeper", "Letter", "LetterBox", "Lot", "Molds",
-    "Offers", "Post", "Pruning", "PullStory", "Refusals", "Remedy", "Reported", "Shelf", "Sifted",
-    "Sought", "Stand", "Steward", "Stood", "Surroundings", "Tally", "Told", "Trial", "UnitSync",
-    "Veiled", "Verdict", "Verdicts", "Wish", "Wishes", "Yardstick",
+    "Ingredients", "Intake", "Itself", "Judge", "Judged", "Keeper", "Letter", "LetterBox", "Lot",
+    "Molds", "Offers", "Post", "Pruning", "PullStory", "Refusals", "Remedy", "Reported", "Shelf",
+    "Side", "Sifted", "Sought", "Stand", "Steward", "Stood", "Surroundings", "Tally", "Told",
+    "Trial", "UnitSync", "Veiled", "Verdict", "Verdicts", "Wish", "Wishes", "Yardstick",
 }  # fmt: skip
 
 

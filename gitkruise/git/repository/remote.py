@@ -30,7 +30,7 @@ _SYMREF: Final = re.compile(r"ref: (\S+)\tHEAD")
 _FILTERS: Final = ("blob:limit=64k", "blob:none", "")
 _WHOLE: Final = "--depth=2147483647"  # as --unshallow, and no error where nothing is cut
 _UNKNOWN_FILTER: Final = re.compile(r"filter '[^']*' not supported")
-Judge: TypeAlias = Callable[[Result], Exception | None]  # knows a failure better, if not None
+ErrorOf: TypeAlias = Callable[[Result], Exception | None]  # knows a failure better, if not None
 _FETCH: Final = (
     "fetch", "--quiet", "--no-tags", "--no-auto-gc", "--no-write-fetch-head",
     "--no-recurse-submodules",
@@ -75,7 +75,7 @@ def _gone(result: Result) -> Exception | None:
     return _Gone() if "couldn't find remote ref" in result.errors else None
 
 
-def _or(judge: Judge, kept_back: str) -> Judge:
+def _or(judge: ErrorOf, kept_back: str) -> ErrorOf:
     """`judge`, unless it is the filter that the server does not take."""
 
     def judged(result: Result) -> Exception | None:
@@ -158,7 +158,7 @@ class RemoteEnd:
         refused = next((line for line in lines if line.startswith("!\t")), None)
         return None if refused is None else push_refused(self.url, refused + result.errors, result)
 
-    def _bring(self, words: Sequence[str], *, judge: Judge, data: bytes = b"") -> None:
+    def _bring(self, words: Sequence[str], *, judge: ErrorOf, data: bytes = b"") -> None:
         """Run a fetch of commits without the files that may stay at the server."""
         for _ in _FILTERS:
             kept_back = self._kept_back(met=self._met and not data)
@@ -184,7 +184,7 @@ class RemoteEnd:
         self,
         words: Sequence[str],
         *,
-        judge: Judge = lambda _: None,
+        judge: ErrorOf = lambda _: None,
         settings: Sequence[str] = (),
         data: bytes = b"",
     ) -> Result:

@@ -53,7 +53,7 @@ class UnitReconciler:
     ) -> None:
         self.unit, self.reader, self._around, self._reporter = unit, reader, around, reporter
         self._writer = acting_as(account_of(unit), around.live.transport)
-        self._judge = CommitValidator(reader, around, self, self._writer)
+        self._validator = CommitValidator(reader, around, self, self._writer)
         self._named = f"Unit {unit.id}"
         self.label = unit_label(around.cluster, unit.id)
         self.built: BuiltCommit | None = None  # the last commit that could be taken
@@ -78,7 +78,7 @@ class UnitReconciler:
         self._rests: datetime | None = None  # after a round that crashed
         self._offered = False  # a commit since the last round began
         self._times: list[datetime] = []  # when this round wants to be followed by another
-        self._judge.gate.listen(self._wake.set)
+        self._validator.gate.listen(self._wake.set)
         self._source = source_of(unit)
         reporter.listen(around.standings.hear)
         self.pruning = UnitPruner(unit, reader.repository, around.claims, self._wake.set)
@@ -108,7 +108,7 @@ class UnitReconciler:
         return self._pending or self._parked or (self._shelved[0] if self._shelved else "")
 
     def _unsettled(self) -> tuple[str, str]:
-        gate, now = self._judge.gate, self._around.clock.now()
+        gate, now = self._validator.gate, self._around.clock.now()
         return self.pruning.unsettled(self._news, now, gate.windows.why())
 
     @property
@@ -224,7 +224,7 @@ class UnitReconciler:
     async def _pick_up(self) -> None:
         """Read a commit again that waited for other units, or was rejected some time ago."""
         if self._parked and not self._pending:
-            blocker = await self._judge.gate.blocked_by()
+            blocker = await self._validator.gate.blocked_by()
             self._reporter.blocked_by(blocker)
             if not blocker:
                 self._pending, self._parked = self._parked, ""
@@ -237,7 +237,7 @@ class UnitReconciler:
         now, again = self._around.clock.now(), self._again[1] if self._again else None
         shelved = self._shelved[1] if self._shelved else None
         times = [*self._times, again, shelved, self._rejected.wake_at(now)]
-        times += [self._verdicts.wake_at(now), self._judge.gate.windows.opens()]
+        times += [self._verdicts.wake_at(now), self._validator.gate.windows.opens()]
         if seen is not None:
             times.append(self._observer.wake_at(seen.rollouts))
         return min((t for t in times if t), default=None)
@@ -276,7 +276,7 @@ class UnitReconciler:
             claimed=self._around.claims.others(self.unit.id, self._watched),
             owners=self._around.claims.owners(self.unit.id, self.label, seen.live),
             newer=bool(self._news),
-            prune_held=self._judge.gate.windows.why() or self.pruning.held(self.built, newest),
+            prune_held=self._validator.gate.windows.why() or self.pruning.held(self.built, newest),
             approved=self.pruning.approved,
             agreed=self.pruning.agreed,
         )
@@ -303,7 +303,7 @@ class UnitReconciler:
         await delete_to_replace(plan.replace, seen.live, live, self._writer)
         if plan.apply:
             assert built.desired is not None
-            await self._judge.learn_kinds(built.desired, plan.apply)
+            await self._validator.learn_kinds(built.desired, plan.apply)
             self._backoff.corrected(plan.healing, self._around.clock.now())
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self._send(plan.apply, seen, built.causal.id, take=theirs)
@@ -410,7 +410,7 @@ class UnitReconciler:
         commit, self._pending = self._pending, ""
         try:
             await self.confirm()
-            built = await self._judge.read(commit, self.built, self._looked)
+            built = await self._validator.read(commit, self.built, self._looked)
             if built.desired is None and self.built is None:
                 await self._go_back(commit)
             self._reporter.blocked_by(built.blocked_by, built)
@@ -437,7 +437,7 @@ class UnitReconciler:
         await self.pruning.find(self._around.live, self.label)
         good = await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
         if good and good != commit:
-            built = await self._judge.read(good, None, "", known=True)
+            built = await self._validator.read(good, None, "", known=True)
             if built.desired is not None:
                 self._take(built)
 
@@ -475,7 +475,7 @@ class UnitReconciler:
         if self._borne is not None or self.built is not None or applied is None:
             return
         borne = await self.live_commits()
-        if applied.id not in borne and not await self._judge.lives(applied.id):
+        if applied.id not in borne and not await self._validator.lives(applied.id):
             self._reporter.disclaim()
         self._borne = borne
 

@@ -101,7 +101,7 @@ class UnchangedUnits(msgspec.Struct, frozen=True, array_like=True, tag="unchange
     unchanged: tuple[bool, ...]
 
 
-class Judged(msgspec.Struct, frozen=True, array_like=True, tag="judged"):
+class ExpressionResults(msgspec.Struct, frozen=True, array_like=True, tag="judged"):
     """Result of one object's expressions: the number of the first true one, or -1; or the number of
     the one that failed, with why, and whether it exceeded its limits."""
 
@@ -119,7 +119,7 @@ class PlanText(msgspec.Struct, frozen=True, array_like=True, tag="foretold"):
     findings: tuple[Finding, ...] = ()
 
 
-class Side(msgspec.Struct, frozen=True, array_like=True, tag="side"):
+class BuiltSide(msgspec.Struct, frozen=True, array_like=True, tag="side"):
     """The end of a unit's objects, which are the parts before, and its findings."""
 
     unit: str
@@ -146,7 +146,7 @@ class Unread(msgspec.Struct, frozen=True, array_like=True, tag="unread"):
     more: bool
 
 
-class Bring(msgspec.Struct, frozen=True, array_like=True, tag="bring"):
+class FetchObjects(msgspec.Struct, frozen=True, array_like=True, tag="bring"):
     """Objects or commits that the mirror lacks: ids, or a number of further commits (0 for all)."""
 
     objects: tuple[str, ...] = ()
@@ -158,7 +158,17 @@ class Over(msgspec.Struct, frozen=True, array_like=True, tag="over"):
 
 
 Frame: TypeAlias = (
-    Part | Done | UnchangedUnits | Judged | PlanText | Side | Read | Raised | Unread | Bring | Over
+    Part
+    | Done
+    | UnchangedUnits
+    | ExpressionResults
+    | PlanText
+    | BuiltSide
+    | Read
+    | Raised
+    | Unread
+    | FetchObjects
+    | Over
 )
 encode: Final[Callable[[Frame], bytes]] = msgspec.msgpack.Encoder().encode
 decode: Final[Callable[[bytes], Frame]] = msgspec.msgpack.Decoder(Frame).decode

@@ -174,13 +174,13 @@ class _LentEnd(RemoteEnd):
         self._wire = wire
 
     def fetch_objects(self, ids: Iterable[str]) -> None:
-        self._asked(frames.Bring(objects=tuple(ids)))
+        self._asked(frames.FetchObjects(objects=tuple(ids)))
 
     def deepen(self, kept: object, further: int) -> None:
         del kept
-        self._asked(frames.Bring(commits=further))
+        self._asked(frames.FetchObjects(commits=further))
 
-    def _asked(self, wanted: frames.Bring) -> None:
+    def _asked(self, wanted: frames.FetchObjects) -> None:
         self._wire.send(wanted)
         reply = self._wire.receive()
         if reply is None:
@@ -280,7 +280,7 @@ def _sift(desk: WorkerMemory, job: SiftJob) -> None:
 def _judge(desk: WorkerMemory, job: HealthJob) -> None:
     for texts, obj in job.asked:
         limit_cpu(job.cpu_s)
-        desk.wire.send(frames.Judged(*first_true(texts, obj)))
+        desk.wire.send(frames.ExpressionResults(*first_true(texts, obj)))
     desk.wire.send(frames.Over())
 
 
@@ -299,7 +299,7 @@ def _side(desk: WorkerMemory, job: SideJob) -> None:
     ):
         for part in frames.parts(objects, ()):
             desk.wire.send(part)
-        desk.wire.send(frames.Side(unit, tuple(findings)))
+        desk.wire.send(frames.BuiltSide(unit, tuple(findings)))
     desk.wire.send(frames.Read(repository.commit(job.commit)))
 
 

@@ -144,7 +144,11 @@ class WorkerPool:
                 del verdicts[len(asked) - len(rest) :]
                 questions = tuple((texts, msgspec.json.encode(obj)) for texts, obj in rest)
                 job = HealthJob(cpu_s=process.budget.cpu_s, asked=questions)
-                judged = (f for f in process.exchange(job, None) if isinstance(f, frames.Judged))
+                judged = (
+                    f
+                    for f in process.exchange(job, None)
+                    if isinstance(f, frames.ExpressionResults)
+                )
                 verdicts.extend(
                     CheckResult(frame.number, frame.why, frame.costly) for frame in judged
                 )
@@ -169,7 +173,7 @@ class WorkerPool:
             for frame in process.exchange(with_kinds(job, process, catalog), repository):
                 if isinstance(frame, frames.Part):
                     unpack(unpacker, frame)
-                elif isinstance(frame, frames.Side):
+                elif isinstance(frame, frames.BuiltSide):
                     read.append((frame.unit, tuple(unpacker.objects), frame.findings))
                     unpacker.objects = []
                 elif isinstance(frame, frames.Read):

@@ -28,7 +28,11 @@ from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.main import HEADER, Job, Start
 
 _NUMBERS: Final = itertools.count(1)
-_GOES_ON: Final = (frames.Part, frames.Judged, frames.Side)  # frames that others follow
+_GOES_ON: Final = (
+    frames.Part,
+    frames.ExpressionResults,
+    frames.BuiltSide,
+)  # frames that others follow
 _READ: Final = (frames.Done, frames.Unread)  # the end of one of several reads
 _PROGRAM: Final = "from gitkruise.gitops.workers.main import main; main()"
 _STEP_S: Final = 0.5  # between two looks whether the time is over
@@ -162,7 +166,7 @@ class WorkerProcess:
             if size > self.budget.output:
                 raise self._stopped("output", f"{self.budget.output >> 20} MiB")
             frame = frames.decode(self._exactly(length, deadline))
-            if isinstance(frame, frames.Bring):
+            if isinstance(frame, frames.FetchObjects):
                 began = time.monotonic()
                 self._send(pickle.dumps(_brought(mirror, frame)))
                 deadline += time.monotonic() - began
@@ -246,7 +250,7 @@ class WorkerProcess:
                 thing.close()
 
 
-def _brought(mirror: Repository | None, wanted: frames.Bring) -> DiagnosticError | None:
+def _brought(mirror: Repository | None, wanted: frames.FetchObjects) -> DiagnosticError | None:
     """Fetch what a worker lacks; return the error if that fails."""
     if mirror is None:
         return None

@@ -19,7 +19,7 @@ from gitkruise.planner.sidecarset.matching import matched
 from gitkruise.planner.sidecarset.progress import observe_sidecars
 from gitkruise.wire.primitives.names import GroupKind, Obj
 
-Judge = Callable[[Obj, Sequence[PodFacts], Sequence[Obj], datetime], Rollout]
+RolloutOf = Callable[[Obj, Sequence[PodFacts], Sequence[Obj], datetime], Rollout]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class RolloutKind:
 
     pods: Callable[[ClusterView, Obj], Sequence[PodFacts]]
     revisions: Callable[[ClusterView, Obj], Sequence[Obj]]
-    judge: Judge
+    judge: RolloutOf
     everywhere: bool = False
 
 

@@ -12,7 +12,7 @@ from gitkruise.wire.primitives.names import Obj
 
 # (expression in CEL, its variables) -> its answer. Raises ValueError with the reason why it has
 # none; a variable's missing field is one.
-Judge: TypeAlias = Callable[[str, Mapping[str, Any]], bool]
+Matches: TypeAlias = Callable[[str, Mapping[str, Any]], bool]
 
 
 class RegisteredWebhooks(NamedTuple):
@@ -46,5 +46,5 @@ class Reviews:
     `ticket`, so that they are the same in each round."""
 
     ticket: str
-    judge: Judge
+    judge: Matches
     answers: dict[str, WebhookReply] = field(default_factory=dict)  # by the question's digest

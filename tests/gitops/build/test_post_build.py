@@ -140,9 +140,9 @@ def test_encrypted_secrets_reach_the_cluster_and_nothing_else(
     )
     reader = Builder(
         repository=stage.repository, unit=stage.unit.unit, gates=Gates(),
-        cache=stage.unit._judge._reader.cache, search=stand_in(tmp_path / "bin"),
+        cache=stage.unit._validator._reader.cache, search=stand_in(tmp_path / "bin"),
     )  # fmt: skip
-    stage.unit._judge._reader = reader
+    stage.unit._validator._reader = reader
     stage.meddle(secret("age", main_agekey=KEY))
 
     async def script() -> None:
