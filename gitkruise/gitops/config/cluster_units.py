@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from gitkruise.errors import Finding, Forbidden, NotFound, SourceFailed, UsageProblem
@@ -56,6 +56,36 @@ async def cluster_config(
     return Config(config.sources, mine, config.sinks, config.receivers) if mine else None
 
 
+def units_among(documents: Iterable[Document], addresses: Collection[str]) -> Config | None:
+    """The Units among manifests of a repository that follow the repository itself.
+
+    None without one. Broken documents are left aside. Raises UsageProblem GK7049 for a unit that is
+    declared more than once, as for several clusters.
+    """
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in SPECS}
+    twice: dict[str, str] = {}
+    for document in documents:
+        if next(check_document(document), None) is not None:
+            continue
+        kind, one = document.obj["kind"], declared(document, document.obj)
+        name = f"{one.namespace}/{one.name}"
+        if name in found[kind]:
+            twice[name] = f"{found[kind][name].origin}, {document}" if kind == "Unit" else ""
+        found[kind][name] = one
+    config = Config(found["GitSource"], found["Unit"], found["Sink"], found["Receiver"])
+    here = {place_of(address) for address in addresses} - {None}
+    mine = {
+        name: unit
+        for name, unit in config.units.items()
+        if next(missing_for(unit, config), None) is None
+        and place_of(config.source_of(unit).spec.url) in here
+    }
+    for name in sorted(mine.keys() & {name for name, places in twice.items() if places}):
+        message = f"unit {name} of this repository is declared more than once"
+        raise _no_units(message, ("there are", twice[name]))
+    return Config(config.sources, mine, config.sinks, config.receivers) if mine else None
+
+
 async def _listed(
     transport: Transport, catalog: Catalog, kind: str, cluster: str
 ) -> list[dict[str, Any]]:
@@ -103,5 +133,6 @@ def _forbidden(kind: str, cluster: str, error: Forbidden) -> UsageProblem:
 
 def _no_units(message: str, *notes: tuple[str, str]) -> UsageProblem:
     unchanged = ("unchanged", "nothing was read or written further")
-    next_ = ("next", "name a file with the units of this repository: --config FILE")
+    what = "name a file with its units, --config FILE, or the cluster that has them, --context NAME"
+    next_ = ("next", what)
     return UsageProblem(Finding(code="GK7049", message=message, notes=(*notes, unchanged, next_)))

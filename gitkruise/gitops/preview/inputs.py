@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Final, TypeAlias
 
 from gitkruise.errors import Finding, InvalidManifests, Severity, SourceFailed, UsageProblem
 from gitkruise.git.manifests.reader import ParseCache, read_desired
+from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import PostBuild, offline
@@ -17,6 +19,7 @@ from gitkruise.gitops.config.loader import make_config
 from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
 from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
+    API_VERSION,
     Config,
     GitSource,
     GitSourceSpec,
@@ -24,12 +27,14 @@ from gitkruise.model.gitops.config import (
     Unit,
     UnitSpec,
 )
-from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.gitops.document import Document, GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
 CONFIG_FILE: Final = "gitkruise.yaml"
+_OURS: Final = re.compile(rb"\bgitkruise\.io/")
+_MANIFESTS: Final = (".yaml", ".yml", ".json")
 _LOOK_BACK: Final = 100  # commits, for the last one that was valid
 
 
@@ -60,19 +65,44 @@ def whole_repository() -> Config:
 
 
 def config_at(repository: Repository, commit: str) -> Config:
-    """The gitkruise.yaml at the top of a commit, or the whole repository as one unit.
+    """The gitkruise.yaml at the top of a commit; without one the Units among its manifests that
+    follow this repository; without those the whole repository as one unit.
 
-    Raises UsageProblem for a broken one.
+    Raises UsageProblem for a broken one, and for Units that are declared more than once.
     """
     from gitkruise.git.parsing.documents import parse_file  # noqa: PLC0415  imports libyaml
 
-    found = [e for e in repository.list_tree(commit) if e.path == CONFIG_FILE]
+    entries = repository.list_tree(commit)
+    found = [e for e in entries if e.path == CONFIG_FILE]
     if not found:
-        return whole_repository()
+        return _declared_units(repository, entries) or whole_repository()
     parsed = parse_file(repository.read_blob(found[0].id), CONFIG_FILE)
     if not parsed.ok:
         raise InvalidManifests(*parsed.findings)
     return make_config(list(parsed.documents), Path())
+
+
+def _declared_units(repository: Repository, entries: Sequence[TreeEntry]) -> Config | None:
+    """The Units among manifests that follow this repository, as their cluster does."""
+    from gitkruise.git.parsing.documents import LIMITS, parse_file  # noqa: PLC0415  imports libyaml
+
+    files = [e for e in entries if e.is_file and e.path.lower().endswith(_MANIFESTS)]
+    sizes = repository.sizes([e.id for e in files])
+    documents: list[Document] = []
+    for entry in files:
+        data = repository.read_blob(entry.id) if sizes[entry.id] <= LIMITS.file_bytes else b""
+        if _OURS.search(data):
+            documents += (d for d in parse_file(data, entry.path).documents if _is_ours(d.obj))
+    if not documents:
+        return None
+    from gitkruise.git.push.worktree import addresses  # noqa: PLC0415  seldom needed
+    from gitkruise.gitops.config.cluster_units import units_among  # noqa: PLC0415  as above
+
+    return units_among(documents, addresses(repository.git_dir))
+
+
+def _is_ours(obj: object) -> bool:
+    return isinstance(obj, Mapping) and obj.get("apiVersion") == API_VERSION
 
 
 def default_range(repository: Repository, branch: str) -> tuple[str, str]:

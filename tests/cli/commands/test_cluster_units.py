@@ -144,3 +144,44 @@ def test_commands_that_plans_and_actions_recommend_name_the_cluster(
     ended = gk(*words, "--kubeconfig", str(cluster), cwd=here.folder, **WHO)
     assert ended.code == 2, (unit, ended.err)
     assert f"gitkruise rollback cloneset/prodweb -n shop {flags}" in ended.err.replace("\n", " ")
+
+
+UNITS = """apiVersion: gitkruise.io/v1alpha1
+kind: GitSource
+metadata: {name: shop, namespace: shop}
+spec: {url: "file://%s", ref: {branch: main}}
+---
+apiVersion: gitkruise.io/v1alpha1
+kind: Unit
+metadata: {name: prod, namespace: shop}
+spec: {sourceRef: {name: shop}, path: apps/prod}
+"""
+
+
+@pytest.mark.parametrize("name", ["plan", "promote", "rollback"])
+def test_units_among_the_manifests_count_without_a_cluster(
+    gk: Caller, here: Checkout, tmp_path: Path, name: str
+) -> None:
+    here.commit("units", {"cluster/units.yaml": UNITS % (tmp_path / "origin.git")})
+    run_git(here.folder, "push", "-q", "origin", "main")
+    if name == "plan":
+        text = cloneset("v3", partition="60%", name="prodweb")
+        here.commit("three", {f"apps/{e}/c.yaml": text for e in ("prod", "staging")})
+    ended = gk(*COMMANDS[name], cwd=here.folder, **WHO)
+    assert ended.code == 0, ended.err
+    assert "default/repository" not in ended.out + ended.err
+    if name in {"promote", "rollback"}:
+        assert (ended.obj["unit"], ended.obj["file"]) == ("shop/prod", "apps/prod/c.yaml")
+
+
+def test_a_unit_that_is_declared_for_two_clusters_has_to_be_chosen(
+    gk: Caller, here: Checkout, tmp_path: Path
+) -> None:
+    text = UNITS % (tmp_path / "origin.git")
+    other = text.replace("apps/prod", "apps/staging")
+    here.commit("units", {"clusters/a/units.yaml": text, "clusters/b/units.yaml": other})
+    ended = gk("plan", cwd=here.folder)
+    assert (ended.code, "GK7049" in ended.err) == (2, True), ended.err
+    assert "clusters/a/units.yaml" in ended.err
+    assert "clusters/b/units.yaml" in ended.err
+    assert "--context" in ended.err
