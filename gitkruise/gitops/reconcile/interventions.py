@@ -1,4 +1,4 @@
-"""Interventions: corrected drift, takeovers, prunes, replacements, as log lines and Events.
+"""Interventions: corrected drift, takeovers, prunes and replacements: records, logs, Events.
 
 A commit explains what is applied for it. These change what a person or a tool set by other means,
 so each is reported with what was changed and, where managedFields show it, with the manager that
@@ -8,22 +8,28 @@ had set it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
 
+from gitkruise.errors import ApiError
+from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.gitops.status.observer import drift_records
 from gitkruise.kube.client.events import Recorder, Subject
 from gitkruise.model.gitops.change import Live, ObjectChange
 from gitkruise.model.planning.plan import Event
+from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
+from gitkruise.planner.sync.prune import HOLDS_DATA, holds_data
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of, split_api_version
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.printable import shown
 
 log = logging.getLogger(__name__)
 COMPONENT: Final = "gitkruise"
+CLAIM: Final = GroupKind("", "PersistentVolumeClaim")
+Journal: TypeAlias = Callable[[ObjectKey, str, str], None]  # (object, reason, text)
 _FIELDS_MAX: Final = 5  # shown of one object; the others are counted
 _NAME_MAX: Final = 80
 
@@ -34,6 +40,7 @@ def report_applied(
     sent: Iterable[Sent],
     healing: Sequence[ObjectChange],
     live: Mapping[ObjectKey, Live],
+    journal: Journal,
 ) -> None:
     """Report the corrections and takeovers among accepted requests of a unit.
 
@@ -47,25 +54,63 @@ def report_applied(
         before = live.get(key)
         owner = annotation(before.obj, UNIT_REF) if before is not None else ""
         if owner not in {"", unit}:
-            _tell(events, unit, "TakenOver", f"taken over from unit {_name(owner)}", item.reply)
+            text = f"taken over from unit {_name(owner)}"
+            _tell(events, unit, "TakenOver", text, item.reply, journal)
         elif key in corrected:
-            _tell(events, unit, "DriftCorrected", _fields(corrected[key]), item.reply)
+            _tell(events, unit, "DriftCorrected", _fields(corrected[key]), item.reply, journal)
         elif item.taken:
             names = ", ".join(map(_name, item.taken))
-            _tell(events, unit, "TakenOver", f"taken over from {names}", item.reply)
+            _tell(events, unit, "TakenOver", f"taken over from {names}", item.reply, journal)
 
 
-def report_pruned(events: Recorder, live: Obj) -> None:
-    """Report an object that was deleted because its unit does not want it any more."""
+def report_pruned(events: Recorder, live: Obj, lost: str, journal: Journal) -> None:
+    """Report an object that was deleted because its unit does not want it any more.
+
+    `lost` names the volumes that go with it.
+    """
     unit = _name(annotation(live, UNIT_REF))
-    _tell(events, unit, "Pruned", "deleted: git does not name it any more", live)
+    text = "deleted" + (f" with {lost}" if lost else "") + ": git does not name it any more"
+    _tell(events, unit, "Pruned", text, live, journal)
 
 
-def report_replaced(events: Recorder, live: Obj) -> None:
+async def lost_with(live: LiveView, obj: Obj) -> str:
+    """Return the claims and volumes that the garbage collector deletes with a workload, by name.
+
+    Claims that cannot be listed are said to be unknown: the deletion was approved.
+    """
+    key = key_of(obj)
+    if key.group_kind in HOLDS_DATA or not holds_data(key, obj):
+        return ""
+    try:
+        claims = await live.everything(CLAIM, key.namespace)
+    except ApiError as error:
+        return f"the volumes of its pods, which could not be listed ({_name(error.message)})"
+    names = [_claim(one) for one in claims if _goes_with(key, obj, one)]
+    more = f" and {len(names) - _FIELDS_MAX} more" if len(names) > _FIELDS_MAX else ""
+    return ", ".join(sorted(names)[:_FIELDS_MAX]) + more
+
+
+def _goes_with(key: ObjectKey, obj: Obj, claim: Obj) -> bool:
+    """Return whether a claim belongs to a workload, or to a pod of a StatefulSet, by its name."""
+    owners = get(claim, "metadata", "ownerReferences", default=[])
+    if key.group_kind == CLONESET:
+        return any(ref.get("uid") == get(obj, "metadata", "uid") for ref in owners)
+    start, _, ordinal = str(claim["metadata"]["name"]).rpartition("-")
+    templates = get(obj, "spec", "volumeClaimTemplates", default=[])
+    return ordinal.isdigit() and start in {f"{t['metadata']['name']}-{key.name}" for t in templates}
+
+
+def _claim(claim: Obj) -> str:
+    meta, volume = claim["metadata"], get(claim, "spec", "volumeName", default="")
+    key = ObjectKey(*CLAIM, meta["namespace"], meta["name"])  # items of a list name no kind
+    return f"{_name(str(key))}" + (f" (volume {_name(volume)})" if volume else "")
+
+
+def report_replaced(events: Recorder, live: Obj, journal: Journal) -> None:
     """Report an object that was deleted to be created again with a field that cannot change."""
     unit = _name(annotation(live, UNIT_REF))
     text = "deleted, to be created again: git changes a field that cannot change"
-    _tell(events, unit, "Replaced", text, live)
+    _tell(events, unit, "Replaced", text, live, journal)
 
 
 def _fields(change: ObjectChange) -> str:
@@ -79,8 +124,9 @@ def _fields(change: ObjectChange) -> str:
     return "put back as git says: " + "; ".join([*told, *([f"{more} more"] if more > 0 else [])])
 
 
-def _tell(events: Recorder, unit: str, reason: str, text: str, obj: Obj) -> None:
+def _tell(events: Recorder, unit: str, reason: str, text: str, obj: Obj, journal: Journal) -> None:
     key = key_of(obj)
+    journal(key, reason, text)
     log.warning(log_line(reason, unit=unit, object=key, text=text))
     _, version = split_api_version(str(obj["apiVersion"]))
     uid = str(get(obj, "metadata", "uid", default=""))

@@ -15,7 +15,12 @@ from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.ownership import Claims
 from gitkruise.gitops.reconcile.applier import delete
 from gitkruise.gitops.reconcile.approval import approvals
-from gitkruise.gitops.reconcile.interventions import report_pruned, report_replaced
+from gitkruise.gitops.reconcile.interventions import (
+    Journal,
+    lost_with,
+    report_pruned,
+    report_replaced,
+)
 from gitkruise.gitops.source.ancestry import newest_applied
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
@@ -174,6 +179,7 @@ class UnitPruner:
         seen: Mapping[ObjectKey, Live],
         live: LiveView,
         transport: Transport,
+        journal: Journal,
     ) -> tuple[Finding, ...]:
         """Delete `keys` in the version seen; a final rejection of one does not stop the others.
 
@@ -188,7 +194,7 @@ class UnitPruner:
             return ()
         self.agreed |= {get(seen[key].obj, "metadata", "uid", default="") for key in keys}
         propagation = self._unit.spec.prune.propagation
-        return await delete_all(keys, seen, live, transport, propagation)
+        return await delete_all(keys, seen, live, transport, propagation, journal)
 
     def _jumped(self, stood: Iterable[str], commit: str) -> str:
         """Return a message if a commit of `stood` is not in the history of `commit`. Blocking.
@@ -224,12 +230,13 @@ async def delete_to_replace(
     seen: Mapping[ObjectKey, Live],
     live: LiveView,
     transport: Transport,
+    journal: Journal,
 ) -> None:
     """Delete `keys`, which are created again because a field of theirs cannot change. Raises
     ApiError."""
     for key in keys:
         if await delete(transport, key, seen[key].obj, live.catalog, "Foreground"):
-            report_replaced(live.events, seen[key].obj)
+            report_replaced(live.events, seen[key].obj, journal)
 
 
 async def delete_all(
@@ -238,6 +245,7 @@ async def delete_all(
     live: LiveView,
     transport: Transport,
     propagation: str,
+    journal: Journal,
 ) -> tuple[Finding, ...]:
     """Delete `keys` in order, in the version seen; final rejections become findings.
 
@@ -250,9 +258,10 @@ async def delete_all(
         if held is not None:
             findings.append(held)
             continue
+        lost = await lost_with(live, seen[key].obj)
         try:
             if await delete(transport, key, seen[key].obj, live.catalog, propagation):
-                report_pruned(live.events, seen[key].obj)
+                report_pruned(live.events, seen[key].obj, lost, journal)
         except ApiError as error:
             if error.retry is not Retry.NEVER:
                 raise

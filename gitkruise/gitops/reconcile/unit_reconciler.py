@@ -297,10 +297,10 @@ class UnitReconciler:
 
     async def _act(self, plan: SyncPlan, seen: Observation) -> bool:
         """Carry out a plan; return whether to plan again immediately."""
-        built, live = self._need_built(), self._around.live
+        built, live, journal = self._need_built(), self._around.live, self._reporter.intervened
         if not await self._may_act(plan, seen):
             return False
-        await delete_to_replace(plan.replace, seen.live, live, self._writer)
+        await delete_to_replace(plan.replace, seen.live, live, self._writer, journal)
         if plan.apply:
             assert built.desired is not None
             await self._validator.learn_kinds(built.desired, plan.apply)
@@ -308,9 +308,9 @@ class UnitReconciler:
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
             sent = await self._send(plan.apply, seen, built.causal.id, take=theirs)
             self._around.authority.check()
-            report_applied(live.events, self.unit.id, sent, plan.healing, seen.live)
+            report_applied(live.events, self.unit.id, sent, plan.healing, seen.live, journal)
             return self._absorb(sent, seen)
-        findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer)
+        findings = await self.pruning.delete(plan.prune, seen.live, live, self._writer, journal)
         if findings:
             self._times.append(self._setbacks.back_off())
             self._reporter.problem(findings)

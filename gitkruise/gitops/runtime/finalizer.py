@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Severity
@@ -17,7 +18,7 @@ from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_all, release_al
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.record import Removal, UnitRecord
+from gitkruise.model.gitops.record import Intervention, Removal, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import kept, unit_label
 from gitkruise.planner.sync.prune import choose_prunes, lingering
@@ -90,6 +91,7 @@ class UnitFinalizer:
         self._cluster, self._listeners = around.cluster, listeners
         self._authority, self._hooks = around.authority, around.hooks
         self._told: dict[str, Finding] = {}
+        self._journal: dict[str, list[Intervention]] = {}  # what was deleted, by unit
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
         self._outliving: dict[str, _Outliving] = {}  # by unit that is forgotten
         self._left: list[RemovedUnit] = []
@@ -152,7 +154,10 @@ class UnitFinalizer:
             awaited = await run_last_jobs(name, live, self._live, transport)
             if awaited is not None:
                 return awaited
-        findings = await delete_all(prunes.now, live, self._live, transport, removal.propagation)
+        journal = partial(self._deleted, name)
+        findings = await delete_all(
+            prunes.now, live, self._live, transport, removal.propagation, journal
+        )
         deleted = {live[key].obj["metadata"]["uid"] for key in prunes.now}
         self._asked[name] = self._asked.get(name, frozenset()) | deleted
         if findings:
@@ -200,7 +205,13 @@ class UnitFinalizer:
 
     async def _forget(self, unit: RemovedUnit, why: str) -> None:
         await self._hooks.forget(unit.record.unit)
-        await unit.forget(unit.record, why)
+        deleted = tuple(self._journal.get(unit.record.unit, ()))
+        await unit.forget(replace(unit.record, interventions=deleted), why)
+        self._journal.pop(unit.record.unit, None)
+
+    def _deleted(self, unit: str, key: ObjectKey, reason: str, text: str) -> None:
+        entry = Intervention(at=self._clock.now(), key=key, reason=reason, text=text)
+        self._journal.setdefault(unit, []).append(entry)
 
     async def _objects(self, label: str) -> dict[ObjectKey, Live]:
         """Return the live objects with the unit's label. Raises ApiError or ClusterFailed."""

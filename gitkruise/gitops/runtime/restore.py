@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitkruise.gitops.reconcile.pruner import UnitPruner
-from gitkruise.gitops.status.parser import read_commit, read_rollout, read_yaml
+from gitkruise.gitops.status.parser import read_commit, read_interventions, read_rollout, read_yaml
 from gitkruise.gitops.status.serializer import UNITS, files_by_unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
@@ -63,7 +63,11 @@ def restored(
         record = _record(raw, unit, cluster)
     except (KeyError, ValueError):
         return None, steps
-    return record, steps
+    try:
+        told = read_interventions(files.get(f"{root}/interventions.yaml", b"{}\n"))
+    except ValueError:
+        told = ()
+    return replace(record, interventions=told), steps
 
 
 def removed_record(

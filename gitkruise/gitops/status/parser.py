@@ -8,7 +8,7 @@ from typing import Any
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import RolloutStep
+from gitkruise.model.gitops.record import Intervention, RolloutStep
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
@@ -63,6 +63,22 @@ def _step(raw: Mapping[str, Any]) -> RolloutStep:
         done=parse_time(str(raw.get("done", ""))),
         message=str(raw.get("message", "")),
     )
+
+
+def read_interventions(data: bytes) -> tuple[Intervention, ...]:
+    """Parse an interventions.yaml file. Raises ValueError on a foreign file."""
+    try:
+        return tuple(map(_intervention, read_yaml(data).get("interventions") or ()))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a record of interventions: {error}") from error
+
+
+def _intervention(raw: Mapping[str, Any]) -> Intervention:
+    at = parse_time(str(raw["time"]))
+    if at is None:
+        raise ValueError("an intervention without a time")
+    key, reason = key_of_id(str(raw["object"])), str(raw["reason"])
+    return Intervention(at=at, key=key, reason=reason, text=str(raw.get("message", "")))
 
 
 def read_commit(raw: Mapping[str, Any]) -> GitCommit:

@@ -22,6 +22,7 @@ from gitkruise.gitops.status.serializer import (
     commit_subject,
     commit_trailers,
     files_by_unit,
+    intervention_lines,
     note_text,
     record_files,
     shared_files,
@@ -175,7 +176,7 @@ class Outbox:
             files=shared_files(list(self._latest.values()), index),
             delete=tuple(sorted(gone)),
             subject=f"{record.unit}: removed, {why} {SKIP_CI}",
-            body="",
+            body=intervention_lines(record.interventions),
             trailers=[("Gitkruise-Cluster", record.cluster), ("Gitkruise-Unit", record.unit)],
         )
         self._branch.publish(update, self._clock.now())

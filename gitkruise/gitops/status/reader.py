@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gitkruise.errors import Finding, RecordMissing, SourceFailed
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import DriftRecord, RolloutStep
+from gitkruise.model.gitops.record import DriftRecord, Intervention, RolloutStep
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_time
@@ -130,6 +130,21 @@ def read_steps(repository: Repository, ref: str) -> list[tuple[ObjectKey, Rollou
         out += [(key, step) for step in steps]
     order = {id(pair): n for n, pair in enumerate(out)}  # later steps of a file are newer
     return sorted(out, key=lambda pair: (pair[1].started, order[id(pair)]), reverse=True)
+
+
+def interventions(repository: Repository, ref: str) -> list[Intervention]:
+    """Read corrected drift, takeovers and prunes of all units, newest first. Raises SourceFailed
+    GK3206 on foreign files."""
+    from gitkruise.gitops.status.parser import read_interventions  # noqa: PLC0415  imports libyaml
+
+    out: list[Intervention] = []
+    for entry in repository.list_tree(repository.resolve(ref)):
+        if entry.path.startswith("units/") and entry.path.endswith("/interventions.yaml"):
+            try:
+                out += read_interventions(repository.read_blob(entry.id))
+            except ValueError as error:
+                raise foreign(ref, entry.path, error) from error
+    return sorted(out, key=lambda one: one.at, reverse=True)
 
 
 def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> int | None:

@@ -15,7 +15,14 @@ import yaml
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import PodRecord, Removal, Rollout, RolloutStep, UnitRecord
+from gitkruise.model.gitops.record import (
+    Intervention,
+    PodRecord,
+    Removal,
+    Rollout,
+    RolloutStep,
+    UnitRecord,
+)
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.printable import row, visible, visible_lines
@@ -35,6 +42,7 @@ Written by gitkruise, one commit for every piece of news; do not edit by hand.
 - `units/NAMESPACE/NAME/objects.tsv`: every object with its state
 - `units/NAMESPACE/NAME/rollouts/KIND.NAME.yaml`: revisions, pods and steps of a rollout
 - `units/NAMESPACE/NAME/drift.yaml`: only while something differs from git
+- `units/NAMESPACE/NAME/interventions.yaml`: corrected drift, takeovers, deletions
 
 `git log` on this branch reads like a diary; trailers name the source commit of each entry.
 """
@@ -70,7 +78,25 @@ def record_files(record: UnitRecord, detail: Detail = "workload") -> dict[str, b
             for d in record.drift
         ]
         files[f"{root}/drift.yaml"] = _yaml({"drift": drift})
+    if record.interventions:
+        told = [intervention_obj(one) for one in record.interventions]
+        files[f"{root}/interventions.yaml"] = _yaml({"interventions": told})
     return files
+
+
+def intervention_obj(one: Intervention) -> dict[str, Any]:
+    """Return an intervention as it is in the file; `read_interventions` reads it back."""
+    return {
+        "time": format_time(one.at),
+        "object": _id(one.key),
+        "reason": one.reason,
+        "message": _cut(one.text),
+    }
+
+
+def intervention_lines(told: Iterable[Intervention]) -> str:
+    """Return a line for each intervention, for the message of a commit."""
+    return "\n".join(visible(f"{one.reason} {one.key}: {_cut(one.text)}") for one in told)
 
 
 def files_by_unit(paths: Iterable[str]) -> dict[str, frozenset[str]]:

@@ -24,7 +24,7 @@ from gitkruise.model.gitops.change import Desired, SyncPlan
 from gitkruise.model.gitops.config import Suspend, Unit, duration
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
-from gitkruise.model.gitops.record import Removal, RolloutStep, UnitRecord
+from gitkruise.model.gitops.record import Intervention, Removal, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.health.kinds import ROLLOUTS
@@ -36,6 +36,7 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.printable import shown
 
 UNTOLD: Final = "GK3503"
+_INTERVENTIONS_MAX: Final = 50  # git keeps the older ones in the history of the branch
 # What gives way to the news that the newest commit waits for other units.
 _PATIENT: Final = frozenset({State.DONE, State.HELD, State.ROLLING, State.WAITING, State.PAUSED})
 Sink = Callable[[UnitRecord], None]
@@ -175,6 +176,12 @@ class Reporter:
             self._remarks[channel] = finding
         kept = tuple(f for f in self.record.findings if f not in before)
         self._offer(replace(self.record, findings=(*kept, *self._remarks.values())))
+
+    def intervened(self, key: ObjectKey, reason: str, text: str) -> None:
+        """Record a corrected drift, a takeover or a prune."""
+        entry = Intervention(at=self._clock.now(), key=key, reason=reason, text=text)
+        kept = (*self.record.interventions, entry)[-_INTERVENTIONS_MAX:]
+        self._offer(replace(self.record, interventions=kept))
 
     def crashed(self, part: str, finding: Finding | None) -> None:
         """Record an unexpected exception in a part of the unit; None when the part works again."""

@@ -156,6 +156,17 @@ class DriftRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Intervention:
+    """A change of an object that no commit explains: `reason` is DriftCorrected, TakenOver or
+    Pruned, `text` names the fields and managers, or the volumes that went with the object."""
+
+    at: datetime
+    key: ObjectKey
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
     """Deletion policy for a unit's objects when the unit leaves the configuration.
 
@@ -199,6 +210,7 @@ class UnitRecord:
     removal: Removal | None = None  # unknown in records of earlier versions
     promotion: PromotionRecord | None = None  # of units that have one
     waits: str = ""
+    interventions: tuple[Intervention, ...] = ()  # the newest, oldest first
 
     @property
     def about(self) -> GitCommit | None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from gitkruise.model.gitops.record import Intervention
+from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.calls import Caller
-from tests.cli.shop import Checkout, unit_record
+from tests.cli.shop import Checkout, cloneset, unit_record
 from tests.git.repos import run_git
 
 
@@ -84,3 +88,15 @@ def test_nothing_recorded_yet(gk: Caller, checkout: Checkout) -> None:
     checkout.commit("x", {"a.yaml": "# nothing\n"})
     ended = gk("history", cwd=checkout.folder)
     assert (ended.code, "git fetch" in ended.err) == (4, True)
+
+
+def test_what_no_commit_explains_is_shown(gk: Caller, checkout: Checkout) -> None:
+    key = ObjectKey("", "ConfigMap", "shop", "settings")
+    text = "put back as git says: data.mode slow → fast (set by kubectl-edit)"
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    one = Intervention(at=at, key=key, reason="DriftCorrected", text=text)
+    checkout.commit("one", {"c.yaml": cloneset()})
+    checkout.record("sandbox", replace(unit_record(), interventions=(one,)))
+    assert f"DriftCorrected {key}: {text}" in gk("history", cwd=checkout.folder).out
+    (told,) = gk("history", "-o", "json", cwd=checkout.folder).obj["interventions"]
+    assert (told["reason"], told["message"]) == ("DriftCorrected", text)

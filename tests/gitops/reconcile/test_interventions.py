@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gitkruise.gitops.status.reader import interventions
+from gitkruise.model.gitops.record import Intervention
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind
-from tests.gitops.stage import MakeStage, Stage, config_map
+from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, web
 from tests.worlds import SPACE
 
 pytestmark = pytest.mark.slow
@@ -21,6 +23,11 @@ def events(stage: Stage, name: str) -> list[str]:
     assert all(e["involvedObject"]["kind"] == "ConfigMap" for e in about)
     assert all(e["involvedObject"]["uid"] for e in about)
     return [f"{e['reason']}: {e['message']}" for e in about]
+
+
+def recorded(stage: Stage) -> list[Intervention]:
+    """Return what the status branch says."""
+    return interventions(stage.repository, STATUS)
 
 
 OURS = {"component": "gitkruise"}
@@ -98,6 +105,42 @@ def test_a_pruned_object_is_reported_once(
     stage.play(script)
     assert stage.get("ConfigMap", "old") is None
     text = "deleted: git does not name it any more"
+    assert [(e.reason, e.key.name, e.text) for e in recorded(stage)] == [("Pruned", "old", text)]
     assert events(stage, "old") == [f"Pruned: unit shop/web: {text}"]
     line = log_line("Pruned", unit="shop/web", object="ConfigMap shop/old", text=text)
     assert caplog.messages.count(line) == 1
+
+
+def test_a_deleted_workload_is_recorded_with_its_volumes(staged: MakeStage) -> None:
+    stage = staged(prune={"maxDeletePercent": 100})
+    claims = [
+        {
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    ]
+    before: list[str] = []
+
+    async def script() -> None:
+        async with stage.running():
+            workload = web()
+            workload["spec"]["volumeClaimTemplates"] = claims
+            await stage.push(SETTINGS, workload)
+            await stage.rest()
+            found = stage.world.objects(GroupKind("", "PersistentVolumeClaim"), SPACE)
+            before.extend(sorted(obj["metadata"]["name"] for obj in found))
+            await stage.push(SETTINGS, message="stop")
+            await stage.rest()
+            approve = next(t for label, t in stage.record.findings[0].notes if label == "next")
+            trailer = approve.rpartition('"Gitkruise-Approve: ')[2].strip('"')
+            await stage.push(SETTINGS, message=f"yes\n\nGitkruise-Approve: {trailer}")
+            await stage.rest()
+
+    stage.play(script)
+    assert before
+    (entry,) = recorded(stage)
+    assert (entry.reason, entry.key.kind) == ("Pruned", "CloneSet")
+    assert all(f"PersistentVolumeClaim shop/{name}" in entry.text for name in before)

@@ -23,7 +23,7 @@ from gitkruise.wire.primitives.names import named
 
 if TYPE_CHECKING:
     from gitkruise.model.gitops.promotion import PromotionRecord
-    from gitkruise.model.gitops.record import RolloutStep
+    from gitkruise.model.gitops.record import Intervention, RolloutStep
     from gitkruise.wire.primitives.names import ObjectKey
 
 _HEADS: Final = (
@@ -72,7 +72,12 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
       gitkruise history --repo /srv/git/shop-deploy.git --cluster prod
     """
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415  imports GitPython
-    from gitkruise.gitops.status.reader import read_steps, read_units, status_branch  # noqa: PLC0415
+    from gitkruise.gitops.status.reader import (  # noqa: PLC0415
+        interventions,
+        read_steps,
+        read_units,
+        status_branch,
+    )
     from gitkruise.kube.system.clock import SystemClock  # noqa: PLC0415  imports asyncio
 
     wanted = parse_object(object_name)
@@ -83,17 +88,17 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
     with Repository.open(url) as repository:
         ref = status_branch(repository, cluster)
         found = read_steps(repository, ref)
-        units = read_units(repository, ref)
-    rows = [
-        (key, step)
-        for key, step in found
-        if wanted.name in {"", key.name}
-        and ("/" not in object_name or NOUNS.get(key.kind.lower(), "") == _noun(wanted.noun))
-        and namespace in {"", key.namespace}
-        and step.commit.id.startswith(flags["commit"])
-    ]
+        units, told = read_units(repository, ref), interventions(repository, ref)
+
+    def asked(key: ObjectKey) -> bool:
+        same = NOUNS.get(key.kind.lower(), key.kind.lower()) == _noun(wanted.noun)
+        named_so = wanted.name in {"", key.name} and ("/" not in object_name or same)
+        return named_so and namespace in {"", key.namespace}
+
+    rows = [(key, s) for key, s in found if asked(key) and s.commit.id.startswith(flags["commit"])]
+    told = [] if flags["commit"] else [one for one in told if asked(one.key)][: flags["limit"]]
     words = (object_name, f"namespace {namespace}" * bool(namespace), flags["commit"])
-    if any(words) and not rows:
+    if any(words) and not rows and not told:
         raise _no_record(", ".join(filter(None, words)), found)
     style = Style.of(read_environment())
     rows = rows[: flags["limit"]]
@@ -101,12 +106,18 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
     promotions = [u.promotion for u in units if u.promotion and u.promotion.key in shown]
     if flags["output"] == "json":
         say_json(
-            {**list_of("HistoryList", _items(rows)), "promotions": _promotions(promotions)}, style
+            {
+                **list_of("HistoryList", _items(rows)),
+                "promotions": _promotions(promotions),
+                "interventions": _told(told),
+            },
+            style,
         )
     else:
         now = SystemClock().now()
         say(history_lines(rows, style, now, several=len({key for key, _ in rows}) > 1), style)
         say(_promotion_lines(promotions, now), style)
+        say(intervention_lines(told, now), style)
 
 
 def _noun(word: str) -> str:
@@ -166,6 +177,18 @@ def _promotion_lines(promotions: list[PromotionRecord], now: datetime) -> Iterat
     for promotion in promotions:
         if promotion.next:
             yield f"promotion of {named(promotion.key)}: {progress(promotion, now)}"
+
+
+def intervention_lines(told: list[Intervention], now: datetime) -> Iterator[str]:
+    """Yield a line for each corrected drift, takeover and prune, newest first."""
+    for one in told:
+        yield f"{ago(one.at, now)}  {one.reason} {one.key}: {one.text}"
+
+
+def _told(told: list[Intervention]) -> list[dict[str, Any]]:
+    from gitkruise.gitops.status.serializer import intervention_obj  # noqa: PLC0415  imports libyaml
+
+    return [intervention_obj(one) for one in told]
 
 
 def _promotions(promotions: list[PromotionRecord]) -> list[dict[str, Any]]:
