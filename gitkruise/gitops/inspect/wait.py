@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gitkruise.errors import DiagnosticError
+from gitkruise.errors import DiagnosticError, SourcePlace
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.preview.inputs import config_at, read_side
 from gitkruise.gitops.source.ancestry import leads_to
@@ -15,6 +15,9 @@ from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.unit_state import SETTLED, State, stuck_for_good, worst
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import ObjectKey
+
+_Error = tuple[str, str, tuple[SourcePlace, ...]]  # code, object, places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class WaitCondition:
         read = news.attempted.id if news.attempted else applied
         known = bool(read) and self._covers(read, news.unit)
         refused = news.state is State.REJECTED and bool(applied)
-        if not known and not (refused and self._covers(applied, news.unit)):
+        if not known and not (refused and self._within(applied)):
             at = f"at {applied[:7]}" if applied else "nothing applied yet"
             return WaitResult(news=news, met=None, why=f"not read yet, {at}: {news.message}")
         if news.waits or news.state is State.REJECTED:
@@ -104,22 +107,30 @@ class WaitCondition:
         return self._same[there, unit]
 
     def _asks_the_same(self, there: str, unit: str) -> bool:
-        """A commit that changes nothing of a unit is out as soon as it is there."""
+        """Return whether the commit changes nothing of a unit: neither objects nor errors."""
         if not leads_to(self.repository, there, self.commit):
             return False
         try:
             config = self.config or config_at(self.repository, self.commit)
-            if unit not in config.units:
-                return False
-            alone = Config(config.sources, {unit: config.units[unit]}, config.sinks)
-            sides = [
-                read_side(self.repository, commit, alone, self.catalog, Gates())
-                for commit in (there, self.commit)
-            ]
         except DiagnosticError:
             return False  # it cannot be read: the controller will say so
-        old, new = ({d.key: d.digest for d in side.objects} for side in sides)
-        return old == new and not any(f.is_error for f in sides[1].findings)
+        if unit not in config.units:
+            return False
+        alone = Config(config.sources, {unit: config.units[unit]}, config.sinks)
+        return self._outcome(there, alone) == self._outcome(self.commit, alone)
+
+    def _outcome(
+        self, commit: str, unit: Config
+    ) -> tuple[Mapping[ObjectKey, str], frozenset[_Error]]:
+        """Return the digests of a unit's objects at a commit, and its errors."""
+        try:
+            side = read_side(self.repository, commit, unit, self.catalog, Gates())
+            digests, findings = {d.key: d.digest for d in side.objects}, side.findings
+        except DiagnosticError as error:
+            digests, findings = {}, error.findings
+        # Not their messages: some name the commit.
+        errors = frozenset((f.code, f.object, f.places) for f in findings if f.is_error)
+        return digests, errors
 
 
 def verdict(answers: Sequence[WaitResult]) -> bool | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -97,6 +98,22 @@ def test_a_rejected_commit_never_comes(gk: Caller, story: Story) -> None:
     ended = wait(gk, story, story.canary)
     assert (ended.code, "rejected: GK1203" in ended.out) == (1, True)
     assert wait(gk, story, story.first, "--for", "applied").code == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", ["kind: [", cloneset(replicas=-1)], ids=["not YAML", "a value that no API takes"]
+)
+def test_a_commit_that_leaves_a_unit_rejected_is_rejected(
+    gk: Caller, tmp_path: Path, wrong: str
+) -> None:
+    """A later commit that changes nothing of the unit repeats its errors: it is not unread."""
+    story = Story(Checkout(tmp_path))
+    bad = story.checkout.commit("bad", {"apps/c.yaml": wrong})
+    later = story.checkout.commit("later", {"README.md": "words\n"})
+    mended = story.checkout.commit("mended", {"apps/c.yaml": cloneset("v3")})
+    story.record(story.first, State.REJECTED, attempted=bad)
+    assert wait(gk, story, later).code == 1
+    assert wait(gk, story, mended).code == 6
 
 
 # commit, goal, what is applied, what was read, its state, whether it was sent, whether it waits,
