@@ -33,7 +33,7 @@ demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not forge and not slow" --ignore tests/laws --ignore tests/fuzz
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not forge and not slow" --ignore tests/laws --ignore tests/fuzz --ignore tests/observer
 
 .PHONY: slow
 slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units, budgets
@@ -46,6 +46,12 @@ laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws ne
 .PHONY: fuzz
 fuzz: $(VENV)/dev ## Feed hostile input to every reader; PROFILE=night draws new input each time
 	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto tests/fuzz
+
+NIGHT := $(if $(filter night,$(PROFILE)),OBSERVER_SEED=$$(date +%s) OBSERVER_HISTORIES=20000 OBSERVER_STEPS=8)
+
+.PHONY: observer
+observer: $(VENV)/dev ## Compare all that is said with what is so, over 500 histories; PROFILE=night plays 20,000 new ones
+	$(NIGHT) $(BIN)/python -m pytest -q -n auto tests/observer
 
 .PHONY: e2e
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes; and others' clients

@@ -1,0 +1,350 @@
+"""Random histories of a repository and its cluster, played against the assembled program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random  # noqa: TID251  histories are drawn from the seed of a test
+from typing import Any, Final
+
+from tests.git.repos import run_git
+from tests.gitops.programs import SOURCE, unit
+from tests.gitops.stage import config_map, documents
+from tests.observer.plans import Plan, object_lies, pod_lies, read_plan
+from tests.observer.program import Program
+from tests.observer.statements import OUTLETS, Expected, live_lies, record_lies
+from tests.observer.truth import Named, Obj, Seen, files, look, wanted
+from tests.worlds import cloneset
+
+SINK: Final = """---
+apiVersion: gitkruise.io/v1alpha1
+kind: Sink
+metadata: {{name: git, namespace: shop}}
+spec: {{git: {{sourceRef: {{name: src}}}}}}
+"""
+RECORDED: Final = ", sinkRef: {{name: git}}"
+CONFIG: Final = SOURCE + SINK + unit("one", RECORDED) + unit("two", RECORDED)
+UNITS: Final = ("one", "two")
+STATUS, BRANCH = "gitkruise/status/test", "change"
+REST_S: Final = 45.0
+POLICIES: Final = ("InPlaceIfPossible", "InPlaceIfPossible", "ReCreate")
+# Files that no API server takes.
+BROKEN: Final = {"yaml": "kind: [\n", "replicas": documents(cloneset("broken", -1, "app:v1"))}
+
+Objects = dict[Named, dict[str, Any]]
+
+
+@dataclass
+class Copy:
+    """A user's working copy: objects by unit, and a broken file in a unit."""
+
+    objects: dict[str, Objects] = field(default_factory=lambda: {name: {} for name in UNITS})
+    broken: dict[str, str] = field(default_factory=lambda: dict.fromkeys(UNITS, ""))
+
+    def files(self) -> dict[str, str | bytes | None]:
+        """Return the files of the working copy."""
+        found: dict[str, str | bytes | None] = {}
+        for name in UNITS:
+            found[f"{name}/app.yaml"] = documents(*self.objects[name].values())
+            found[f"{name}/more.yaml"] = BROKEN.get(self.broken[name], "# nothing\n")
+        return found
+
+    def duplicate(self) -> Copy:
+        """Return a copy of this copy, which no later edit changes."""
+        objects = {
+            home: {name: json.loads(json.dumps(obj)) for name, obj in there.items()}
+            for home, there in self.objects.items()
+        }
+        return Copy(objects=objects, broken=dict(self.broken))
+
+    def add(self, home: str, obj: Mapping[str, Any]) -> None:
+        """Add an object to a unit."""
+        self.objects[home][Named(obj["kind"], obj["metadata"]["name"])] = dict(obj)
+
+    @property
+    def web(self) -> dict[str, Any]:
+        """The spec of the one CloneSet, {} after it was removed."""
+        name = Named("CloneSet", "web")
+        found = (objects[name] for objects in self.objects.values() if name in objects)
+        return next((one["spec"] for one in found), {})
+
+    def movable(self) -> list[tuple[str, Named]]:
+        """Return (unit, name) of the objects that may leave a unit: it never becomes empty."""
+        return [
+            (home, name)
+            for home, objects in self.objects.items()
+            for name in objects
+            if not name.name.startswith("base-")
+        ]
+
+
+def first_copy(random: Random) -> Copy:
+    """Return a CloneSet and two ConfigMaps in two units."""
+    made = Copy()
+    policy = {"podUpdatePolicy": random.choice(POLICIES)}
+    made.add("one", cloneset("web", random.randint(1, 4), "app:v1", **policy))
+    made.add("one", config_map("base-one", x="1"))
+    made.add("two", config_map("base-two", x="1"))
+    return made
+
+
+# Edits of a working copy: each returns the change in words, "" when there is nothing to change.
+
+
+def _image(made: Copy, random: Random) -> str:
+    image = random.choice(["app:v1", "app:v2", "app:v3", "app:v4-bad"])
+    if made.web:
+        made.web["template"]["spec"]["containers"][0]["image"] = image
+    return f"image {image}" if made.web else ""
+
+
+def _partition(made: Copy, random: Random) -> str:
+    partition = random.randint(0, 3)
+    if made.web:
+        made.web["updateStrategy"]["rollingUpdate"]["partition"] = partition
+    return f"partition {partition}" if made.web else ""
+
+
+def _replicas(made: Copy, random: Random) -> str:
+    replicas = random.randint(0, 5)
+    if made.web:
+        made.web["replicas"] = replicas
+    return f"replicas {replicas}" if made.web else ""
+
+
+def _value(made: Copy, random: Random) -> str:
+    objects = made.objects[random.choice(UNITS)]
+    name = random.choice([n for n in objects if n.kind == "ConfigMap"])
+    objects[name]["data"] = {"x": str(random.randint(2, 99))}
+    return f"value of {name}"
+
+
+def _new(made: Copy, random: Random) -> str:
+    name, home = random.choice("abcd"), random.choice(UNITS)
+    if any(Named("ConfigMap", name) in objects for objects in made.objects.values()):
+        return ""
+    made.add(home, config_map(name, x="1"))
+    return f"new {name} in {home}"
+
+
+def _removed(made: Copy, random: Random) -> str:
+    found = made.movable()
+    if not found:
+        return ""
+    home, name = random.choice(found)
+    del made.objects[home][name]
+    return f"{name} removed from {home}"
+
+
+def _renamed(made: Copy, random: Random) -> str:
+    found = [(home, name) for home, name in made.movable() if name.kind == "ConfigMap"]
+    taken = {name.name for objects in made.objects.values() for name in objects}
+    free = sorted(set("abcdef") - taken)
+    if not found or not free:
+        return ""
+    home, name = random.choice(found)
+    obj = made.objects[home].pop(name)
+    made.add(home, {**obj, "metadata": {**obj["metadata"], "name": free[0]}})
+    return f"{name} renamed to {free[0]}"
+
+
+def _moved(made: Copy, random: Random) -> str:
+    found = made.movable()
+    if not found:
+        return ""
+    home, name = random.choice(found)
+    other = UNITS[1 - UNITS.index(home)]
+    made.objects[other][name] = made.objects[home].pop(name)
+    return f"{name} moved from {home} to {other}"
+
+
+def _broken(made: Copy, random: Random) -> str:
+    home = random.choice(UNITS)
+    made.broken[home] = random.choice(sorted(BROKEN))
+    return f"{home} broken: {made.broken[home]}"
+
+
+def _mended(made: Copy, random: Random) -> str:
+    del random
+    made.broken = dict.fromkeys(UNITS, "")
+    return "mended"
+
+
+WHOLE: Final = (
+    _image, _image, _image, _partition, _partition, _replicas, _value, _new, _new, _removed,
+    _renamed, _moved, _moved,
+)  # fmt: skip
+EDITS: Final = (*WHOLE, _broken, _mended, _mended)
+EVENTS: Final = ("commit",) * 5 + ("quick", "restart", "deaf", "revert")
+
+
+class Player:
+    """Plays one history and compares every statement with the observer's."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.random = Random(seed)
+        self.program = Program(folder, CONFIG)
+        self.copy = first_copy(self.random)
+        self.copies = [self.copy.duplicate()]
+        self.good: dict[str, Mapping[Named, Obj]] = {}
+        self.story: list[str] = []
+        self.lies: list[str] = []
+
+    def play(self, steps: int) -> list[str]:
+        """Play `steps` events after the first commit; return the lies, of the first place."""
+        text = CONFIG.format(url=self.program.origin.bare)
+        files = {"gitkruise.yaml": text, **self.copy.files()}
+        self.program.origin.commit(files, "first")
+        try:
+            self.program.stage.play(lambda: self._script(steps))
+        finally:
+            self.program.stage.close()
+        return self.lies
+
+    async def _script(self, steps: int) -> None:
+        left = [self.random.choice(EVENTS) for _ in range(steps)]
+        while True:
+            async with self.program.up():
+                await self._rest()
+                while left and not self.lies and left[0] != "restart":
+                    await getattr(self, f"_{left.pop(0)}")()
+            if not left or self.lies:
+                return
+            self.story.append(left.pop(0))
+
+    # Events -------------------------------------------------------------------------------------
+
+    async def _commit(self) -> None:
+        await self._pushed(self._edited(EDITS))
+
+    async def _revert(self) -> None:
+        if len(self.copies) > 1:
+            self.copies.pop()
+            self.copy = self.copies.pop()
+        await self._pushed("revert")
+
+    async def _pushed(self, change: str) -> None:
+        """Plan a commit, push it, and compare what happened with the plan."""
+        before, asked = look(self.program.objects), self._all()
+        self._write(change)
+        plan = read_plan(
+            self.program.say("plan", f"main..{BRANCH}", "--context", "test", "-o", "json")
+        )
+        self._merge()
+        self._too_early()
+        after = await self._rest()
+        if not self.lies:
+            self._compare(plan, before, after, _rewritten(asked, self._all()))
+
+    async def _quick(self) -> None:
+        """Two commits in a row; the last one is whole."""
+        self._write(f"quickly: {self._edited(WHOLE)}")
+        self._merge()
+        await self.program.stage.rest(self.random.choice([0, 1, 3]))
+        _mended(self.copy, self.random)
+        self._write(f"quickly: {self._edited(WHOLE)}")
+        self._merge()
+        await self._rest()
+
+    async def _deaf(self) -> None:
+        """The way to the API server breaks while a commit comes in."""
+        self._write(f"deaf: {self._edited(WHOLE)}")
+        self._merge()
+        await self.program.stage.rest(self.random.choice([0, 1, 2]))
+        self.program.stage.wire.cut = True
+        await self.program.stage.rest(self.random.choice([1, 20]))
+        self.program.stage.wire.cut = False
+        await self.program.stage.rest(120)  # informers try again after growing pauses
+        await self._rest()
+
+    def _edited(self, edits: tuple[Any, ...]) -> str:
+        while True:
+            change: str = self.random.choice(edits)(self.copy, self.random)
+            if change:
+                return change
+
+    def _write(self, change: str) -> None:
+        self.story.append(change)
+        self.copies.append(self.copy.duplicate())
+        run_git(self.program.origin.work, "switch", "-q", "-C", BRANCH)
+        self.program.origin.commit(self.copy.files(), change, branch=BRANCH)
+
+    def _merge(self) -> None:
+        work = self.program.origin.work
+        run_git(work, "switch", "-q", "main")
+        run_git(work, "merge", "-q", "--ff-only", BRANCH)
+        run_git(work, "push", "-q", "origin", "main")
+
+    # Looking ------------------------------------------------------------------------------------
+
+    def _wanted(self) -> dict[str, Mapping[Named, Obj] | None]:
+        bare = self.program.origin.bare
+        newest = run_git(bare, "rev-parse", "refs/heads/main")
+        return {name: wanted(bare, newest, name) for name in UNITS}
+
+    def _too_early(self) -> None:
+        """No wait ends before the controller has read a commit that changes its unit."""
+        for name, objects in self._wanted().items():
+            if objects != self.expected[f"shop/{name}"].newest:
+                code, out, err = self.program.say("wait", f"shop/{name}", "--timeout", "1ms")
+                if code != 6:
+                    self.lies.append(f"wait {name}: exit {code} before it was read: {out}{err}")
+
+    async def _rest(self) -> Seen:
+        """Let everything settle, and compare all that is said with what is so."""
+        await self.program.stage.rest(REST_S)
+        seen = look(self.program.objects)
+        newest = self._wanted()
+        self.good |= {name: objects for name, objects in newest.items() if objects is not None}
+        expected = {
+            f"shop/{name}": Expected(
+                f"shop/{name}",
+                newest[name],
+                self.good[name],
+                seen,
+                self._kept_by_others(name, newest),
+            )
+            for name in UNITS
+        }
+        self.lies += live_lies(expected, seen)
+        if not self.lies:
+            self.lies += record_lies(expected, self._record())
+            for outlet in self.random.sample(sorted(OUTLETS), 2):
+                self.lies += OUTLETS[outlet](expected, self.program.say)
+        self.expected = expected
+        return seen
+
+    def _kept_by_others(
+        self, name: str, newest: Mapping[str, Mapping[Named, Obj] | None]
+    ) -> frozenset[Named]:
+        """Return objects that a unit claims while another, rejected one still owns them."""
+        others = [other for other in UNITS if other != name and newest[other] is None]
+        return (
+            frozenset(n for other in others for n in self.good[other]) & (newest[name] or {}).keys()
+        )
+
+    def _record(self) -> dict[str, str]:
+        bare = self.program.origin.bare
+        newest = run_git(bare, "rev-parse", STATUS)
+        return {name: content.decode() for name, content in files(bare, newest).items()}
+
+    def _all(self) -> dict[Named, Obj]:
+        """Return everything that the newest good commits want."""
+        return {name: obj for objects in self.good.values() for name, obj in objects.items()}
+
+    def _compare(self, plan: Plan, before: Seen, after: Seen, rewritten: frozenset[Named]) -> None:
+        refused = any(unit.newest is None for unit in self.expected.values())
+        if plan.refused != refused:
+            self.lies.append(f"plan refused is {plan.refused}, rejected is {refused}: {plan.text}")
+        if refused:
+            return
+        late = frozenset(after.objects.keys() - self._all().keys())  # of a unit that is stuck
+        self.lies += object_lies(plan, before, after, rewritten=rewritten, late=late)
+        if all(unit.state in {"Done", "Held"} for unit in self.expected.values()):
+            self.lies += pod_lies(plan, before, after)
+
+
+def _rewritten(old: Mapping[Named, Obj], new: Mapping[Named, Obj]) -> frozenset[Named]:
+    return frozenset(name for name in old.keys() & new.keys() if old[name] != new[name])

@@ -1,0 +1,116 @@
+"""A whole gitkruise in virtual time, and its command line as a person next to it would run it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+import gitkruise.kube.system.clock as clocks
+from gitkruise.app import RunningController, controller
+from gitkruise.cli.root import run
+from gitkruise.kube.client import http
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import GroupKind, Obj
+from tests.git.repos import Origin
+from tests.gitops.programs import options
+from tests.gitops.stage import Stage
+
+KUBECONFIG: Final = """\
+apiVersion: v1
+kind: Config
+current-context: test
+clusters: [{name: test, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: test, context: {cluster: test, user: test, namespace: shop}}]
+users: [{name: test, user: {token: test}}]
+"""
+
+
+class Said(NamedTuple):
+    """What a command line answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def obj(self) -> Any:
+        return json.loads(self.out)
+
+
+class Program:
+    """gitkruise over a repository and a model cluster; `config` is its configuration file."""
+
+    def __init__(self, folder: Path, config: str) -> None:
+        self.stage = Stage(folder)
+        self._folder, self._config = folder, config
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.touch(mode=0o600)
+        kubeconfig.write_text(KUBECONFIG)
+
+    @property
+    def origin(self) -> Origin:
+        return self.stage.origin
+
+    @asynccontextmanager
+    async def up(self) -> AsyncIterator[RunningController]:
+        """gitkruise runs; the end of the block is a crash, the next block a start."""
+        chosen = options(self.stage, self._folder, self._config)
+        async with controller(chosen, self.stage.wire, self.stage.clock) as running:
+            yield running
+
+    def objects(self, group: str, kind: str) -> list[Obj]:
+        """All objects of a kind, as the cluster stores them."""
+        return list(self.stage.world.objects(GroupKind(group, kind)))
+
+    def say(self, *words: str) -> Said:
+        """Run a command line in the working copy, at the cluster's instant."""
+        said: list[Said] = []
+
+        def command() -> None:
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = run(words)
+            said.append(Said(code, out.getvalue(), err.getvalue()))
+
+        with self._surroundings():
+            thread = threading.Thread(target=command)
+            thread.start()
+            thread.join()
+        return said[0]
+
+    @contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        """The working copy, a kubeconfig whose server is the model cluster, and its clock."""
+        stage = self.stage
+
+        class Connected(WorldTransport):
+            def __init__(self, *_: object) -> None:
+                super().__init__(stage.cluster)
+
+            async def __aenter__(self) -> Connected:
+                return self
+
+            async def __aexit__(self, *_: object) -> None:
+                return None
+
+        def now(_: clocks.SystemClock) -> datetime:
+            return stage.clock.now()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(http, "HttpTransport", Connected)
+            patch.setattr(clocks.SystemClock, "now", now)
+            patch.setenv("KUBECONFIG", str(self._folder / "kubeconfig"))
+            patch.setenv("HOME", str(self._folder))
+            patch.setenv("XDG_STATE_HOME", str(self._folder / "home"))
+            patch.setenv("LC_ALL", "C.UTF-8")
+            patch.chdir(stage.origin.work)
+            yield

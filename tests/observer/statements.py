@@ -1,0 +1,217 @@
+"""The laws: each statement of gitkruise at rest is compared with what the observer derives.
+
+Imports nothing of gitkruise. Every function returns the lies that it found, as sentences.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from tests.observer.truth import Named, Obj, Seen, rollout_state, same, unit_state
+
+Say = Callable[..., tuple[int, str, str]]
+Wanted = Mapping[Named, Obj] | None
+
+
+class Expected:
+    """Facts about a unit at rest: newest commit, what it wants, and what is to be live."""
+
+    def __init__(
+        self, name: str, newest: Wanted, good: Mapping[Named, Obj], seen: Seen,
+        withheld: frozenset[Named],
+    ) -> None:  # fmt: skip
+        """`withheld` are objects that `newest` claims and another unit has not handed over."""
+        self.name, self.newest, self.good, self.seen = name, newest, good, seen
+        self.withheld = withheld
+        self.own = {n: obj for n, obj in good.items() if n not in withheld}
+        state = unit_state(self.own if newest is not None else None, seen)
+        self.state = "Stuck" if withheld and state != "Rejected" else state
+
+    def rollouts(self) -> Iterator[tuple[str, str, Obj]]:
+        """Yield (name, state, CloneSet) of the live CloneSets."""
+        for name in self.own:
+            if name.kind == "CloneSet":
+                live = self.seen.objects[name]
+                yield name.name, rollout_state(live, self.seen.of[name.name]), live
+
+
+def live_lies(units: Mapping[str, Expected], seen: Seen) -> Iterator[str]:
+    """What is live is what the newest good commit of each unit wants, and nothing else."""
+    everything: dict[Named, str] = {}
+    for unit in units.values():
+        for name, obj in unit.own.items():
+            everything[name] = unit.name
+            live = seen.objects.get(name)
+            if live is None:
+                yield f"{name} of {unit.name} is not there"
+            elif not same(obj, live):
+                yield f"{name} of {unit.name} is not as git asks"
+            elif seen.owner(name) != unit.name:
+                yield f"{name} belongs to {seen.owner(name)}, not to {unit.name}"
+    for name in seen.objects.keys() - everything.keys():
+        # A unit deletes when all that it applied is ready, and when every unit could read the
+        # commit: the object may have moved to another.
+        owner = units[seen.owner(name)]
+        if owner.state != "Stuck" and all(unit.state != "Rejected" for unit in units.values()):
+            yield f"{name} is still there, and no unit wants it"
+
+
+def record_lies(units: Mapping[str, Expected], files: Mapping[str, str]) -> Iterator[str]:
+    """The files of the status branch."""
+    index = {
+        row["unit"]: row for row in csv.DictReader(files["index.tsv"].splitlines(), delimiter="\t")
+    }
+    for unit in units.values():
+        folder = f"units/{unit.name}"
+        status = yaml.safe_load(files[f"{folder}/status.yaml"])
+        if status["state"] != unit.state:
+            told_state = f"{status['state']} ({status['message']})"
+            yield f"record: {unit.name} is {told_state}, not {unit.state}"
+        if index[unit.name]["state"] != unit.state:
+            yield f"index: {unit.name} is {index[unit.name]['state']}, not {unit.state}"
+        rows = csv.DictReader(files[f"{folder}/objects.tsv"].splitlines(), delimiter="\t")
+        listed = {_listed(row["object"]) for row in rows}
+        if listed != set(unit.good):
+            yield f"objects.tsv of {unit.name}: {sorted(listed)}, not {sorted(unit.good)}"
+        for name, state, live in unit.rollouts():
+            text = yaml.safe_load(files[f"{folder}/rollouts/CloneSet.{name}.yaml"])
+            if text["state"] != state:
+                yield f"record: CloneSet {name} is {text['state']}, not {state}"
+            if text["desired"]["replicas"] != live["spec"]["replicas"]:
+                yield f"record: CloneSet {name} has {text['desired']['replicas']} replicas"
+            by_image = {
+                image: revision["pods"]
+                for revision in text["revisions"]
+                for image in revision.get("images", {}).values()
+                if revision["pods"]
+            }
+            if by_image != dict(unit.seen.of[name].images):
+                yield f"record: pods of {name} by image: {by_image}, {unit.seen.of[name].images}"
+
+
+def _listed(text: str) -> Named:
+    _, name, rest = text.split("_", 2)
+    return Named(rest.rpartition("_")[2], name)
+
+
+def _rollout_lies(where: str, rollout: Obj, state: str, name: str, seen: Seen) -> Iterator[str]:
+    pods = seen.of[name]
+    live = seen.objects[Named("CloneSet", name)]
+    image = live["spec"]["template"]["spec"]["containers"][0]["image"]
+    facts = {
+        "state": state,
+        "replicas": live["spec"]["replicas"],
+        "total": pods.total,
+        "ready": pods.ready.total(),
+        "updated": pods.images[image],
+        "updatedReady": pods.ready[image],
+    }
+    for fact, value in facts.items():
+        if rollout[fact] != value:
+            yield f"{where}: {fact} of {name} is {rollout[fact]}, not {value}"
+
+
+def status_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
+    """`status -o json`."""
+    code, out, err = say("status", "-o", "json")
+    if code != 0:
+        yield f"status: exit {code}: {err}"
+        return
+    told = json.loads(out)
+    states = {one["unit"]: one["state"] for one in told["units"]}
+    for unit in units.values():
+        if states.get(unit.name) != unit.state:
+            yield f"status: {unit.name} is {states.get(unit.name)}, not {unit.state}"
+        for name, state, _ in unit.rollouts():
+            found = [i for i in told["items"] if i["object"]["name"] == name]
+            if len(found) != 1 or found[0]["unit"] != unit.name:
+                yield f"status: {name} appears {len(found)} times, of {[i['unit'] for i in found]}"
+            else:
+                yield from _rollout_lies("status", found[0]["rollout"], state, name, unit.seen)
+
+
+def get_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
+    """`get rollouts` and `get units`."""
+    code, out, err = say("get", "rollouts", "-o", "json")
+    if code != 0:
+        yield f"get rollouts: exit {code}: {err}"
+        return
+    rollouts = {one["name"]: one for one in json.loads(out)["items"]}
+    listed = json.loads(say("get", "units", "-o", "json")[1])["items"]
+    states = {f"{one['namespace']}/{one['name']}": one["state"] for one in listed}
+    for unit in units.values():
+        if states.get(unit.name) != unit.state:
+            yield f"get units: {unit.name} is {states.get(unit.name)}, not {unit.state}"
+        for name, state, _ in unit.rollouts():
+            if name not in rollouts:
+                yield f"get rollouts: {name} is not listed"
+            else:
+                yield from _rollout_lies("get", rollouts[name], state, name, unit.seen)
+
+
+def why_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
+    """`why` of each CloneSet."""
+    for unit in units.values():
+        for name, state, _ in unit.rollouts():
+            code, out, err = say("why", f"cloneset/{name}", "-o", "json")
+            if not out.startswith("{"):
+                yield f"why {name}: exit {code}: {err}"
+                continue
+            told = json.loads(out)
+            if told["state"] != state:
+                yield f"why: {name} is {told['state']}, not {state}"
+            if told.get("unit") != unit.name:
+                yield f"why: {name} belongs to {told.get('unit')}, not to {unit.name}"
+
+
+def wait_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
+    """`wait` ends with the verdict: 0 for Done and Held, 1 for Stuck and Rejected."""
+    for unit in units.values():
+        code, _, err = say("wait", unit.name, "--timeout", "1ms")
+        right = {"Done": 0, "Held": 0, "Stuck": 1, "Rejected": 1}[unit.state]
+        if code != right:
+            yield f"wait {unit.name}: exit {code} while it is {unit.state}: {err}"
+
+
+def doctor_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
+    """`doctor` exits with 1 exactly when a unit needs somebody."""
+    code, out, _ = say("doctor", "-o", "json")
+    right = int(any(unit.state in {"Stuck", "Rejected"} for unit in units.values()))
+    if code != right:
+        bad = [i for i in json.loads(out)["items"] if i["verdict"] == "bad"]
+        yield f"doctor: exit {code} while units are {[u.state for u in units.values()]}: {bad}"
+
+
+def history_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
+    """`history`: the newest step of each rollout has the rollout's state."""
+    code, out, err = say("history", "-o", "json")
+    if code != 0:
+        yield f"history: exit {code}: {err}"
+        return
+    newest: dict[str, Any] = {}
+    for step in json.loads(out)["items"]:
+        newest.setdefault(step["name"], step)
+    for unit in units.values():
+        for name, state, live in unit.rollouts():
+            step = newest.get(name)
+            if step is None:
+                yield f"history: no step of {name}"
+            elif step["replicas"] != live["spec"]["replicas"]:
+                yield f"history: {name} has {step['replicas']} replicas"
+            elif step["state"] != state:
+                yield f"history: {name} is {step['state']}, not {state}"
+
+
+OUTLETS: Mapping[str, Callable[[Mapping[str, Expected], Say], Iterator[str]]] = {
+    "status": status_lies,
+    "get": get_lies,
+    "why": why_lies,
+    "wait": wait_lies,
+    "doctor": doctor_lies,
+    "history": history_lies,
+}

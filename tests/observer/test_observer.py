@@ -1,0 +1,46 @@
+"""An independent observer over random histories: what gitkruise says is what is so.
+
+More: make observer PROFILE=night. One history again: OBSERVER_SEED=417 pytest tests/observer
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.observer.histories import Player
+
+HERE: Final = Path(__file__).parent
+BLOCK: Final = 10  # histories of one test
+STEPS: Final = int(os.environ.get("OBSERVER_STEPS", "3"))  # noqa: TID251
+
+
+def seeds() -> list[range]:
+    """Return the histories to play, in blocks: OBSERVER_HISTORIES from OBSERVER_SEED on."""
+    first = int(os.environ.get("OBSERVER_SEED", "0"))  # noqa: TID251
+    alone = "OBSERVER_SEED" in os.environ and "OBSERVER_HISTORIES" not in os.environ  # noqa: TID251
+    count = 1 if alone else int(os.environ.get("OBSERVER_HISTORIES", "500"))  # noqa: TID251
+    return [range(at, min(at + BLOCK, first + count)) for at in range(first, first + count, BLOCK)]
+
+
+@pytest.mark.parametrize("block", seeds(), ids=lambda block: f"{block.start}")
+def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
+    for seed in block:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        player = Player(folder, seed)
+        lies = player.play(STEPS)
+        assert not lies, f"history {seed}: {player.story}: {lies}"
+
+
+@pytest.mark.parametrize("name", ["truth", "statements", "plans"])
+def test_the_observer_knows_nothing_of_gitkruise(name: str) -> None:
+    own = {f"tests.observer.{other}" for other in ("truth", "statements", "plans")}
+    for node in ast.walk(ast.parse((HERE / f"{name}.py").read_text())):
+        if isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            assert module.partition(".")[0] not in {"gitkruise", "tests"} or module in own

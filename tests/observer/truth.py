@@ -1,0 +1,181 @@
+"""The observer: it reads git and the cluster's API, and derives by itself what is so.
+
+It imports nothing of gitkruise and nothing of its tests. Units are folders of a repository; the
+manifests that histories write are CloneSets and ConfigMaps, so few rules are needed here.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+Obj = Mapping[str, Any]
+Read = Callable[[str, str], list[Any]]  # (group, kind) -> all objects of the kind
+CLONESET: Final = ("apps.kruise.io", "CloneSet")
+CONFIG_MAP: Final = ("", "ConfigMap")
+OWNER: Final = "gitkruise.io/unit-ref"  # annotation: the unit that an object belongs to
+_PULLS: Final = {"ErrImagePull", "ImagePullBackOff"}
+_WORST: Final = ("Rejected", "Stuck", "Rolling", "Held", "Done")
+
+
+class Named(NamedTuple):
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@lru_cache(maxsize=64)
+def files(repository: Path, commit: str) -> Mapping[str, bytes]:
+    """Return all files of a commit."""
+    words = ["git", "-C", str(repository), "archive", "--format=tar", commit]
+    packed = subprocess.run(words, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        return {m.name: archive.extractfile(m).read() for m in archive if m.isfile()}  # type: ignore[union-attr]
+
+
+def wanted(repository: Path, commit: str, folder: str) -> dict[Named, Obj] | None:
+    """Return the objects that a commit wants in a unit; None when the API would refuse them."""
+    found: dict[Named, Obj] = {}
+    for name, content in files(repository, commit).items():
+        if not name.startswith(f"{folder}/"):
+            continue
+        try:
+            documents = [one for one in yaml.safe_load_all(content) if one is not None]
+        except yaml.YAMLError:
+            return None
+        for obj in documents:
+            if obj["kind"] == "CloneSet" and obj["spec"]["replicas"] < 0:
+                return None
+            found[Named(obj["kind"], obj["metadata"]["name"])] = obj
+    return found
+
+
+class Pods(NamedTuple):
+    """The pods of one CloneSet, by what their containers run and whether they serve."""
+
+    images: Counter[str]
+    ready: Counter[str]
+    unpullable: frozenset[str]
+
+    @property
+    def total(self) -> int:
+        return self.images.total()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """The cluster at one instant."""
+
+    objects: Mapping[Named, Obj]  # those that belong to a unit
+    pods: Mapping[str, tuple[str, str, str]]  # uid -> (name, CloneSet, image)
+    of: Mapping[str, Pods] = field(default_factory=dict)  # by CloneSet
+
+    def owner(self, name: Named) -> str:
+        return str((self.objects[name]["metadata"].get("annotations") or {}).get(OWNER, ""))
+
+
+def look(read: Read) -> Seen:
+    """Return what the API server shows now."""
+    objects = {
+        Named(obj["kind"], obj["metadata"]["name"]): obj
+        for kind in (CLONESET, CONFIG_MAP)
+        for obj in read(*kind)
+        if OWNER in (obj["metadata"].get("annotations") or {})
+    }
+    pods = [pod for pod in read("", "Pod") if not pod["metadata"].get("deletionTimestamp")]
+    names = {obj["metadata"]["uid"]: name.name for name, obj in objects.items()}
+    rows = {
+        pod["metadata"]["uid"]: (
+            pod["metadata"]["name"],
+            names.get(_controller(pod), ""),
+            pod["spec"]["containers"][0]["image"],
+        )
+        for pod in pods
+    }
+    sets = {name.name for name in objects if name.kind == "CloneSet"}
+    return Seen(
+        objects=objects,
+        pods=rows,
+        of={name: _pods(p for p in pods if names.get(_controller(p)) == name) for name in sets},
+    )
+
+
+def _controller(pod: Obj) -> str:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((str(o["uid"]) for o in owners if o.get("controller")), "")
+
+
+def _pods(pods: Iterable[Obj]) -> Pods:
+    images: Counter[str] = Counter()
+    ready: Counter[str] = Counter()
+    unpullable = set()
+    for pod in pods:
+        image = pod["spec"]["containers"][0]["image"]
+        status = pod.get("status") or {}
+        images[image] += 1
+        conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+        ready[image] += conditions.get("Ready") == "True"
+        for entry in status.get("containerStatuses") or ():
+            waiting = (entry.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") in _PULLS:
+                unpullable.add(image)
+    return Pods(images, ready, frozenset(unpullable))
+
+
+# What is so ------------------------------------------------------------------------------------
+
+
+def same(git: Obj, live: Obj) -> bool:
+    """Return whether a live object holds everything that git asks of it."""
+    return all(_within(git.get(part), live.get(part)) for part in ("data", "spec"))
+
+
+def _within(asked: Any, there: Any) -> bool:
+    if isinstance(asked, Mapping):
+        return isinstance(there, Mapping) and all(
+            _within(v, there.get(k)) for k, v in asked.items()
+        )
+    if isinstance(asked, list):
+        return (
+            isinstance(there, list) and len(asked) == len(there) and all(map(_within, asked, there))
+        )
+    return asked is None or bool(asked == there)
+
+
+def rollout_state(cloneset: Obj, pods: Pods) -> str:
+    """Return the state of a CloneSet at rest."""
+    spec, status = cloneset["spec"], cloneset.get("status") or {}
+    image = spec["template"]["spec"]["containers"][0]["image"]
+    new, replicas = pods.images[image], spec["replicas"]
+    if image in pods.unpullable:
+        return "Stuck"
+    if new == pods.total == replicas and pods.ready[image] == replicas:
+        return "Done"
+    kept = min((spec["updateStrategy"]["rollingUpdate"].get("partition") or 0), replicas)
+    if pods.total == replicas and new >= replicas - kept and pods.ready[image] == new:
+        returned = status.get("currentRevision") == status.get("updateRevision")
+        return "Stuck" if returned else "Held"  # pods of a revision that git took back
+    return "Rolling"
+
+
+def unit_state(objects: Mapping[Named, Obj] | None, seen: Seen) -> str:
+    """Return the state of a unit at rest whose newest commit wants `objects`."""
+    if objects is None:
+        return "Rejected"
+    states = [
+        rollout_state(seen.objects[name], seen.of[name.name])
+        for name in objects
+        if name.kind == "CloneSet"
+    ]
+    return min(states, key=_WORST.index, default="Done")
