@@ -110,13 +110,14 @@ def _takes_pinned(facts: SidecarSetFacts, pin: Pin, pod: NewPod) -> bool:
         raise ValueError(f"{where}: {update.selector_problem}")
     if not update.selects(pod.labels):
         return True
-    if not isinstance(update.partition, str):
+    partition = update.partition.written
+    if not isinstance(partition, str):
         return False
     try:
-        share = float(update.partition.removesuffix("%")) / 100
+        share = float(partition.removesuffix("%")) / 100
     except ValueError as error:
         where = f"SidecarSet {facts.name}: spec.updateStrategy.partition"
-        raise ValueError(f"{where}: {update.partition!r} is no percentage") from error
+        raise ValueError(f"{where}: {partition!r} is no percentage") from error
     return _draw(f"{facts.name}/{pod.draw_seed}") < share
 
 

@@ -84,10 +84,12 @@ def patched_by(
 ) -> Setter | None:
     """Return the patch of a kustomization that sets the field, the last one to be applied."""
     for patch, target in _patches(kustomization, read):
-        if isinstance(patch.document.obj, list):
+        content: Any = patch.document.obj  # a patch is no manifest: a list of operations, say
+        if isinstance(content, list):
             found = _operation(patch, obj, steps) if _selects(target, obj, names) else None
         else:
-            found = _merged(patch, obj, names, steps, target)
+            merges = isinstance(content, Mapping)
+            found = _merged(patch, obj, names, steps, target) if merges else None
         if found is not None:
             return found
     return None
@@ -128,8 +130,6 @@ def _merged(
 ) -> Setter | None:
     """Return the field of a strategic merge patch."""
     found = patch.document.obj
-    if not isinstance(found, Mapping):
-        return None
     if target is None:
         same = (found.get("kind"), _group(found)) == (obj.get("kind"), _group(obj))
         if not same or get(found, "metadata", "name") not in names:
