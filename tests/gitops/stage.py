@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -44,6 +44,7 @@ from gitkruise.model.gitops.config import (
     UnitSpec,
 )
 from gitkruise.model.gitops.record import Rollout, UnitRecord
+from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.sandbox.backend.cluster import Cluster
@@ -216,19 +217,25 @@ class Stage:
 
     # Playing --------------------------------------------------------------------------------
 
-    def play(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `script` beside the cluster."""
+    def play(
+        self,
+        script: Callable[[], Coroutine[Any, Any, None]],
+        drive: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        """Run `script` beside the cluster. `drive` drives workloads; by default all are driven."""
 
         async def main() -> None:
             asyncio.get_running_loop().set_default_executor(Inline())
-            driver = Controllers(
-                EMBEDDED, WorldTransport(self.cluster), self.world.catalog, self.clock
-            )
+            driver = (drive or self.driver(EMBEDDED).run)()
             parts = run_parts(self.cluster, parts_of(FAST), self.clock)
-            async with alongside(parts, driver.run()):
+            async with alongside(parts, driver):
                 await script()
 
         self.clock.run(main())
+
+    def driver(self, workloads: Sequence[Workload[Any]]) -> Controllers:
+        """Return controllers of `workloads` that stand in the cluster."""
+        return Controllers(workloads, WorldTransport(self.cluster), self.world.catalog, self.clock)
 
     def close(self) -> None:
         for repository in self._opened:

@@ -184,7 +184,7 @@ class Player:
     """Plays one history and compares every statement with the observer's."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.random = Random(seed)
+        self.random, self.inside = Random(seed), seed % 2 == 0
         self.program = Program(folder, CONFIG)
         self.copy = first_copy(self.random)
         self.copies = [self.copy.duplicate()]
@@ -198,7 +198,7 @@ class Player:
         files = {"gitkruise.yaml": text, **self.copy.files()}
         self.program.origin.commit(files, "first")
         try:
-            self.program.stage.play(lambda: self._script(steps))
+            self.program.play(lambda: self._script(steps), inside=self.inside)
         finally:
             self.program.stage.close()
         return self.lies

@@ -6,7 +6,7 @@ import contextlib
 import io
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -15,9 +15,11 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import gitkruise.kube.system.clock as clocks
-from gitkruise.app import RunningController, controller
+from gitkruise.app import RunningController, controller, sandbox_controllers
 from gitkruise.cli.root import run
 from gitkruise.kube.client import http
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.workloads import BUILTIN
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from tests.git.repos import Origin
@@ -66,6 +68,19 @@ class Program:
         chosen = options(self.stage, self._folder, self._config)
         async with controller(chosen, self.stage.wire, self.stage.clock) as running:
             yield running
+
+    def play(self, script: Callable[[], Coroutine[Any, Any, None]], *, inside: bool) -> None:
+        """Run `script` in virtual time.
+
+        `inside`: the cluster drives CloneSets, as the sandbox does, and says so by its lease.
+        Otherwise gitkruise drives them while it runs.
+        """
+        stage = self.stage
+
+        async def sandbox() -> None:
+            await sandbox_controllers(WorldTransport(stage.cluster), stage.clock, Gates())
+
+        stage.play(script, sandbox if inside else stage.driver(BUILTIN).run)
 
     def objects(self, group: str, kind: str) -> list[Obj]:
         """All objects of a kind, as the cluster stores them."""

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
+_TURNS_MAX: Final = 300_000  # of a virtual loop at one instant
 _STUCK_AFTER_S: Final = 5.0  # real seconds without timers, callbacks or I/O in a virtual loop
 
 
@@ -111,7 +112,10 @@ class ManualClock:
         self._elapsed += seconds
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run to the end in virtual time. Raises RuntimeError when everyone waits for ever."""
+        """Run to the end in virtual time.
+
+        Raises RuntimeError when everyone waits for ever, or works for ever at one instant.
+        """
         with asyncio.Runner(loop_factory=lambda: _VirtualLoop(self)) as runner:
             return runner.run(main)
 
@@ -130,11 +134,17 @@ class _JumpingSelector(selectors.BaseSelector):
 
     def __init__(self, clock: ManualClock) -> None:
         self._real, self._clock = selectors.DefaultSelector(), clock
+        self._turns = 0  # of the loop, at this instant
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = self._real.select(0)
         if ready or timeout == 0:
+            self._turns += 1
+            if self._turns > _TURNS_MAX:
+                self._turns = 0  # the loop turns on while its tasks are cancelled
+                raise RuntimeError(f"livelock: {_TURNS_MAX} turns of the loop, and no time passes")
             return ready
+        self._turns = 0
         if timeout is not None:
             self._clock.advance(timeout)
             return []

@@ -74,3 +74,22 @@ def test_a_fast_clock_covers_more_time() -> None:
 
     assert asyncio.run(main()) >= 100.0
     assert clock.now().tzinfo is UTC
+
+
+def test_work_that_never_lets_time_pass_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tasks that wake each other for ever would otherwise hang a suite."""
+    monkeypatch.setattr("gitkruise.kube.system.clock._TURNS_MAX", 1000)
+
+    async def busy() -> None:
+        for _ in range(2000):
+            await asyncio.sleep(0)
+
+    async def patient() -> None:
+        for _ in range(20):
+            for _ in range(100):
+                await asyncio.sleep(0)
+            await asyncio.sleep(1)
+
+    ManualClock().run(patient())
+    with pytest.raises(RuntimeError, match="livelock"):
+        ManualClock().run(busy())
