@@ -23,6 +23,7 @@ from gitkruise.errors import Finding, InvalidManifests, NothingToDo, UsageProble
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
 from gitkruise.git.push.worktree import commit_id
+from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import (
     ActionArgs,
@@ -114,7 +115,7 @@ class _CommitDraft:
 
 def act(options: ActionOptions) -> int:
     """Compute, show, confirm, commit and push; return the exit code."""
-    publisher = Publisher(Path(options.repo), read_environment().variables)
+    publisher = Publisher(local_folder(options.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
         try:
             draft = asyncio.run(_draft(publisher, repository, options))

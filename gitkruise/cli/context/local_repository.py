@@ -12,7 +12,7 @@ import click
 from gitkruise.cli.console.ages import ago
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import tell
-from gitkruise.errors import Finding, SourceFailed, UsageProblem
+from gitkruise.errors import SourceFailed
 
 if TYPE_CHECKING:
     from gitkruise.gitops.status.reader import UnitNews
@@ -70,14 +70,14 @@ def record_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:
     """Find the repository: --repo, that of the configuration, or the current directory.
 
-    Returns (name, path), ("", "") without one. Raises UsageProblem GK7011.
+    Returns (name, path), ("", "") without one. Raises SourceFailed GK3001, GK3103.
     """
     from gitkruise.gitops.status.reader import local_repository  # noqa: PLC0415
 
     if repo:
-        found = local_repository(repo)
-        if not found:
-            raise UsageProblem(Finding(code="GK7011", message=f"{repo}: not a repository"))
+        from gitkruise.git.repository.mirror import local_folder  # noqa: PLC0415  runs git
+
+        found = str(local_folder(repo).resolve())
         return Path(found).name.removesuffix(".git"), found
     chosen = config_path or Path("gitkruise.yaml")
     if config_path or chosen.exists():

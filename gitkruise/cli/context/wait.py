@@ -15,6 +15,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.errors import Finding, RecordMissing, TimedOut, UsageProblem
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.push.worktree import commit_id
+from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.inspect.wait import WaitCondition, WaitResult, verdict
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branch
@@ -42,7 +43,7 @@ class WaitOptions:
 
 def wait_for(awaited: WaitOptions) -> int:
     """Return 0 if the goal is reached, 1 if it cannot be. Raises TimedOut GK7019, SourceFailed."""
-    publisher = Publisher(Path(awaited.repo), read_environment().variables)
+    publisher = Publisher(local_folder(awaited.repo), read_environment().variables)
     with Repository.open(str(publisher.folder)) as repository:
         return asyncio.run(_wait(awaited, publisher, repository, SystemClock()))
 

@@ -11,6 +11,7 @@ from typing import Final
 from gitkruise.errors import Finding, SourceFailed, UsageProblem
 from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.process import Launch, git_command
+from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.printable import shown
 
@@ -70,10 +71,23 @@ def local_git_dir(path: Path, url: str) -> Path:
             result = process.collect(process.launch(command), timeout_s=SETUP_S, output_max=1 << 16)
             if result.status == 0:
                 return Path(result.output.decode("utf-8", "surrogateescape").rstrip("\n"))
-    what = "not a repository" if path.exists() else "no such folder"
-    message = f"there is no git repository at {shown(url)}: {what}"
+    raise _no_repository(url, "not a repository" if path.exists() else "no such folder")
+
+
+def local_folder(named: str) -> Path:
+    """The folder that a user named. Raises SourceFailed GK3103 for none and for a remote one."""
+    folder = Path(named.removeprefix("file://"))
+    if folder.exists():
+        return folder
+    if parse_url(named).path is None:
+        raise not_here(named)
+    raise _no_repository(named, "no such folder")
+
+
+def _no_repository(url: str, why: str) -> SourceFailed:
+    message = f"there is no git repository at {shown(url)}: {why}"
     notes = (("next", "check the path, or make one with git init --bare"),)
-    raise SourceFailed(Finding(code="GK3103", message=message, notes=notes))
+    return SourceFailed(Finding(code="GK3103", message=message, notes=notes))
 
 
 def not_here(url: str) -> SourceFailed:

@@ -365,17 +365,6 @@ def test_what_only_a_foreign_controller_knows_is_named_as_unknown(
         assert "no pod restarts" not in text
 
 
-@pytest.mark.parametrize("url", ["https://git.example/shop.git", "git@git.example:shop.git"])
-@pytest.mark.parametrize("command", [["plan"], ["plan", "main..canary"], ["history", "checkout"]])
-def test_a_remote_repository_has_to_be_cloned(
-    gk: Caller, checkout: Checkout, command: list[str], url: str
-) -> None:
-    ended = gk(*command, "--repo", url, cwd=checkout.folder)
-    assert (ended.code, ended.out) == (4, "")
-    assert "error[GK3103]" in ended.err
-    assert f"git clone {url}" in ended.err
-
-
 @pytest.fixture
 def diverged(checkout: Checkout) -> Checkout:
     """`canary` changes the image; `main` went on with a ConfigMap and other files since."""

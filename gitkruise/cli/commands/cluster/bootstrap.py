@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -101,10 +100,11 @@ class _BootstrapDraft:
 
 async def _bootstrap(options: _BootstrapOptions) -> None:
     from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415  not for --help
+    from gitkruise.git.repository.mirror import local_folder  # noqa: PLC0415
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
 
     environment = read_environment()
-    publisher = Publisher(Path(options.repo), environment.variables)
+    publisher = Publisher(local_folder(options.repo), environment.variables)
     with Repository.open(str(publisher.folder)) as repository:
         async with connected(options.cluster, environment) as chosen:
             draft = await _draft(options, publisher, repository, chosen)
