@@ -289,8 +289,8 @@ class _Program:
         """Start everything. Raises DiagnosticError or ApiError when it cannot start."""
         options, live = self._options, self._live
         clock, containment = self._clock, self._containment
-        leading = self._tasks.create_task(self._authority.run(clock))
-        self._leading.append(leading)
+        leading = ("the lease", partial(self._authority.run, clock), clock)
+        self._leading.append(self._tasks.create_task(containment.keep(*leading, lambda _: None)))
         await self._authority.leading()
         resources = CustomResources(live, clock)
         status_writer = StatusWriter(resources, clock, containment, options.problems)

@@ -97,7 +97,8 @@ class LiveView:
     async def run(self) -> None:
         """Follow everything that is wanted, now and later, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._look_again())
+            looking = ("the discovery of kinds", self._look_again, self._clock)
+            tasks.create_task(self._containment.keep(*looking, lambda _: None))
             telling = ("Kubernetes Events", self.events.run, self._clock)
             tasks.create_task(self._containment.keep(*telling, lambda _: None))
             while True:

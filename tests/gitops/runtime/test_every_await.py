@@ -1,0 +1,115 @@
+"""An exception at any await of the program stops its own thing alone, and for a while only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gitkruise.app import controller
+from gitkruise.planner.workloads import BUILTIN
+from gitkruise.wire.primitives.names import GroupKind
+from tests.gitops.programs import SOURCE, options, unit
+from tests.gitops.runtime.thrown import Place, Thrower
+from tests.gitops.stage import Stage, config_map, documents
+from tests.worlds import SPACE, cloneset
+
+pytestmark = pytest.mark.slow
+
+SHARDS: Final = 4
+UNITS: Final = ("one", "two")
+SINK: Final = """---
+apiVersion: gitkruise.io/v1alpha1
+kind: Sink
+metadata: {{name: git, namespace: shop}}
+spec: {{git: {{sourceRef: {{name: src}}}}}}
+"""
+CONFIG: Final = SOURCE + SINK + "".join(unit(name, ", sinkRef: {{name: git}}") for name in UNITS)
+ROLLOUT_S: Final = 60.0
+MENDED_S: Final = 400.0  # longer than any pause after one failure
+
+
+class Played:
+    """A program over two units, in which one exception is thrown."""
+
+    def __init__(self, folder: Path, at: Place | None, *, always: bool) -> None:
+        self.thrower = Thrower(at, always=always)
+        self.stage, self._folder = Stage(folder), folder
+        self.meanwhile: set[str] = set()  # units that ran the commit while one thing was broken
+
+    def play(self) -> None:
+        """Roll out three commits; the exception comes with the first or the second."""
+        self._commit("v1")
+        try:
+            self.stage.play(self._script, self.stage.driver(BUILTIN).run)
+        finally:
+            self.stage.close()
+
+    async def _script(self) -> None:
+        self.thrower.install()
+        self.stage.wire.refuse = self.thrower.refuse
+        chosen = options(self.stage, self._folder, CONFIG)
+        async with controller(chosen, self.stage.wire, self.stage.clock) as running:
+            self.thrower.armed = True
+            await self.stage.rest(ROLLOUT_S)
+            self._commit("v2")
+            await self.stage.rest(ROLLOUT_S)
+            self.thrower.armed = False
+            self.meanwhile = self.live("v2")
+            await self.stage.rest(MENDED_S)
+            self._commit("v3")
+            await self.stage.rest(ROLLOUT_S)
+            assert self.live("v3") == set(UNITS)
+            assert self.stage.images() == ["app:v3"] * 4
+            states = {name: reporter.record.state for name, reporter in running.reporters.items()}
+            assert states == {f"shop/{name}": "Done" for name in UNITS}
+            for name in UNITS:
+                assert "state: Done" in self.stage.told(f"units/shop/{name}/status.yaml")
+
+    def _commit(self, value: str) -> None:
+        self.stage.origin.commit(
+            {
+                f"{name}/all.yaml": documents(
+                    cloneset(f"web-{name}", 2, f"app:{value}"),
+                    config_map(f"settings-{name}", x=value),
+                )
+                for name in UNITS
+            },
+            value,
+        )
+
+    def live(self, value: str) -> set[str]:
+        """Return the units of which the cluster runs this value."""
+        found = self.stage.world.objects(GroupKind("", "ConfigMap"), SPACE)
+        values = {obj["metadata"]["name"]: obj.get("data", {}).get("x") for obj in found}
+        return {name for name in UNITS if values.get(f"settings-{name}") == value}
+
+
+@pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_an_exception_at_each_await(tmp_path: Path, shard: int, *, always: bool) -> None:
+    recorded = _played(tmp_path / "recorded")
+    places = sorted(recorded.thrower.seen)
+    assert len(places) > 25  # or the recording sees nothing
+    assert recorded.meanwhile == set(UNITS)
+    wrong: dict[str, str] = {}
+    thrown = 0
+    for number, place in enumerate(places[shard::SHARDS]):
+        try:
+            played = _played(tmp_path / str(number), place, always=always)
+        except (AssertionError, ExceptionGroup) as error:
+            wrong[str(place)] = repr(error)
+            continue
+        thrown += played.thrower.thrown
+        if not played.meanwhile and not always:
+            wrong[str(place)] = "no unit went on"
+    assert not wrong
+    assert thrown >= 0.8 * len(places[shard::SHARDS])  # a few are not reached each time
+
+
+def _played(folder: Path, at: Place | None = None, *, always: bool = False) -> Played:
+    folder.mkdir()
+    played = Played(folder, at, always=always)
+    played.play()
+    return played
