@@ -55,11 +55,11 @@ observer: $(VENV)/dev ## Compare all that is said with what is so, over 500 hist
 
 .PHONY: e2e
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes; and others' clients
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m e2e tests/e2e tests/clients
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m e2e tests/e2e tests/clients
 
 .PHONY: conformance
 conformance: $(VENV)/dev ## Play every recorded scenario against a sandbox over HTTPS (5 minutes)
-	CONFORMANCE=all $(BIN)/python -m pytest -q -m e2e tests/e2e/test_conformance.py
+	CONFORMANCE=all $(BIN)/python -m pytest -q -n 2 -m e2e tests/e2e/test_conformance.py
 
 KUBE_ASSETS := tests/kube/real/bin
 
@@ -92,7 +92,7 @@ $(CLIENT_ASSETS)/greetings: $(wildcard tests/clients/operator/*.go) tests/client
 
 .PHONY: kube
 kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m kube
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m kube
 
 SOPS_ASSETS := tests/git/sealing/bin
 

@@ -247,7 +247,7 @@ def test_a_run_makes_way_for_a_sync_and_one_that_waits_ends_on_sigterm(
     words = gitkruise("sync", "--config", str(tmp_path / "gitkruise.yaml"), "--cluster", "pair",
                       "--kubeconfig", str(pair.cluster.kubeconfig))  # fmt: skip
     assert newest[:7] in output(words, environment(tmp_path / "by-hand"))
-    leader.program.until("paused: .* does not lead any more")
+    leader.program.until("event=writes-paused .* does not lead any more")
     last = pair.push()
     pair.applied(last)
     assert pair.leader() is leader
