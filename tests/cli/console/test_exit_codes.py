@@ -59,7 +59,7 @@ USAGE = [
     "get rollouts --exit-when-done", "get rollouts -w -o json", "status --state nonsense",
     "validate no-such-file", "get pods sidecarset/x", "status --sandbox --context x",
     "sandbox up --speed 0", "sandbox up --port 70000", "sandbox up --detach --ephemeral",
-    "history --limit 0", "status --repo nowhere",
+    "history --limit 0",
     "run --config nowhere.yaml", "plan --feature-gates Nonsense=true", "validate --namespace",
 ]  # fmt: skip
 
@@ -79,8 +79,8 @@ def test_3_invalid_manifests(gk: Caller, shop: Checkout) -> None:
 
 
 def test_4_no_repository(gk: Caller) -> None:
-    for command in ("plan", "history"):
-        ended = gk(command)
+    for command in ("plan", "history", "status --repo nowhere"):
+        ended = gk(*command.split())
         assert (ended.code, "GK3103" in ended.err) == (4, True)
 
 

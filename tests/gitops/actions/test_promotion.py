@@ -20,6 +20,8 @@ from tests.gitops.promoted import configured, promoting, promotion, standing, wr
 from tests.gitops.stage import MakeStage, Stage, documents, web
 from tests.worlds import SPACE, START
 
+pytestmark = pytest.mark.slow
+
 CANARY = web("app:v2", partition="75%")
 FIRST, STEP_2, STEP_3 = "first", "web: promote to partition 50%", "web: promote to all"
 

@@ -16,6 +16,8 @@ from gitkruise.wire.primitives.times import format_time, parse_time
 from tests.gitops.promoted import promoting, promotion, standing, written
 from tests.gitops.stage import MakeStage, config_map, web
 
+pytestmark = pytest.mark.slow
+
 FREEZE: Final = {"kind": "deny", "schedule": "0 18 * * 5", "duration": "62h"}
 BERLIN: Final = {**FREEZE, "timeZone": "Europe/Berlin"}
 OFFICE: Final = {"kind": "allow", "schedule": "0 9 * * mon-fri", "duration": "8h"}

@@ -20,6 +20,8 @@ from tests.gitops.reconcile.test_sidecars import mesh
 from tests.gitops.stage import MakeStage, Stage, web
 from tests.worlds import deployment
 
+pytestmark = pytest.mark.slow
+
 DEPLOYMENT = GroupKind("apps", "Deployment")
 RECREATE = {"podUpdatePolicy": "ReCreate"}
 

@@ -16,6 +16,8 @@ from tests.gitops.notify.desk import CHECK, Desk
 from tests.gitops.stage import MakeStage, config_map, web
 from tests.worlds import SPACE
 
+pytestmark = pytest.mark.slow
+
 Script = Callable[[Desk], Awaitable[None]]
 
 

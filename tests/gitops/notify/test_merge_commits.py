@@ -13,6 +13,8 @@ from gitkruise.gitops.notify import merge_commits as module
 from gitkruise.gitops.notify.merge_commits import MergeCommits
 from tests.git.repos import Origin, make_origin, run_git
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def origin(tmp_path: Path) -> Origin:

@@ -12,6 +12,8 @@ from tests.git.repos import run_git
 from tests.gitops.notify.desk import CHECK, Desk
 from tests.gitops.stage import MakeStage, config_map, documents, web
 
+pytestmark = pytest.mark.slow
+
 Script = Callable[[Desk], Awaitable[None]]
 DELETES = "DELETED"
 

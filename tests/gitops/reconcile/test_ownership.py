@@ -27,6 +27,8 @@ from tests.gitops.reconcile.test_approval import agree
 from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 from tests.worlds import SPACE, cloneset
 
+pytestmark = pytest.mark.slow
+
 KEEP: Final = documents(config_map("keep", a="b"))
 OTHERS: Final = documents(config_map("others", a="b"))
 OWNED: Final = documents(config_map("keep", a="b"), web())

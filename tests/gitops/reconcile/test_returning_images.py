@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+import pytest
+
 from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.paths import get
 from tests.gitops.stage import MakeStage, Stage, web
 from tests.worlds import SPACE
+
+pytestmark = pytest.mark.slow
 
 IN_PLACE = {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}
 

@@ -16,6 +16,8 @@ from tests.gitops.programs import SOURCE, options
 from tests.gitops.programs import unit as file_unit
 from tests.gitops.stage import STATUS, config_map, web
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_unit_is_driven_and_answered_in_its_status(hands: House) -> None:
     commit = hands.push(web=[web(), config_map("conf", a="1")])

@@ -19,6 +19,8 @@ from tests.gitops.reconcile.test_hooks import BEFORE
 from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents
 from tests.worlds import SPACE
 
+pytestmark = pytest.mark.slow
+
 SINK: Final = """---
 apiVersion: gitkruise.io/v1alpha1
 kind: Sink

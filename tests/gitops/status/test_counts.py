@@ -18,6 +18,8 @@ from tests.gitops.reconcile.test_sidecars import mesh
 from tests.gitops.stage import WEB, MakeStage, config_map, web
 from tests.worlds import START
 
+pytestmark = pytest.mark.slow
+
 TEMPLATES: list[tuple[str, dict[str, Any]]] = [
     ("app:v2", {}),  # another template
     ("app:v2", {"partition": 2}),  # a canary

@@ -12,6 +12,8 @@ from gitkruise.model.gitops.unit_state import State
 from tests.git.repos import run_git
 from tests.gitops.stage import STATUS, MakeStage, Stage, documents, web
 
+pytestmark = pytest.mark.slow
+
 CANARY = {"partition": "50%"}
 
 

@@ -13,6 +13,8 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.commit_statuses import statuses
 from tests.gitops.stage import MakeStage, Stage, config_map
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = config_map("a", mode="old"), config_map("a", mode="new")
 BLOCKS: list[dict[str, Any]] = [
     {"approval": "always"},
