@@ -31,27 +31,30 @@ install: $(VENV)/runtime ## Install the command into .venv/bin
 demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 	$(BIN)/gitkruise demo $(ARGS)
 
+# Rules of the source, for make check.
+LINTS := $(addprefix tests/test_,architecture.py prose.py docs.py tidy.py)
+
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto -m "not e2e and not kube and not forge and not slow" --ignore tests/laws --ignore tests/fuzz --ignore tests/observer
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not e2e and not kube and not forge and not slow" $(addprefix --ignore ,tests/laws tests/fuzz tests/observer $(LINTS))
 
 .PHONY: slow
 slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units, budgets
-	$(BIN)/python -m pytest -q -n auto -m "slow and not e2e and not kube and not forge"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not e2e and not kube and not forge"
 
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time
-	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto tests/laws
+	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/laws
 
 .PHONY: fuzz
 fuzz: $(VENV)/dev ## Feed hostile input to every reader; PROFILE=night draws new input each time
-	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto tests/fuzz
+	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/fuzz
 
 NIGHT := $(if $(filter night,$(PROFILE)),OBSERVER_SEED=$$(date +%s) OBSERVER_HISTORIES=20000 OBSERVER_STEPS=8)
 
 .PHONY: observer
 observer: $(VENV)/dev ## Compare all that is said with what is so, over 500 histories; PROFILE=night plays 20,000 new ones
-	$(NIGHT) $(BIN)/python -m pytest -q -n auto tests/observer
+	$(NIGHT) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/observer
 
 .PHONY: e2e
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes; and others' clients
@@ -125,7 +128,7 @@ check: $(VENV)/dev ## Lint, types, rings, names and prose
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_prose.py tests/test_docs.py
+	$(BIN)/python -m pytest -q $(LINTS)
 
 .PHONY: golden
 golden: $(VENV)/dev ## Rewrite the goldens
