@@ -54,7 +54,11 @@ NIGHT := $(if $(filter night,$(PROFILE)),OBSERVER_SEED=$$(date +%s) OBSERVER_HIS
 
 .PHONY: observer
 observer: $(VENV)/dev ## Compare all that is said with what is so, over 500 histories; PROFILE=night plays 20,000 new ones
-	$(NIGHT) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/observer
+	$(NIGHT) $(BIN)/python -m pytest -q -n auto --dist worksteal --ignore tests/observer/test_lies.py tests/observer
+
+.PHONY: lies
+lies: $(VENV)/dev ## Plant lies in gitkruise, one by one, and have the observer catch each
+	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/observer/test_lies.py
 
 .PHONY: e2e
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes; and others' clients

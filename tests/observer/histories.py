@@ -166,6 +166,15 @@ def _broken(made: Copy, random: Random) -> str:
     return f"{home} broken: {made.broken[home]}"
 
 
+def _moved_off_broken(made: Copy, random: Random) -> str:
+    """One commit breaks a unit and gives an object of it to the other one."""
+    change = _moved(made, random)
+    if change:
+        home = change.rpartition(" from ")[2].partition(" ")[0]
+        made.broken[home] = random.choice(sorted(BROKEN))
+    return f"{change}, which is broken" if change else ""
+
+
 def _mended(made: Copy, random: Random) -> str:
     del random
     made.broken = dict.fromkeys(UNITS, "")
@@ -176,8 +185,8 @@ WHOLE: Final = (
     _image, _image, _image, _partition, _partition, _replicas, _value, _new, _new, _removed,
     _renamed, _moved, _moved,
 )  # fmt: skip
-EDITS: Final = (*WHOLE, _broken, _mended, _mended)
-EVENTS: Final = ("commit",) * 5 + ("quick", "restart", "deaf", "revert")
+EDITS: Final = (*WHOLE, _broken, _moved_off_broken, _mended, _mended)
+EVENTS: Final = ("commit",) * 5 + ("quick", "restart", "deaf", "revert", "seize")
 
 
 class Player:
@@ -191,6 +200,8 @@ class Player:
         self.good: dict[str, Mapping[Named, Obj]] = {}
         self.story: list[str] = []
         self.lies: list[str] = []
+        self.left: list[str] = []  # events to come
+        self.owners: dict[Named, str] = {}  # the last unit of each object
 
     def play(self, steps: int) -> list[str]:
         """Play `steps` events after the first commit; return the lies, of the first place."""
@@ -204,15 +215,15 @@ class Player:
         return self.lies
 
     async def _script(self, steps: int) -> None:
-        left = [self.random.choice(EVENTS) for _ in range(steps)]
+        self.left = [self.random.choice(EVENTS) for _ in range(steps)]
         while True:
             async with self.program.up():
                 await self._rest()
-                while left and not self.lies and left[0] != "restart":
-                    await getattr(self, f"_{left.pop(0)}")()
-            if not left or self.lies:
+                while self.left and not self.lies and self.left[0] != "restart":
+                    await getattr(self, f"_{self.left.pop(0)}")()
+            if not self.left or self.lies:
                 return
-            self.story.append(left.pop(0))
+            self.story.append(self.left.pop(0))
 
     # Events -------------------------------------------------------------------------------------
 
@@ -237,6 +248,11 @@ class Player:
         after = await self._rest()
         if not self.lies:
             self._compare(plan, before, after, _rewritten(asked, self._all()))
+
+    async def _seize(self) -> None:
+        """A start finds an object in a unit while its owner is rejected."""
+        await self._pushed(_moved_off_broken(self.copy, self.random) or self._edited(EDITS))
+        self.left.insert(0, "restart")
 
     async def _quick(self) -> None:
         """Two commits in a row; the last one is whole."""
@@ -314,6 +330,7 @@ class Player:
             for outlet in self.random.sample(sorted(OUTLETS), 2):
                 self.lies += OUTLETS[outlet](expected, self.program.say)
         self.expected = expected
+        self.owners |= {found: name for name in UNITS for found in expected[f"shop/{name}"].own}
         return seen
 
     def _kept_by_others(
@@ -321,8 +338,11 @@ class Player:
     ) -> frozenset[Named]:
         """Return objects that a unit claims while another, rejected one still owns them."""
         others = [other for other in UNITS if other != name and newest[other] is None]
-        return (
-            frozenset(n for other in others for n in self.good[other]) & (newest[name] or {}).keys()
+        return frozenset(
+            found
+            for other in others
+            for found in self.good[other].keys() & self.good[name].keys()
+            if self.owners.get(found, other) == other
         )
 
     def _record(self) -> dict[str, str]:

@@ -41,6 +41,7 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
 def test_the_observer_knows_nothing_of_gitkruise(name: str) -> None:
     own = {f"tests.observer.{other}" for other in ("truth", "statements", "plans")}
     for node in ast.walk(ast.parse((HERE / f"{name}.py").read_text())):
-        if isinstance(node, ast.ImportFrom):
-            module = node.module or ""
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for module in modules:
             assert module.partition(".")[0] not in {"gitkruise", "tests"} or module in own
