@@ -42,6 +42,7 @@ from gitkruise.planner.sync.annotations import (
     marked,
 )
 from gitkruise.planner.sync.autoscale import sized_as
+from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -180,9 +181,13 @@ class Applier:
         return Sent(desired=d, reply=reply.body)
 
     def _body(self, d: Desired, live: Obj | None) -> Obj:
-        """Return the body; unchanged content keeps its commit and path, so a new HEAD causes no
-        write."""
-        same = live is not None and annotation(live, DIGEST) == d.digest
+        """Return the body; unchanged content of the unit keeps its commit and path, so a new HEAD
+        causes no write."""
+        same = (
+            live is not None
+            and mark_of(live) == self._label
+            and annotation(live, DIGEST) == d.digest
+        )
         commit = annotation(live, COMMIT) if live is not None and same else self._commit
         path = annotation(live, PATH) if live is not None and same else str(d.document)
         return marked(

@@ -18,13 +18,13 @@ from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.workloads.pod import POD
-from gitkruise.planner.sync.annotations import unit_label
+from gitkruise.planner.sync.annotations import COMMIT, PATH, unit_label
 from gitkruise.sandbox.controllers import alongside
 from gitkruise.wire.primitives.requests import JSON_PATCH, ApiRequest
 from tests.git.repos import run_git
 from tests.gitops.programs import SOURCE, options, unit
 from tests.gitops.reconcile.test_approval import agree
-from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
+from tests.gitops.stage import WEB, MakeStage, Stage, config_map, documents, web
 from tests.worlds import SPACE, cloneset
 
 pytestmark = pytest.mark.slow
@@ -197,11 +197,17 @@ def test_a_move_in_one_commit_keeps_the_object_and_its_pods(staged: MakeStage, o
         before = await settled(pair)
         pair.start_over()
         async with pair.running(order):
-            await pair.offer(pair.commit(KEEP, MOVED), order)
+            commit = pair.commit(KEEP, MOVED)
+            await pair.offer(commit, order)
             await stage.rest(120)
             after = live(stage)
             assert (after[0]["uid"], *after[1:]) == (before[0]["uid"], *before[1:])
             assert owner_of(stage) == "shop/other"
+            moved = stage.world.get(WEB)
+            assert moved is not None
+            marks = moved["metadata"]["annotations"]
+            assert marks[PATH].startswith("b/")  # its place and commit are those of its unit
+            assert marks[COMMIT] == commit
             assert (stage.state, str(pair.told.record.state)) == ("Done", "Done")
 
     stage.play(script)
