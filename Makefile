@@ -44,7 +44,7 @@ slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units,
 
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time
-	HYPOTHESIS_PROFILE=$(or $(PROFILE),long) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/laws
+	HYPOTHESIS_PROFILE=$(or $(PROFILE),laws) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/laws
 
 .PHONY: fuzz
 fuzz: $(VENV)/dev ## Feed hostile input to every reader; PROFILE=night draws new input each time

@@ -19,6 +19,7 @@ REQUIRED = set(filter(None, os.environ.get("GITKRUISE_REQUIRE", "").split(",")))
 settings.register_profile(
     "default", max_examples=50, deadline=None, print_blob=True, derandomize=True
 )
+settings.register_profile("laws", settings.get_profile("default"), max_examples=200)
 settings.register_profile("long", settings.get_profile("default"), max_examples=400)
 settings.register_profile(
     "night",
