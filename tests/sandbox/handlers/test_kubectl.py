@@ -95,6 +95,7 @@ def test_a_clone_set_from_apply_to_delete(kube: Kubectl) -> None:
     kube("label", "clone", "web", "tier=front")
     kube("annotate", "clone", "web", "note=x")
     words = [kube._program, "get", "clone", "web", "-w", "-o", "jsonpath={.status}{'\\n'}"]
+    words.append("--request-timeout=60s")  # then the watch ends, and the table below shows why
     with subprocess.Popen(words, env=kube._env, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdout is not None
         for line in watch.stdout:
