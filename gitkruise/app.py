@@ -58,6 +58,7 @@ from gitkruise.gitops.workers.pool import InProcess, WorkerPool
 from gitkruise.kube.cache.leader_election import (
     DURATION_S,
     LEASES,
+    FencedTransport,
     Lease,
     LeaseName,
     unique_identity,
@@ -419,17 +420,17 @@ def driven(catalog: Catalog) -> tuple[Workload[Any], ...]:
 
 
 async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Clock) -> None:
-    """Run our workload controllers while we hold the lease; wait for it otherwise."""
+    """Run our workload controllers while we hold the lease, which fences all that they write."""
     while True:
         lease = Lease(me.lease(LEASE_NAME), transport, clock)
         try:
             async with lease.held():
                 workloads = Controllers(
                     driven(live.catalog),
-                    transport,
+                    FencedTransport(transport, lease),
                     live.catalog,
                     clock,
-                    ControllerOptions(gates=me.options.gates, may_write=lease.check),
+                    ControllerOptions(gates=me.options.gates),
                 )
                 await workloads.run()
         except* (ClusterFailed, ApiError) as lost:

@@ -351,7 +351,7 @@ class Unavailable(ApiError):
 
 
 class NotLeading(Unavailable):
-    """A write that was not sent: this process does not hold the lease that allows it."""
+    """A write without the lease that allows it: not sent, or ended before its answer came."""
 
 
 class GatewayTimeout(ApiError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ LAST_EVENTS_S: Final = 2.0  # how long stopping waits for events still to be wri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:
-    """Options of controllers. `namespace` "" follows all; `may_write` fences writes (kube.lease).
+    """Options of controllers. `namespace` "" follows all.
 
     `also` are kinds that planners read next to those they own; rounds do not wait for them, so
     they may be forbidden.
@@ -39,7 +39,6 @@ class ControllerOptions:
     namespace: str = ""
     workers: int = WORKERS
     also: tuple[GroupKind, ...] = (GroupKind("", "Node"),)
-    may_write: Callable[[], None] = lambda: None
 
 
 class Controllers:
@@ -67,17 +66,13 @@ class Controllers:
         ]
         tools = Tools(
             store=self.store,
-            executor=Executor(
-                transport, self.store, catalog, self.recorder, may_write=options.may_write
-            ),
+            executor=Executor(transport, self.store, catalog, self.recorder),
             recorder=self.recorder,
             clock=clock,
             gates=gates,
         )
         self.runners = [Runner(w, tools, workers=options.workers) for w in workloads]
-        self._repairer = Repairer(
-            self.store, transport, clock, self.recorder, may_write=options.may_write
-        )
+        self._repairer = Repairer(self.store, transport, clock, self.recorder)
 
     @property
     def idle(self) -> bool:

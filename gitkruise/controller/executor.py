@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -51,7 +51,6 @@ class Executor:
     refused by the server. Replies go to the store first. After a conflict that ends an action, a
     missing object or a lost answer the object is in doubt: `settle` reads it live before the next
     round for its owner.
-    `may_write` is asked before every write and raises when another replica may be leading.
     """
 
     def __init__(
@@ -62,10 +61,9 @@ class Executor:
         recorder: Recorder,
         *,
         writes_max: int = WRITES_MAX,
-        may_write: Callable[[], None] = lambda: None,
     ) -> None:
         self._transport, self._store, self._catalog = transport, store, catalog
-        self._recorder, self._may_write = recorder, may_write
+        self._recorder = recorder
         self._slots = asyncio.Semaphore(writes_max)
 
     async def run(self, plan: Plan, subject: Subject, component: str) -> list[Outcome]:
@@ -165,7 +163,6 @@ class Executor:
 
     async def _send(self, request: ApiRequest, key: ObjectKey, owner: ObjectKey) -> ApiReply:
         """Send one write about `key`, in doubt from before it leaves until an answer settles it."""
-        self._may_write()
         doubted = key in self._store.uncertain(owner)
         self._store.mark_uncertain(owner, key)
         try:

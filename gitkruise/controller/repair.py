@@ -8,7 +8,7 @@ while no container of it has run, and only after a dry run has shown that sideca
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ _SERVERS: Final = frozenset(
 
 
 class Repairer:
-    """Looks every minute for pods that were missed. `may_write` fences writes (kube.lease)."""
+    """Looks every minute for pods that were missed."""
 
     def __init__(
         self,
@@ -51,11 +51,9 @@ class Repairer:
         transport: Transport,
         clock: Clock,
         recorder: Recorder,
-        *,
-        may_write: Callable[[], None] = lambda: None,
     ) -> None:
         self._view, self._transport, self._clock = view, transport, clock
-        self._recorder, self._may_write = recorder, may_write
+        self._recorder = recorder
         self._looked: dict[str, datetime] = {}
 
     async def run(self) -> None:
@@ -105,7 +103,6 @@ class Repairer:
         return bool(injected_sets(get(made, "metadata", "annotations", default={})))
 
     async def _remove(self, pod: PodFacts) -> None:
-        self._may_write()
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
-from gitkruise.errors import GitkruiseError
+from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
@@ -93,7 +93,7 @@ class Stage:
 
     toy: Toy = field(default_factory=Toy)
     clock: ManualClock = field(default_factory=ManualClock)
-    may_write: Callable[[], None] = lambda: None
+    fence: Transport | None = None  # what controllers use in place of `toy`
     workload: Workload[Snapshot] = WORKLOAD
 
     def __post_init__(self) -> None:
@@ -125,10 +125,10 @@ class Stage:
         async def main() -> Controllers:
             controllers = Controllers(
                 [self.workload],
-                self.toy,
+                self.fence or self.toy,
                 load_catalog(),
                 self.clock,
-                ControllerOptions(also=(), may_write=self.may_write),
+                ControllerOptions(also=()),
             )
             async with asyncio.TaskGroup() as group:
                 group.create_task(controllers.run())
@@ -145,13 +145,6 @@ class Stage:
             await self.clock.sleep(seconds)
 
         return self.play(wait)
-
-
-def failing(error: GitkruiseError) -> Callable[[], None]:
-    def refuse() -> None:
-        raise error
-
-    return refuse
 
 
 def without(name: str, entry: str) -> ApiRequest:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitkruise.controller.executor import Executor
-from gitkruise.errors import ClusterFailed, Finding, Forbidden, TooManyRequests
+from gitkruise.errors import Forbidden, TooManyRequests
 from gitkruise.kube.cache.list_watch import Feed, Init, InitApply, InitDone, ObjectSeen
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder, Subject
@@ -257,17 +257,6 @@ def test_events_say_what_was_done_and_quote_the_server() -> None:
         ("FailedCreate", "could not create pod c: quota exceeded"),
         ("SuccessfulDelete", "deleted pod a"),
     ]
-
-
-def test_a_fence_stops_every_write() -> None:
-    def refuse() -> None:
-        raise ClusterFailed(Finding(code="GK4105", message="not the leader"))
-
-    bench = Bench(may_write=refuse)
-    with pytest.raises(ExceptionGroup) as caught:
-        bench.run(bench.delete("a"))
-    assert caught.group_contains(ClusterFailed)
-    assert bench.toy.requests == []
 
 
 def test_outcomes_keep_the_order_of_actions() -> None:

@@ -15,7 +15,8 @@ from gitkruise.controller.controllers import (
     feeds,
     possible,
 )
-from gitkruise.errors import ClusterFailed, Finding, Forbidden, Unavailable
+from gitkruise.errors import ClusterFailed, Forbidden, Unavailable
+from gitkruise.kube.cache.leader_election import FencedTransport, Lease, LeaseName
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
@@ -27,7 +28,6 @@ from tests.controller.scenes import (
     Snapshot,
     Stage,
     decide,
-    failing,
     observe,
     without,
 )
@@ -257,8 +257,9 @@ def test_waiting_for_a_list_that_fails_does_not_spin() -> None:
 
 
 def test_without_the_lease_nothing_is_written() -> None:
-    error = ClusterFailed(Finding(code="GK4105", message="not the leader"))
-    stage = Stage(may_write=failing(error))
+    stage = Stage()
+    name = LeaseName(namespace="kube-system", name="gitkruise-workloads", identity="a")
+    stage.fence = FencedTransport(stage.toy, Lease(name, stage.toy, stage.clock))
     stage.fleet("web", 3)
     stage.settled()
     assert stage.writes() == []

@@ -204,8 +204,10 @@ class Unfenced(Lease):
         yield
 
 
-def test_two_instances(staged: MakeStage, tmp_path: Path) -> None:
-    pair = played(staged(), tmp_path, CYCLES, seed=1)
+@pytest.mark.parametrize(("cycles", "seed"), [(CYCLES, 1), (15, 6)])
+def test_two_instances(staged: MakeStage, tmp_path: Path, cycles: int, seed: int) -> None:
+    """Seed 6 stops a leader between its look at the lease and the creation of a pod."""
+    pair = played(staged(), tmp_path, cycles, seed=seed)
     assert pair.watcher.back == []
     assert pair.watcher.extra == []
     assert pair.watcher.most_pods <= REPLICAS
