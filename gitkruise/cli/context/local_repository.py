@@ -92,20 +92,27 @@ def repository_at_hand(config_path: Path | None, repo: str) -> tuple[str, str]:
 
 
 def fetch_records(path: str, cluster: str) -> None:
+    """Fetch the status branches as `why_stale` does; its lines go to standard error."""
+    for line in why_stale(path, cluster):
+        tell(line)
+
+
+def why_stale(path: str, cluster: str, limit_s: float = _FETCH_S) -> list[str]:
     """Fetch the status branches into the repository at `path`, if it has a remote.
 
-    Records are not fresh if that fails: a note on standard error gives the reason and their age.
+    Records are not fresh if that fails: two lines give the reason and their age, otherwise none.
     """
     from gitkruise.git.push.user_push import Publisher  # noqa: PLC0415
 
     try:
-        Publisher(Path(path), read_environment().variables).fetch_status(_FETCH_S)
+        Publisher(Path(path), read_environment().variables).fetch_status(limit_s)
     except SourceFailed as error:
         finding = error.findings[0]
         said = dict(finding.notes).get("git said", "")
         why = f"{finding.code}: {finding.message}" + (f" ({said})" if said else "")
-        tell(f"warning: the status branch is not up to date: {why}")
-        tell(f"   = {_age_of_records(path, cluster)}")
+        warning = f"warning: the status branch is not up to date: {why}"
+        return [warning, f"   = {_age_of_records(path, cluster)}"]
+    return []
 
 
 def _age_of_records(path: str, cluster: str) -> str:
@@ -126,6 +133,11 @@ def _age_of_records(path: str, cluster: str) -> str:
 def units_at_hand(cluster: str, path: str) -> list[UnitNews]:
     """Fetch and return the units recorded for this cluster in the repository at `path`."""
     fetch_records(path, cluster)
+    return recorded_units(cluster, path)
+
+
+def recorded_units(cluster: str, path: str) -> list[UnitNews]:
+    """Return the units recorded for this cluster in the repository at `path`, as last fetched."""
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.status.reader import read_units, status_branches  # noqa: PLC0415
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from gitkruise.cli.console.keyboard import on_signal
 from gitkruise.cli.console.output import say, say_json
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gitkruise.kube.system.clock import Clock
 
 GATHER_S: Final = 0.1  # changes that come together are shown together
+_ENDED: Final = frozenset({State.STUCK, State.REJECTED})  # nothing moves until somebody acts
 _SHOWN: Final = ("phase", "ready", "revision", "role", "pods", "available", "state", "workloads",
                  "updated", "total", "commit", "type", "reason", "message")  # fmt: skip
 
@@ -85,19 +86,28 @@ def _pairs(item: Item) -> Iterator[str]:
 
 
 async def watch(
-    survey: Survey, clock: Clock, picture: Picture, printer: Printer, until: Until | None
+    survey: Survey,
+    clock: Clock,
+    picture: Picture,
+    printer: Printer,
+    until: Until | None,
+    *also: Coroutine[Any, Any, None],
 ) -> int:
-    """Show `picture` now and after every change; return the answer of `until`. Raises TimedOut."""
+    """Show `picture` now and after every change; return the answer of `until`. Raises TimedOut.
+
+    `also` runs with it, and sets `survey.changed` where it changes the picture.
+    """
     async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(survey.follow(clock))
+        following = [tasks.create_task(one) for one in (survey.follow(clock), *also)]
         try:
             async with clock.timeout(until.limit_s if until else None):
                 return await _show(survey, clock, picture, printer, until)
         except TimeoutError:
             assert until is not None
-            raise TimedOut(_late(until, picture(clock.now())[0])) from None
+            raise TimedOut(_late(until, _awaited(*picture(clock.now())))) from None
         finally:
-            following.cancel()
+            for task in following:
+                task.cancel()
 
 
 async def _show(
@@ -109,13 +119,26 @@ async def _show(
         now = clock.now()
         found, items = picture(now)
         printer.show(found, items, now)
-        answer = until.answer([m.state for m in found]) if until else None
+        answer = until.answer([a.state for a in _awaited(found, items)]) if until else None
         if answer is not None:
             return answer
         await survey.changed.wait()
         if printer.ended is None:
             await clock.sleep(GATHER_S)
     return printer.ended
+
+
+class _Awaited(NamedTuple):
+    name: str
+    state: State
+    message: str
+
+
+def _awaited(found: Sequence[Managed], items: Sequence[Item]) -> list[_Awaited]:
+    """Return what --exit-when-done waits for: workloads, or units, which are items alone."""
+    if found:
+        return [_Awaited(m.key.name, m.state, m.message) for m in found]
+    return [_Awaited(i["name"], State(i["state"]), i["message"]) for i in items if "state" in i]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +149,16 @@ class Until:
     limit_s: float
 
     def answer(self, states: Sequence[State]) -> int | None:
-        """Return 0 if all rollouts are settled, 1 if nothing moves and a rollout is stuck."""
+        """Return 0 if all are settled, 1 if nothing moves and one is stuck or rejected."""
         if states and all(state in SETTLED for state in states):
             return 0
-        ended = bool(states) and all(s in SETTLED or s is State.STUCK for s in states)
+        ended = bool(states) and all(s in SETTLED or s in _ENDED for s in states)
         return 1 if ended else None
 
 
-def _late(until: Until, found: Sequence[Managed]) -> Finding:
-    open_ = [m for m in found if m.state not in SETTLED]
-    shown = "; ".join(f"{m.key.name} is {m.state}: {m.message}" for m in open_[:3])
+def _late(until: Until, awaited: Sequence[_Awaited]) -> Finding:
+    open_ = [a for a in awaited if a.state not in SETTLED]
+    shown = "; ".join(f"{a.name} is {a.state}: {a.message}" for a in open_[:3])
     return Finding(
         code="GK7019",
         message=f"not done after {until.limit}",

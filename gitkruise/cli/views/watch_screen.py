@@ -28,7 +28,8 @@ class Drawing:
     """Functions that draw the picture and the tables of its panels.
 
     `noun` is the type of the picture's own items. `behind` returns the items of a panel; None
-    without panels. The first line of a `titled` picture is shown above a panel, too.
+    without panels. The first line of a `titled` picture is shown above a panel, too. `notes`
+    returns lines about the picture as a whole, which are shown above everything.
     """
 
     noun: str
@@ -36,6 +37,7 @@ class Drawing:
     table: Table
     behind: Behind | None = None
     titled: bool = False
+    notes: Callable[[], Sequence[str]] = lambda: ()
 
 
 class WatchScreen:
@@ -64,7 +66,8 @@ class WatchScreen:
             return
         found, items, now = self._last
         style = replace(self._style, width=self._viewport.columns)
-        self._viewport.draw(self._lines(found, items, style, now), self._footer(style))
+        lines = [*self._drawing.notes(), *self._lines(found, items, style, now)]
+        self._viewport.draw(lines, self._footer(style))
 
     def _lines(
         self, found: Sequence[Managed], items: Sequence[Item], style: Style, now: datetime

@@ -110,10 +110,15 @@ def test_patience_ends(gk: Caller, cluster: Path) -> None:
     assert (ended.code, "not done after 300ms" in ended.err) == (6, True)
 
 
+def test_events_of_everything_are_never_done(gk: Caller, cluster: Path) -> None:
+    ended = gk("get", "events", "-w", "--exit-when-done", KUBECONFIG=str(cluster))
+    assert (ended.code, "requires the name of the rollout" in ended.err) == (2, True)
+
+
 ANSWERS = [
     ([], None), ([State.DONE], 0), ([State.HELD, State.DONE], 0), ([State.PAUSED], 0),
     ([State.STUCK], 1), ([State.STUCK, State.DONE], 1), ([State.STUCK, State.ROLLING], None),
-    ([State.WAITING], None),
+    ([State.WAITING], None), ([State.REJECTED, State.DONE], 1),
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gitkruise.git.push.user_push import Publisher
 from gitkruise.model.gitops.unit_state import State
-from tests.cli.calls import Caller
+from tests.cli.calls import Caller, Terminal, environment
 from tests.cli.shop import REJECTED, Checkout, cloneset, unit_record
 from tests.git.repos import run_git
 
@@ -53,6 +53,47 @@ def test_what_cannot_be_fetched_is_shown_with_its_age(
     assert warning.startswith("warning: the status branch is not up to date: GK31")
     assert age.startswith("   = the record of cluster sandbox was written ")
     assert age.endswith(" ago")
+
+
+WATCH = ("get", "units", "-A", "--watch", "--exit-when-done")
+
+
+@pytest.mark.slow
+def test_a_watch_of_units_shows_new_records(checkout: Checkout, copy: Path, cluster: Path) -> None:
+    checkout.record("sandbox", unit_record(state=State.ROLLING))
+    words = [*WATCH, "--repo", str(copy), "--kubeconfig", str(cluster)]
+    with Terminal(words, environment(), columns=120) as terminal:
+        assert "Rolling" in terminal.read_until("Rolling")
+        away = checkout.folder.rename(checkout.folder.with_name("gone"))
+        told = terminal.read_until(r"sandbox was written .* ago")
+        assert "warning: the status branch is not up to date: GK31" in told
+        away.rename(checkout.folder)
+        checkout.record("sandbox", unit_record(state=State.DONE))
+        assert terminal.end() == 0
+    last = terminal.raw.rpartition("\x1b[?1049l")[2]
+    assert "Done" in last
+    assert "not up to date" not in last
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("state", "ended"), [(State.HELD, 0), (State.REJECTED, 1), (State.STUCK, 1)]
+)
+def test_a_watch_of_units_ends_with_their_states(
+    gk: Caller, checkout: Checkout, copy: Path, cluster: Path, state: State, ended: int
+) -> None:
+    checkout.record("sandbox", unit_record(state=state))
+    assert gk(*WATCH, cwd=copy, KUBECONFIG=str(cluster)).code == ended
+
+
+@pytest.mark.slow
+def test_a_watch_of_units_that_are_not_done_names_them(
+    gk: Caller, checkout: Checkout, copy: Path, cluster: Path
+) -> None:
+    checkout.record("sandbox", unit_record(state=State.ROLLING))
+    given_up = gk(*WATCH, "--timeout", "1s", cwd=copy, KUBECONFIG=str(cluster))
+    assert given_up.code == 6
+    assert "seen: shop is Rolling" in given_up.err
 
 
 @pytest.mark.slow

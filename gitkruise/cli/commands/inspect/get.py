@@ -6,21 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gitkruise.cli.console.command import ExitCodesCommand, duration_type
 from gitkruise.cli.console.environment import Environment, read_environment
 from gitkruise.cli.console.jsonpath_output import PREFIX, OutputType, fill
-from gitkruise.cli.console.output import list_of, say, say_json, say_yaml
+from gitkruise.cli.console.output import list_of, say, say_json, say_yaml, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.cli.context.filters import Filters, parse_filters
 from gitkruise.cli.context.local_repository import (
     record_options,
+    recorded_units,
     repository_at_hand,
-    units_at_hand,
+    why_stale,
 )
 from gitkruise.cli.context.resource_args import ResourceArg, parse_resource_arg
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from gitkruise.cli.views.watch_screen import Drawing
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.status.reader import UnitNews
+    from gitkruise.kube.system.clock import Clock
 
+_RECORDS_S: Final = 2.0  # between two looks at the records of units
 OUTPUTS = ("text", "wide", "name", "json", "jsonl", "yaml")
 _WHOLE = frozenset({"json", "yaml"})  # one document with all items
 
@@ -104,6 +107,9 @@ def get(
     options = GetOptions(wanted=wanted, filters=chosen, repository=repository, **given)
     if options.exit_when_done and not options.watch:
         raise UsageProblem(Finding(code="GK7015", message="--exit-when-done requires --watch"))
+    if options.exit_when_done and wanted.noun == "events" and not wanted.name:
+        message = "--exit-when-done requires the name of the rollout behind the events"
+        raise UsageProblem(Finding(code="GK7015", message=message))
     if options.watch and (options.output in _WHOLE or options.output.startswith(PREFIX)):
         message = f"--watch requires -o jsonl, not {options.output.partition('=')[0]}"
         raise UsageProblem(Finding(code="GK7015", message=message))
@@ -132,9 +138,8 @@ async def _get(options: GetOptions, choice: ClusterChoice) -> int:
         scope = "" if options.all_namespaces else options.namespace or chosen.namespace
         survey = _survey(chosen, options, scope, on_screen=_on_screen(options, environment))
         await survey.look()
-        path = options.repository
-        units = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
-        reader = _ItemReader(survey, options, scope, units)
+        reader = _ItemReader(survey, options, scope)
+        await reader.read_records(chosen.name)
         if options.watch:
             return await _watch(reader, chosen, environment)
         now = chosen.clock.now()
@@ -171,11 +176,35 @@ def _survey(
 class _ItemReader:
     """Turns the newest state of the survey into the requested items."""
 
-    def __init__(
-        self, survey: Survey, options: GetOptions, scope: str, units: Sequence[UnitNews]
-    ) -> None:
+    def __init__(self, survey: Survey, options: GetOptions, scope: str) -> None:
         self.survey, self.options, self._scope = survey, options, scope
-        self._units = [u for u in units if scope in {"", u.unit.partition("/")[0]}]
+        self._units: list[UnitNews] = []
+        self.stale: list[str] = []  # lines that give the reason why the records are not fresh
+
+    async def read_records(self, cluster: str) -> None:
+        """Fetch and read the records of units, if there is a repository.
+
+        A change sets `survey.changed`. A new reason why they are not fresh goes to standard error,
+        unless the picture on the screen shows it.
+        """
+        path = self.options.repository
+        if not path:
+            return
+        before = (self._units, self.stale)
+        self.stale = await asyncio.to_thread(why_stale, path, cluster)
+        units = await asyncio.to_thread(recorded_units, cluster, path)
+        self._units = [u for u in units if self._scope in {"", u.unit.partition("/")[0]}]
+        if self.stale[:1] != before[1][:1] and not _on_screen(self.options, read_environment()):
+            for line in self.stale:
+                tell(line)
+        if (self._units, self.stale) != before:
+            self.survey.changed.set()
+
+    async def follow_records(self, cluster: str, clock: Clock) -> None:
+        """Read the records again and again, until cancelled."""
+        while self.options.repository:
+            await clock.sleep(_RECORDS_S)
+            await self.read_records(cluster)
 
     def picture(self, now: datetime) -> tuple[list[Managed], list[Item]]:
         """Return (workloads, items of the noun). Raises ClusterFailed GK4010."""
@@ -189,7 +218,7 @@ class _ItemReader:
         if name and not found and not self.options.watch:
             raise self._absent(now)
         if noun == "events":
-            return [], self._events(found)
+            return found, self._events(found)
         make = {"pods": resources.pods, "revisions": resources.revisions}.get(
             noun, resources.rollouts
         )
@@ -224,6 +253,7 @@ class _ItemReader:
             table=resources.table_of,
             behind=behind if wanted.rollouts else None,
             titled=wanted.rollouts and bool(wanted.name) and self.options.output != "wide",
+            notes=lambda: self.stale,
         )
 
     def _absent(self, now: datetime) -> ClusterFailed:
@@ -290,6 +320,7 @@ async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Enviro
     if options.exit_when_done:
         until = Until(options.timeout, parse_duration(options.timeout).total_seconds())
     survey, clock = reader.survey, chosen.clock
+    follow = reader.follow_records(chosen.name, clock)
     if _on_screen(options, environment):
         from gitkruise.cli.console.keyboard import keyboard, on_signal  # noqa: PLC0415
         from gitkruise.cli.console.viewport import Viewport  # noqa: PLC0415
@@ -312,6 +343,6 @@ async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Enviro
             for name in ("SIGTERM", "SIGHUP"):
                 on_signal(name, terminate)
             with keyboard(press) as screen.keys:
-                return await watch(survey, clock, reader.picture, screen, until)
+                return await watch(survey, clock, reader.picture, screen, until, follow)
     lines = LineOutput(options.wanted.noun, style, json=options.output == "jsonl")
-    return await watch(survey, clock, reader.picture, lines, until)
+    return await watch(survey, clock, reader.picture, lines, until, follow)
