@@ -31,17 +31,23 @@ _NOTHING: Final = DesiredSet(commit=GitCommit(id=""), objects=())
 _EVERYTHING: Final = 10**9  # a written policy asks for no limit
 
 
+async def _no_memory() -> None:
+    """Nothing outside the process knows of the unit any more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedUnit:
     """A unit that is in no configuration any more, from its last record.
 
-    `offer` gets records with the reason why it cannot end, and `forget` is called at its end. Its
-    objects may have moved to units of `source`, which are asked first; "" means all units.
+    `offer` gets records with the reason why it cannot end, `forget` is called at its end, and
+    `gone` when the last object that it deleted is gone; both may raise ApiError. Its objects may
+    have moved to units of `source`, which are asked first; "" means all units.
     """
 
     record: UnitRecord
     offer: Callable[[UnitRecord], None]
     forget: Callable[[UnitRecord, str], Awaitable[None]]
+    gone: Callable[[], Awaitable[None]] = _no_memory
     source: str = ""
 
     @property
@@ -59,8 +65,8 @@ class RemovedUnit:
 class _Outliving:
     """Objects of a forgotten unit whose deletion was requested: their uids."""
 
+    unit: RemovedUnit
     uids: Mapping[ObjectKey, str]
-    timeout: timedelta
     told: Finding | None = None
 
 
@@ -115,7 +121,7 @@ class UnitFinalizer:
                 if all(p.sure and self._authority.fresh(p.source) for p in others):
                     await self._guarded(unit)
             for name in [*self._outliving]:
-                self._look_at_outliving(name)
+                await self._look_at_outliving(name)
             if self._left or self._outliving:
                 await wait_for(self._added, self._clock, timedelta(seconds=_PAUSE_S))
             else:
@@ -147,6 +153,7 @@ class UnitFinalizer:
         if removal.policy == "Orphan":
             await release_all(live, self._live, transport)
             await self._forget(unit, "its objects stay")
+            await unit.gone()
             return None
         snapshot = self._snapshot(live, label, unit)
         prunes = choose_prunes(snapshot)
@@ -175,13 +182,19 @@ class UnitFinalizer:
         kept_ones = {key: one for key, one in live.items() if key not in prunes.now}
         await release_all(kept_ones, self._live, transport)
         await self._forget(unit, words)
-        uids = {key: str(live[key].obj["metadata"]["uid"]) for key in live}
-        leaving = {key: uid for key, uid in uids.items() if uid in self._asked[name]}
+        metas = {key: one.obj["metadata"] for key, one in live.items()}
+        leaving = {
+            key: str(meta["uid"])
+            for key, meta in metas.items()
+            if meta["uid"] in self._asked[name] or meta.get("deletionTimestamp")
+        }
         if leaving:
-            self._outliving[name] = _Outliving(leaving, removal.timeout)
+            self._outliving[name] = _Outliving(unit, leaving)
+        else:
+            await unit.gone()
         return None
 
-    def _look_at_outliving(self, name: str) -> None:
+    async def _look_at_outliving(self, name: str) -> None:
         """Report objects that a forgotten unit should have taken with it."""
         outliving = self._outliving[name]
         found = {key: self._live.store.seen(key) for key in outliving.uids}
@@ -190,8 +203,13 @@ class UnitFinalizer:
             for key, there in found.items()
             if there is not None and there.obj["metadata"]["uid"] == outliving.uids[key]
         }
-        late, _ = lingering(live, (), self._clock.now(), outliving.timeout)
+        late, _ = lingering(live, (), self._clock.now(), outliving.unit.removal.timeout)
         if not live:
+            try:
+                await outliving.unit.gone()
+            except ApiError as error:
+                log.warning(log_line("unit-removal-failed", unit=name, error=error))
+                return
             del self._outliving[name]
             if outliving.told is not None:
                 log.warning(log_line("unit-objects-gone", unit=name))

@@ -2,6 +2,7 @@
 
 A user who may push the status branch may write any record. So the last known deletion policy of
 every unit of the configuration is an annotation of a Lease (gitops.cluster.lease_annotation).
+It is removed when the last object that the unit deleted is gone: a start finds the rest again.
 """
 
 from __future__ import annotations

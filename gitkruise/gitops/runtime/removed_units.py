@@ -53,6 +53,10 @@ def _departed(
     async def forget(record: UnitRecord, why: str) -> None:
         for outbox in outboxes:
             await outbox.forget(record, why)
-        await removals.forget(name)
 
-    return RemovedUnit(record=next(iter(found.values()), unknown), offer=offer, forget=forget)
+    async def gone() -> None:
+        if name not in fleet.config.units:  # it may be back
+            await removals.forget(name)
+
+    record = next(iter(found.values()), unknown)
+    return RemovedUnit(record=record, offer=offer, forget=forget, gone=gone)

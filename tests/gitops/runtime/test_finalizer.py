@@ -217,6 +217,60 @@ def test_an_object_that_outlives_its_unit_is_logged(
     house.stage.play(script)
 
 
+def test_an_object_that_outlives_its_unit_is_logged_after_a_restart(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    def logged() -> list[str]:
+        return [r.getMessage() for r in caplog.records if "event=unit-objects-" in r.getMessage()]
+
+    async def script() -> None:
+        house.push(*LEFT)
+        await house.run("timeout: 2m")
+        meta: dict[str, Any] = {"name": NAMES[0], "namespace": SPACE, "finalizers": ["a.com/b"]}
+        held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        house.stage.meddle(held)
+        await house.run(None)
+        assert "units/shop/leaves" not in house.branch()  # the unit is forgotten
+        told = house.subject()
+        assert (house.there(), logged()) == (1, [])
+        await house.run(None, 300)
+        assert (len(logged()), house.subject()) == (1, told)
+        async with controller(house.program(None), house.stage.wire, house.stage.clock):
+            await house.stage.rest(60)
+            meta["finalizers"] = []
+            house.stage.meddle(held)
+            await house.stage.rest(60)
+        assert logged()[2:] == ["event=unit-objects-gone unit=shop/leaves"]
+        await house.run(None, 300)
+        assert len(logged()) == 3
+
+    house.stage.play(script)
+
+
+@pytest.mark.parametrize("again", ["", "deletionPolicy: Orphan"])
+def test_a_unit_that_comes_back_is_remembered_when_its_old_objects_are_gone(
+    house: House, again: str
+) -> None:
+    async def script() -> None:
+        house.push(*LEFT)
+        await house.run("timeout: 2m")
+        meta: dict[str, Any] = {"name": NAMES[0], "namespace": SPACE, "finalizers": ["a.com/b"]}
+        held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        house.stage.meddle(held)
+        await house.run(None)
+        assert house.there() == 1
+        async with controller(house.program(again), house.stage.wire, house.stage.clock):
+            await house.stage.rest(60)
+            meta["finalizers"] = []
+            house.stage.meddle(held)
+            await house.stage.rest(120)
+        assert house.there() == 4
+        await house.run(None)
+        assert house.there() == (0 if not again else 4)
+
+    house.stage.play(script)
+
+
 @pytest.mark.slow
 def test_a_finalizer_is_waited_for(house: House) -> None:
     async def script() -> None:
