@@ -12,6 +12,7 @@ from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout, UnitRecord, pod_counts
 from gitkruise.model.gitops.unit_state import State, worst
+from gitkruise.model.planning.plan import Event
 from gitkruise.planner.sync.annotations import wish_to_look
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
@@ -63,6 +64,10 @@ _LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
 _WAITS: Final = (
     ("a window (", "WindowClosed"), ("consent (", "ApprovalRequired"), ("", "DependencyNotReady"),
 )  # fmt: skip
+# Reasons why an object is not ready that somebody chose.
+_CHOSEN: Final = frozenset(
+    {"Suspended", "WindowClosed", "ApprovalRequired", "DependencyNotReady", "Terminating"}
+)
 
 
 class StatusCondition(NamedTuple):
@@ -156,6 +161,41 @@ def leaving_unit(message: str, told: ConditionContext) -> Obj:
     kept = {k: v for k, v in before.items() if k not in {"conditions", "observedGeneration"}}
     moving = StatusCondition("Reconciling", "True", "Terminating", message)
     return _finished(kept, [moving._replace(type="Ready", status="False"), moving], told)
+
+
+def event_of(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Event | None:
+    """Return the Event for a status that replaces another; None where it is no news.
+
+    News are readiness, its reason, and the commit that decides about it. Counts are none.
+    """
+    ready = _ready(after)
+    if _news(before or {}) == _news(after) or (not before and ready.get("status") == "Unknown"):
+        return None
+    bad = ready["status"] == "False" and ready["reason"] not in _CHOSEN
+    commit = _deciding(after).rpartition(":")[2][:7]
+    at = f" (commit {commit})" if commit and not after.get("revision") else ""
+    return Event("Warning" if bad else "Normal", ready["reason"], ready["message"] + at)
+
+
+def _news(status: Mapping[str, Any]) -> tuple[Any, ...]:
+    ready = _ready(status)
+    return ready.get("status"), ready.get("reason"), _deciding(status)
+
+
+def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next((c for c in status.get("conditions", ()) if c["type"] == "Ready"), {})
+
+
+def _deciding(status: Mapping[str, Any]) -> str:
+    """Return the revision that decides: of a source its own, of a unit the last that changed it.
+
+    A unit that is not ready may be so because of a commit that it could not apply.
+    """
+    ready = _ready(status).get("status") != "False"
+    own = status.get("revision") or status.get(
+        "causalRevision" if ready else "lastAttemptedRevision"
+    )
+    return str(own or "")
 
 
 def revision_of(ref: str, commit: str) -> str:

@@ -8,17 +8,26 @@ from typing import Any, Final
 
 from gitkruise.errors import ApiError, InvalidObject, NotFound
 from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.reconcile.interventions import COMPONENT
 from gitkruise.gitops.resources.declared import FINALIZER, Name
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import CachedObject, InformerCache, StoreChange
+from gitkruise.kube.client.events import Subject
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import GROUP, SPECS
+from gitkruise.model.planning.plan import Event
 from gitkruise.planner.sync.annotations import CONSENTS, STATUS_MANAGER, annotation, wish_to_look
 from gitkruise.wire.catalog.catalog import Kind
 from gitkruise.wire.patch.json_patch import merge_diff
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import (
+    GroupKind,
+    Obj,
+    ObjectKey,
+    key_of,
+    split_api_version,
+)
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import JSON_PATCH, MERGE_PATCH, ApiRequest
 
@@ -115,6 +124,15 @@ class CustomResources:
         patch = merge_diff(obj.get("status") or {}, status)
         if patch:
             await self._patch(obj, {"status": patch}, "status")
+
+    def record(self, obj: Obj, event: Event) -> None:
+        """Record an Event about one of our objects."""
+        meta, (_, version) = obj["metadata"], split_api_version(str(obj["apiVersion"]))
+        subject = Subject(
+            key=key_of(obj), version=version, uid=str(meta["uid"]),
+            resource_version=str(meta["resourceVersion"]),
+        )  # fmt: skip
+        self._live.events.record(subject, event, COMPONENT)
 
     async def hold(self, obj: Obj) -> None:
         """Let a unit stay until its end is seen to. Raises ApiError."""

@@ -15,6 +15,7 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.conditions import (
     ConditionContext,
     broken_unit,
+    event_of,
     leaving_unit,
     plain_status,
     revision_of,
@@ -153,6 +154,9 @@ class StatusWriter:
         try:
             with self.containment.of(f"{' '.join(name)}: its status"):
                 await self.resources.say(obj, status)
+                event = event_of(obj.get("status"), status)
+                if event is not None:
+                    self.resources.record(obj, event)
         except (ApiError, Crashed) as error:
             log.warning(log_line("status-not-written", object="/".join(name), error=error))
             self._later(name)

@@ -1,0 +1,112 @@
+"""Kubernetes Events of sources and units: one for each change of readiness or commit, as
+`kubectl describe` shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.gitops.resources.conditions import event_of
+from gitkruise.model.planning.plan import Event
+from gitkruise.wire.primitives.names import GroupKind
+from tests.gitops.objects import House, play
+from tests.gitops.stage import config_map, web
+
+
+def told(hands: House, kind: str) -> list[tuple[str, str]]:
+    """(type, reason) of the Events of the objects of a kind, oldest first, with repeats."""
+    found = [
+        event
+        for event in hands.stage.world.objects(GroupKind("", "Event"), "shop")
+        if event["involvedObject"]["kind"] == kind
+    ]
+    ordered = sorted(
+        found, key=lambda e: (e["firstTimestamp"], int(e["metadata"]["resourceVersion"]))
+    )
+    return [(e["type"], e["reason"]) for e in ordered for _ in range(e["count"])]
+
+
+@pytest.mark.slow
+def test_a_unit_and_its_source_tell_what_becomes_of_commits(hands: House) -> None:
+    first = hands.push(web=[web("app:v1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("web")
+        await hands.rest(60)
+        assert told(hands, "Unit")[-1] == ("Normal", "Succeeded")
+        assert told(hands, "GitSource") == [("Normal", "Succeeded")]
+        (event,) = [
+            e
+            for e in hands.stage.world.objects(GroupKind("", "Event"), "shop")
+            if e["involvedObject"]["kind"] == "Unit" and e["reason"] == "Succeeded"
+        ]
+        assert event["message"].endswith(f"(commit {first[:7]})")
+        assert event["involvedObject"]["uid"] == hands.get("Unit", "web")["metadata"]["uid"]
+        before = len(told(hands, "Unit"))
+        hands.push(web=[web("app:v2", partition=3)])
+        await hands.rest(60)
+        assert told(hands, "Unit")[before:] == [("Normal", "Progressing"), ("Normal", "Held")]
+        hands.push(web=[web("app:v2", maxUnavailable="many")])
+        await hands.rest(60)
+        assert told(hands, "Unit")[before + 2 :] == [("Warning", "BuildFailed")]
+        assert told(hands, "GitSource") == [("Normal", "Succeeded")] * 3
+        await hands.rest(600)
+        assert len(told(hands, "Unit")) == before + 3
+
+    play(hands, script)
+    play(hands, after_a_restart)
+
+
+async def after_a_restart(hands: House) -> None:
+    """Nothing is told twice."""
+    before = {kind: told(hands, kind) for kind in ("Unit", "GitSource")}
+    await hands.rest(600)
+    assert {kind: told(hands, kind) for kind in before} == before
+
+
+@pytest.mark.slow
+def test_a_suspended_unit_is_no_warning(hands: House) -> None:
+    hands.push(a=[config_map("a", x="1")])
+
+    async def script(hands: House) -> None:
+        await hands.source()
+        await hands.unit("a")
+        await hands.rest()
+        await hands.unit("a", suspend={"by": "dana", "reason": "freeze"})
+        await hands.rest()
+        assert told(hands, "Unit")[-1] == ("Normal", "Suspended")
+
+    play(hands, script)
+
+
+def status(ready: str, reason: str, message: str = "m", **more: Any) -> dict[str, Any]:
+    return {**more, "conditions": [{"type": "Ready", "status": ready, "reason": reason,
+                                    "message": message}]}  # fmt: skip
+
+
+A = "main@sha1:" + "a" * 40
+B = "main@sha1:" + "b" * 40
+DONE = status("True", "Succeeded", causalRevision=A, lastAttemptedRevision=A)
+BAD = status("False", "BuildFailed", causalRevision=A, lastAttemptedRevision=B)
+ROWS = [
+    (None, DONE, Event("Normal", "Succeeded", "m (commit aaaaaaa)")),
+    (None, status("Unknown", "Progressing", "not looked at yet"), None),
+    ({}, status("Unknown", "Progressing"), None),
+    (DONE, DONE, None),
+    (DONE, {**DONE, "lastAttemptedRevision": B}, None),  # a commit that does not change the unit
+    (DONE, status("True", "Succeeded", "5/5", causalRevision=A), None),
+    (DONE, {**DONE, "causalRevision": B}, Event("Normal", "Succeeded", "m (commit bbbbbbb)")),
+    (DONE, BAD, Event("Warning", "BuildFailed", "m (commit bbbbbbb)")),
+    (BAD, {**BAD, "lastAttemptedRevision": A},
+     Event("Warning", "BuildFailed", "m (commit aaaaaaa)")),
+    (DONE, status("False", "ApprovalRequired"), Event("Normal", "ApprovalRequired", "m")),
+    (status("True", "Succeeded", f"at {A}", revision=A),
+     status("True", "Succeeded", f"at {B}", revision=B), Event("Normal", "Succeeded", f"at {B}")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "event"), ROWS)
+def test_what_is_news(before: Any, after: Any, event: Event | None) -> None:
+    assert event_of(before, after) == event
