@@ -10,12 +10,14 @@ from enum import StrEnum
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from gitkruise.errors import ApiError, MethodNotAllowed, NotFound
+from gitkruise.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from gitkruise.gitops.cluster.engine import kruise_is_alive
 from gitkruise.gitops.install.installer import InstallOptions, manifests
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import CRDS, listed
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.gitops.config import GROUP, SPECS
+from gitkruise.model.gitops.unit_state import CHOSEN, State
 from gitkruise.wire.primitives.names import ACCOUNT, Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
@@ -25,6 +27,7 @@ _REVIEWS: Final = ResourceRef("authorization.k8s.io", "v1", "selfsubjectaccessre
 _WHO: Final = ResourceRef("authentication.k8s.io", "v1", "selfsubjectreviews")
 _NEEDED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
 _ROLES: Final = ("gitkruise-engine", "gitkruise-apply", "gitkruise-units", "gitkruise-lease")
+_LOOK: Final = "run it as a user who may list gitsources, units, sinks and receivers"
 _SKEW_MAX: Final = timedelta(seconds=10)
 _AT_ONCE: Final = 8
 
@@ -75,7 +78,7 @@ def warn(area: str, name: str, said: str, next_: str = "") -> Check:
 async def cluster_checks(
     transport: Transport, now: datetime, namespace: str, *, driving: str, applying: str
 ) -> list[Check]:
-    """Kinds, engine, who leads and their clocks. Raises ApiError of a silent cluster.
+    """Kinds, engine, who leads and their clocks, our objects. Raises ApiError of a silent cluster.
 
     `driving` and `applying` name the leases of the processes that drive pods and apply.
     """
@@ -85,6 +88,7 @@ async def cluster_checks(
         good("cluster", "engine", "OpenKruise drives the pods" if kruise else "gitkruise's own"),
         *([] if kruise else await _controller(transport, now, namespace, driving)),
         await _applier(transport, now, namespace, applying),
+        *await object_checks(transport),
     ]
 
 
@@ -150,6 +154,49 @@ def _leader(name: str, spec: Obj, now: datetime) -> Check:
     since = f" since {format_time(began)}" if began is not None else ""
     ago = format_duration(_whole(max(age, timedelta())))
     return good("cluster", name, f"{holder}{since}, its lease renewed {ago} ago")
+
+
+# Objects of ours ---------------------------------------------------------------------------------
+
+
+async def object_checks(transport: Transport) -> list[Check]:
+    """Check the objects that `gitkruise run` follows, by their conditions; [] without any.
+
+    One check counts those that are well, and each of the others has one. Raises ApiError.
+    """
+    found: list[Check | None] = []
+    for kind in SPECS:
+        ref = ResourceRef(GROUP, "v1alpha1", f"{kind.lower()}s")
+        try:
+            found += [_object(kind, obj) for obj in await listed(transport, ref)]
+        except NotFound:  # not served: there are none
+            continue
+        except Forbidden as error:
+            return [warn("cluster", "objects", f"not known: {error.message}", _LOOK)]
+    well = sum(check is None for check in found)
+    said = f"{well} of {len(found)} sources, units, sinks and receivers are well"
+    rest = [check for check in found if check is not None]
+    return [good("cluster", "objects", said), *rest] if found else []
+
+
+def _object(kind: str, obj: Obj) -> Check | None:
+    """Return a check of an object that needs a user, waits, or has no answer; otherwise None."""
+    name = f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+    conditions = get(obj, "status", "conditions", default=())
+    ready = next((c for c in conditions if c["type"] == "Ready"), None)
+    area, short = "cluster", kind.lower()
+    if ready is None:
+        return warn(area, short, f"{name} has no status", "gitkruise run follows it; is it alive?")
+    phase = str(get(obj, "status", "phase", default=""))
+    if ready["status"] == "True" or (ready["status"] == "Unknown" and phase != State.UNKNOWN):
+        return None
+    told = f"{name} is {phase or 'not ready'} ({ready['reason']})"
+    said = f"{told} since {ready['lastTransitionTime']}: {ready['message']}"
+    space, _, own = name.partition("/")
+    next_ = f"kubectl describe {short} {own} -n {space}"
+    if ready["reason"] in CHOSEN or phase in {State.DRIFTED, State.UNKNOWN}:
+        return warn(area, short, said, next_)
+    return bad(area, short, said, next_)
 
 
 def _whole(span: timedelta) -> timedelta:

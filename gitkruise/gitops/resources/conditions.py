@@ -11,7 +11,7 @@ from gitkruise.errors import CRASHED, Concern, Finding
 from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout, UnitRecord, pod_counts
-from gitkruise.model.gitops.unit_state import State, worst
+from gitkruise.model.gitops.unit_state import CHOSEN, State, worst
 from gitkruise.model.planning.plan import Event
 from gitkruise.planner.sync.annotations import wish_to_look
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -64,10 +64,6 @@ _LOOKED_AT: Final = ("pods", "rollouts", "inventory", "digest")
 _WAITS: Final = (
     ("a window (", "WindowClosed"), ("consent (", "ApprovalRequired"), ("", "DependencyNotReady"),
 )  # fmt: skip
-# Reasons why an object is not ready that somebody chose.
-_CHOSEN: Final = frozenset(
-    {"Suspended", "WindowClosed", "ApprovalRequired", "DependencyNotReady", "Terminating"}
-)
 
 
 class StatusCondition(NamedTuple):
@@ -171,7 +167,7 @@ def event_of(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Even
     ready = _ready(after)
     if _news(before or {}) == _news(after) or (not before and ready.get("status") == "Unknown"):
         return None
-    bad = ready["status"] == "False" and ready["reason"] not in _CHOSEN
+    bad = ready["status"] == "False" and ready["reason"] not in CHOSEN
     commit = _deciding(after).rpartition(":")[2][:7]
     at = f" (commit {commit})" if commit and not after.get("revision") else ""
     return Event("Warning" if bad else "Normal", ready["reason"], ready["message"] + at)

@@ -57,6 +57,10 @@ _SEVERITY: Final = (
 )
 
 STUCK_FOR: Final = timedelta(seconds=10)  # pods that a newer commit mends look stuck for a moment
+# Reasons of a Ready condition that is False because somebody chose so.
+CHOSEN: Final = frozenset(
+    {"Suspended", "WindowClosed", "ApprovalRequired", "DependencyNotReady", "Terminating"}
+)
 SETTLED: Final = frozenset({State.DONE, State.HELD, State.PAUSED})  # as git asks
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,15 +12,23 @@ import pytest
 import yaml
 
 from gitkruise.app import LEASE_NAME, LEASE_NAMESPACE, SYNC_LEASE
-from gitkruise.gitops.inspect.doctor_cluster import Right, granting, needed_rights
+from gitkruise.errors import Forbidden
+from gitkruise.gitops.inspect.doctor_cluster import (
+    Check,
+    Right,
+    granting,
+    needed_rights,
+    object_checks,
+)
 from gitkruise.kube.cache.leader_election import LEASES
-from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 from tests.cli.calls import ROOT, Caller
 from tests.cli.commands.test_wait import CONFIG
 from tests.cli.console.test_exit_codes import kubeconfig
 from tests.cli.live import send
 from tests.cli.shop import Checkout, cloneset, unit_record
 from tests.git.repos import ENV, make_origin, run_git
+from tests.kube.toy import Fault, Toy
 
 CODES = re.findall(r"(?m)^### (GK\d{4})$", (ROOT / "docs" / "codes.md").read_text())
 WHO = {name: value for name, value in ENV.items() if name.startswith("GIT_")}
@@ -96,6 +105,71 @@ def test_who_applies_and_since_when(gk: Caller, cluster: Path) -> None:
     send(cluster, replace(request, verb="delete", body=None, params={}, content_type=""))
     (said,) = [i["message"] for i in ended.obj["items"] if i["name"] == "sync"]
     assert said.startswith("box_1 since 2026-01-02T03:04:05Z, its lease renewed ")
+
+
+def unit_object(name: str, ready: tuple[str, str, str] | None, phase: str = "") -> ApiRequest:
+    """Request that stores a Unit whose Ready is (status, reason, message)."""
+    body = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": "Unit",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"sourceRef": {"name": "fleet"}},
+    }  # fmt: skip
+    if ready is not None:
+        since = {"type": "Ready", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+        told = dict(zip(("status", "reason", "message"), ready, strict=True))
+        body["status"] = {"phase": phase, "conditions": [{**since, **told}]}
+    return ApiRequest(
+        verb="patch", resource=ResourceRef("gitkruise.io", "v1alpha1", "units"),
+        namespace="default", name=name, body=body, content_type=APPLY_PATCH,
+        subresource="status" if ready else "", params={"fieldManager": "test", "force": "true"},
+    )  # fmt: skip
+
+
+REFUSED = ("False", "BuildFailed", "GK2101: replicas")
+SILENT = ("Unknown", "Progressing", "GK4103: cannot watch Pod")
+UNITS: list[tuple[tuple[str, str, str] | None, str, str, str]] = [
+    (("True", "Held", "4 of 10"), "Held", "", ""),
+    (("Unknown", "Progressing", "3 of 5"), "Rolling", "", ""),
+    (REFUSED, "Rejected", "bad", "x is Rejected (BuildFailed) since 2026-01-02T03:04:05Z: GK2101"),
+    (("False", "HealthCheckFailed", "image"), "Stuck", "bad", "default/x is Stuck"),
+    (SILENT, "Unknown", "warning", "cannot watch Pod"),
+    (("False", "Drifted", "2 fields"), "Drifted", "warning", "default/x is Drifted"),
+    (("False", "WindowClosed", "m"), "Waiting", "warning", "default/x is Waiting (WindowClosed)"),
+    (None, "", "warning", "default/x has no status"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ready", "phase", "verdict", "told"), UNITS)
+def test_objects_are_checked_by_their_conditions(
+    gk: Caller, cluster: Path, ready: tuple[str, str, str] | None, phase: str, verdict: str,
+    told: str,
+) -> None:  # fmt: skip
+    made = unit_object("x", None)
+    send(cluster, made, *([unit_object("x", ready, phase)] if ready else []))
+    ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
+    gone = replace(made, verb="delete", body=None, params={}, content_type="")
+    send(cluster, gone)
+    items = {i["name"]: i for i in ended.obj["items"]}
+    well = int(not verdict)
+    assert items["objects"]["message"].startswith(f"{well} of 1 sources, units, sinks")
+    assert ended.code == (verdict == "bad")
+    if verdict:
+        assert (items["unit"]["verdict"], told in items["unit"]["message"]) == (verdict, True)
+    else:
+        assert "unit" not in items
+    none = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json").obj["items"]
+    assert "objects" not in {i["name"] for i in none}
+
+
+def test_objects_that_may_not_be_listed_are_not_known() -> None:
+    async def look() -> list[Check]:
+        toy = Toy()
+        toy.faults = [Fault("list", Forbidden("units is forbidden"))]
+        return await object_checks(toy)
+
+    (check,) = asyncio.run(look())
+    assert (check.verdict, check.said) == ("warning", "not known: units is forbidden")
 
 
 def test_the_rights_on_both_leases_are_asked_for_by_name() -> None:
