@@ -181,7 +181,8 @@ class StatusWriter:
     # What to say ----------------------------------------------------------------------------
 
     def _status(self, name: Name, obj: Obj) -> Obj | None:
-        """None while there is nothing to say yet."""
+        """None while there is nothing to say yet: what an earlier process said is the last that is
+        known."""
         told = ConditionContext(obj, self.clock.now())
         if self.fleet is None:
             return None
@@ -203,12 +204,13 @@ class StatusWriter:
             return leaving_unit(self._leaving.get(name, "its objects are seen to"), told)
         if problem is not None:
             return broken_unit(problem, told)
-        if name[1] not in self.fleet.reporters:
+        reporter = self.fleet.reporters.get(name[1])
+        if reporter is None or (told.obj.get("status") and not reporter.looked):
             return None
         unit = self.fleet.config.units[name[1]]
         outbox = self.fleet.outboxes.get(sink_of(unit))
         unpublished = outbox.problem if outbox is not None else None
-        return unit_status(unit, self.fleet.reporters[name[1]].record, unpublished, told)
+        return unit_status(unit, reporter.record, unpublished, told)
 
     def _source(self, name: str, problem: Finding | None, told: ConditionContext) -> Obj | None:
         assert self.fleet is not None
@@ -217,6 +219,8 @@ class StatusWriter:
         if problem is not None or source is None or follower is None:
             return source_status("", problem, told) if problem is not None else None
         stands = revision_of(ref_of(source), follower.followed)
+        if told.obj.get("status") and not stands and follower.problem is None:
+            return None
         return source_status(stands, follower.problem, told)
 
 

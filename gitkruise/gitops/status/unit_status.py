@@ -72,6 +72,7 @@ class Reporter:
         self._awaits = ""  # what is to happen before the newest commit is taken
         self._awaiting: GitCommit | None = None  # that commit
         self._promotion: BranchState = lambda _: None
+        self.looked = False  # the record is of this process, not of an earlier one
         self.record = UnitRecord(
             unit=unit.id,
             cluster=cluster,
@@ -321,6 +322,7 @@ class Reporter:
             self._steps[rollout.key] = steps
 
     def _change(self, record: UnitRecord, state: State, message: str) -> None:
+        self.looked = True
         since = self.record.since if state is self.record.state else self._clock.now()
         self._offer(replace(record, state=state, message=message, since=since))
 

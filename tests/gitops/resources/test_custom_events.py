@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from gitkruise.app import controller
 from gitkruise.gitops.resources.conditions import event_of
 from gitkruise.model.planning.plan import Event
 from gitkruise.wire.primitives.names import GroupKind
 from tests.gitops.objects import House, play
+from tests.gitops.reconcile.test_two_instances import SlowWire
 from tests.gitops.stage import config_map, web
+
+OBJECTS: Final = {"Unit": "web", "GitSource": "src"}
 
 
 def told(hands: House, kind: str) -> list[tuple[str, str]]:
@@ -31,39 +35,49 @@ def told(hands: House, kind: str) -> list[tuple[str, str]]:
 def test_a_unit_and_its_source_tell_what_becomes_of_commits(hands: House) -> None:
     first = hands.push(web=[web("app:v1")])
 
-    async def script(hands: House) -> None:
-        await hands.source()
-        await hands.unit("web")
-        await hands.rest(60)
-        assert told(hands, "Unit")[-1] == ("Normal", "Succeeded")
-        assert told(hands, "GitSource") == [("Normal", "Succeeded")]
-        (event,) = [
-            e
-            for e in hands.stage.world.objects(GroupKind("", "Event"), "shop")
-            if e["involvedObject"]["kind"] == "Unit" and e["reason"] == "Succeeded"
-        ]
-        assert event["message"].endswith(f"(commit {first[:7]})")
-        assert event["involvedObject"]["uid"] == hands.get("Unit", "web")["metadata"]["uid"]
-        before = len(told(hands, "Unit"))
-        hands.push(web=[web("app:v2", partition=3)])
-        await hands.rest(60)
-        assert told(hands, "Unit")[before:] == [("Normal", "Progressing"), ("Normal", "Held")]
-        hands.push(web=[web("app:v2", maxUnavailable="many")])
-        await hands.rest(60)
-        assert told(hands, "Unit")[before + 2 :] == [("Warning", "BuildFailed")]
-        assert told(hands, "GitSource") == [("Normal", "Succeeded")] * 3
-        await hands.rest(600)
-        assert len(told(hands, "Unit")) == before + 3
+    async def script() -> None:
+        stage = hands.stage
+        async with controller(hands.program(), stage.wire, stage.clock):
+            await commits(hands, first)
+        # Each request takes a while, so that a status could be written before the first look.
+        async with controller(hands.program(), SlowWire(stage.cluster), stage.clock):
+            await nothing_new(hands)
 
-    play(hands, script)
-    play(hands, after_a_restart)
+    hands.stage.play(script)
 
 
-async def after_a_restart(hands: House) -> None:
-    """Nothing is told twice."""
-    before = {kind: told(hands, kind) for kind in ("Unit", "GitSource")}
-    await hands.rest(600)
-    assert {kind: told(hands, kind) for kind in before} == before
+async def commits(hands: House, first: str) -> None:
+    """A commit that succeeds, one that is held, one that is rejected."""
+    await hands.source()
+    await hands.unit("web")
+    await hands.rest(60)
+    assert told(hands, "Unit")[-1] == ("Normal", "Succeeded")
+    assert told(hands, "GitSource") == [("Normal", "Succeeded")]
+    (event,) = [
+        e
+        for e in hands.stage.world.objects(GroupKind("", "Event"), "shop")
+        if e["involvedObject"]["kind"] == "Unit" and e["reason"] == "Succeeded"
+    ]
+    assert event["message"].endswith(f"(commit {first[:7]})")
+    assert event["involvedObject"]["uid"] == hands.get("Unit", "web")["metadata"]["uid"]
+    before = len(told(hands, "Unit"))
+    hands.push(web=[web("app:v2", partition=3)])
+    await hands.rest(60)
+    assert told(hands, "Unit")[before:] == [("Normal", "Progressing"), ("Normal", "Held")]
+    hands.push(web=[web("app:v2", maxUnavailable="many")])
+    await hands.rest(60)
+    assert told(hands, "Unit")[before + 2 :] == [("Warning", "BuildFailed")]
+    assert told(hands, "GitSource") == [("Normal", "Succeeded")] * 3
+
+
+async def nothing_new(hands: House) -> None:
+    """After a start nothing is told twice, and what is known is not forgotten meanwhile."""
+    before = {kind: told(hands, kind) for kind in OBJECTS}
+    statuses = {kind: hands.status(kind, name) for kind, name in OBJECTS.items()}
+    for _ in range(600):
+        await hands.rest(0.1)
+        assert {kind: hands.status(kind, name) for kind, name in OBJECTS.items()} == statuses
+    assert {kind: told(hands, kind) for kind in OBJECTS} == before
 
 
 @pytest.mark.slow
