@@ -74,8 +74,8 @@ def sound(checkout: Checkout) -> Checkout:
 
 
 @pytest.mark.slow
-def test_all_is_well(gk: Caller, sound: Checkout, cluster: Path) -> None:
-    words = ["doctor", "--kubeconfig", str(cluster), "-o", "json"]
+def test_all_is_well(gk: Caller, sound: Checkout, own_cluster: Path) -> None:
+    words = ["doctor", "--kubeconfig", str(own_cluster), "-o", "json"]
     ended = gk(*words, cwd=sound.folder, **WHO)
     items = {(i["area"], i["name"]): i for i in ended.obj["items"]}
     assert ended.code == 0, ended.out
@@ -142,14 +142,14 @@ UNITS: list[tuple[tuple[str, str, str] | None, str, str, str]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("ready", "phase", "verdict", "told"), UNITS)
 def test_objects_are_checked_by_their_conditions(
-    gk: Caller, cluster: Path, ready: tuple[str, str, str] | None, phase: str, verdict: str,
+    gk: Caller, own_cluster: Path, ready: tuple[str, str, str] | None, phase: str, verdict: str,
     told: str,
 ) -> None:  # fmt: skip
     made = unit_object("x", None)
-    send(cluster, made, *([unit_object("x", ready, phase)] if ready else []))
-    ended = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json")
+    send(own_cluster, made, *([unit_object("x", ready, phase)] if ready else []))
+    ended = gk("doctor", "cluster", "--kubeconfig", str(own_cluster), "-o", "json")
     gone = replace(made, verb="delete", body=None, params={}, content_type="")
-    send(cluster, gone)
+    send(own_cluster, gone)
     items = {i["name"]: i for i in ended.obj["items"]}
     well = int(not verdict)
     assert items["objects"]["message"].startswith(f"{well} of 1 sources, units, sinks")
@@ -158,7 +158,7 @@ def test_objects_are_checked_by_their_conditions(
         assert (items["unit"]["verdict"], told in items["unit"]["message"]) == (verdict, True)
     else:
         assert "unit" not in items
-    none = gk("doctor", "cluster", "--kubeconfig", str(cluster), "-o", "json").obj["items"]
+    none = gk("doctor", "cluster", "--kubeconfig", str(own_cluster), "-o", "json").obj["items"]
     assert "objects" not in {i["name"] for i in none}
 
 

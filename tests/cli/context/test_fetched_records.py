@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,17 @@ def test_what_cannot_be_fetched_is_shown_with_its_age(
     assert age.endswith(" ago")
 
 
-WATCH = ("get", "units", "-A", "--watch", "--exit-when-done")
+# A unit without live objects, whatever other tests left in the cluster.
+WATCH = ("get", "units", "quiet", "-n", "quiet", "--watch", "--exit-when-done")
+
+
+def tell(checkout: Checkout, state: State) -> None:
+    checkout.record("sandbox", replace(unit_record(state=state), unit="quiet/quiet"))
 
 
 @pytest.mark.slow
 def test_a_watch_of_units_shows_new_records(checkout: Checkout, copy: Path, cluster: Path) -> None:
-    checkout.record("sandbox", unit_record(state=State.ROLLING))
+    tell(checkout, State.ROLLING)
     words = [*WATCH, "--repo", str(copy), "--kubeconfig", str(cluster)]
     with Terminal(words, environment(), columns=120) as terminal:
         assert "Rolling" in terminal.read_until("Rolling")
@@ -68,7 +74,7 @@ def test_a_watch_of_units_shows_new_records(checkout: Checkout, copy: Path, clus
         told = terminal.read_until(r"sandbox was written .* ago")
         assert "warning: the status branch is not up to date: GK31" in told
         away.rename(checkout.folder)
-        checkout.record("sandbox", unit_record(state=State.DONE))
+        tell(checkout, State.DONE)
         assert terminal.end() == 0
     last = terminal.raw.rpartition("\x1b[?1049l")[2]
     assert "Done" in last
@@ -82,7 +88,7 @@ def test_a_watch_of_units_shows_new_records(checkout: Checkout, copy: Path, clus
 def test_a_watch_of_units_ends_with_their_states(
     gk: Caller, checkout: Checkout, copy: Path, cluster: Path, state: State, ended: int
 ) -> None:
-    checkout.record("sandbox", unit_record(state=state))
+    tell(checkout, state)
     assert gk(*WATCH, cwd=copy, KUBECONFIG=str(cluster)).code == ended
 
 
@@ -90,10 +96,10 @@ def test_a_watch_of_units_ends_with_their_states(
 def test_a_watch_of_units_that_are_not_done_names_them(
     gk: Caller, checkout: Checkout, copy: Path, cluster: Path
 ) -> None:
-    checkout.record("sandbox", unit_record(state=State.ROLLING))
+    tell(checkout, State.ROLLING)
     given_up = gk(*WATCH, "--timeout", "1s", cwd=copy, KUBECONFIG=str(cluster))
     assert given_up.code == 6
-    assert "seen: shop is Rolling" in given_up.err
+    assert "seen: quiet is Rolling" in given_up.err
 
 
 @pytest.mark.slow
