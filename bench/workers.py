@@ -38,8 +38,9 @@ from tests.git.repos import Origin, make_origin
 UNITS: Final = 300
 OBJECTS: Final = 4  # of each unit
 LARGE: Final = 2_000
+LARGE_UNITS: Final = ("large2", "large3", "large")  # the last one is changed
 CHANGES: Final = 10  # commits; one alone costs a few ticks of the kernel's clock
-ROUNDS: Final = 5  # of each, the best counts
+ROUNDS: Final = 9  # of each, the best counts
 GOAL: Final = 1.05
 _OF_PROCESS: Final = 2  # CPUCLOCK_SCHED
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
@@ -67,10 +68,15 @@ class Commits:
             for n in range(UNITS)
             for k in range(OBJECTS)
         }
-        large = {f"large/{n}.yaml": _config_map(f"c{n}", n) for n in range(LARGE)}
+        large = {
+            f"{unit}/{n}.yaml": _config_map(f"{unit}-{n}", n)
+            for unit in LARGE_UNITS
+            for n in range(LARGE)
+        }
         self.first = origin.commit({**small, **large, "warm/a.yaml": _config_map("a", 0)})
         self.changes = [
-            origin.commit({f"large/{n}.yaml": _config_map(f"c{n}", -1)}) for n in range(CHANGES)
+            origin.commit({f"large/{n}.yaml": _config_map(f"large-{n}", -1)})
+            for n in range(CHANGES)
         ]
         self.bare = str(origin.bare)
 
@@ -81,7 +87,7 @@ def rows() -> Iterator[Row]:
         spent: dict[tuple[bool, str], list[Spent]] = {}
         for number in range(ROUNDS):
             for pooled in (True, False) if number % 2 else (False, True):
-                for what, seconds in _alone(commits, pooled=pooled).items():
+                for what, seconds in _alone(commits, pooled=pooled):
                     spent.setdefault((pooled, what), []).append(seconds)
     best = {key: Spent(*map(min, zip(*several, strict=True))) for key, several in spent.items()}
     for what, name in _NAMES.items():
@@ -92,7 +98,7 @@ def rows() -> Iterator[Row]:
         yield Row(name="ratio by the clock", value=worker.wall / own.wall, unit="")
 
 
-def _alone(commits: Commits, *, pooled: bool) -> dict[str, Spent]:
+def _alone(commits: Commits, *, pooled: bool) -> Sequence[tuple[str, Spent]]:
     """Cost of each read in a program that has just started, as a worker has: one that did the same
     before has its memory ready."""
     fresh = multiprocessing.get_context("spawn")
@@ -101,7 +107,7 @@ def _alone(commits: Commits, *, pooled: bool) -> dict[str, Spent]:
         return program.submit(_measured, commits, pooled=pooled).result()
 
 
-def _measured(commits: Commits, *, pooled: bool) -> dict[str, Spent]:
+def _measured(commits: Commits, *, pooled: bool) -> Sequence[tuple[str, Spent]]:
     """Cost of each read. Both keep what they parse, as `run` does."""
     with tempfile.TemporaryDirectory(prefix="gitkruise-bench-") as name, ExitStack() as stack:
         repository = stack.enter_context(closing(Repository.open(commits.bare)))
@@ -118,7 +124,7 @@ def _measured(commits: Commits, *, pooled: bool) -> dict[str, Spent]:
 
 async def _reads(
     workers: Workers, commits: Commits, repository: Repository, cache: ParseCache, *, together: bool
-) -> dict[str, Spent]:
+) -> Sequence[tuple[str, Spent]]:
     catalog, history = load_catalog(), PathHistory(repository)
 
     def reader(path: str) -> Builder:
@@ -128,25 +134,26 @@ async def _reads(
     async def read(one: Builder, asked: BuildRequest) -> BuildResult:
         return await workers.read(one, asked, catalog, NOTHING)
 
-    first, large = BuildRequest(commit=commits.first), reader("large")
+    first = BuildRequest(commit=commits.first)
     await read(reader("warm"), first)
-    marks: list[Spent] = []
-
-    def mark() -> None:
-        gc.collect()
-        marks.append(Spent(used_s(), time.perf_counter()))
-
-    mark()
-    answer, live = await read(large, first), commits.first
-    mark()
-    for commit in commits.changes:
+    marks: list[tuple[str, Spent]] = [("", _now())]
+    for large in map(reader, LARGE_UNITS):
+        answer = await read(large, first)
+        marks.append((_FIRST, _now()))
+    for live, commit in itertools.pairwise((commits.first, *commits.changes)):
         answer = await read(large, BuildRequest(commit=commit, old=live, tree=answer.tree))
-        live = commit
-    mark()
+    marks.append((_CHANGED, _now()))
     await _all_of([read(reader(f"u{n}"), first) for n in range(UNITS)], together=together)
-    mark()
-    spent = [Spent(b.cpu - a.cpu, b.wall - a.wall) for a, b in itertools.pairwise(marks)]
-    return dict(zip((_FIRST, _CHANGED, _UNITS), spent, strict=True))
+    marks.append((_UNITS, _now()))
+    return [
+        (what, Spent(end.cpu - start.cpu, end.wall - start.wall))
+        for (_, start), (what, end) in itertools.pairwise(marks)
+    ]
+
+
+def _now() -> Spent:
+    gc.collect()
+    return Spent(used_s(), time.perf_counter())
 
 
 async def _all_of(reads: Sequence[Coroutine[None, None, BuildResult]], *, together: bool) -> None:

@@ -37,6 +37,7 @@ _READ: Final = (frames.Done, frames.Unread)  # the end of one of several reads
 _PROGRAM: Final = "from gitkruise.gitops.workers.main import main; main()"
 _STEP_S: Final = 0.5  # between two looks whether the time is over
 _GRACE_S: Final = 5.0  # from the end of the socket to the end of the process
+_GATHER_S: Final = 0.02  # that an answer waits for the next ones
 _RECEIVED_MAX: Final = 256 << 10  # bytes of one receipt
 _SAID_MAX: Final = 16 << 10  # bytes of the last words of a worker
 
@@ -173,7 +174,15 @@ class WorkerProcess:
             else:
                 yield frame
                 if isinstance(frame, _READ):
+                    self._gather(frame)
                     deadline, size = time.monotonic() + self.budget.wall_s, 0
+
+    def _gather(self, frame: frames.Done | frames.Unread) -> None:
+        """Let answers that follow arrive together: each alone would cost switches between
+        threads, which for a small unit are a sixth of its reading. None waits in the worker, so
+        none is lost when it dies."""
+        if frame.more and not self._received:
+            time.sleep(_GATHER_S)
 
     def _send(self, body: bytes) -> None:
         assert self._end is not None
