@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,9 @@ def _logs(node: ast.AST) -> bool:
             return level in {"debug", "info", "warning", "error", "exception", "critical"}
         case _:
             return False
+
+
+def test_pytest_looks_into_every_folder_of_tests(pytestconfig: pytest.Config) -> None:
+    left_out = pytestconfig.getini("norecursedirs")
+    folders = {part for p in sources("tests") for part in p.relative_to(ROOT).parts[:-1]}
+    assert [f for f in sorted(folders) if any(fnmatch(f, pattern) for pattern in left_out)] == []

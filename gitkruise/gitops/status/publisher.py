@@ -255,7 +255,7 @@ class Outbox:
 
     async def _write(self, order: Sequence[str]) -> str | None:
         due = [self._latest[unit] for unit in order]
-        commit = await asyncio.to_thread(self._publish, [self._fresh(r) for r in due])
+        commit = await asyncio.to_thread(self._publish, due)
         self.problem = ""
         self._written |= {record.unit: record for record in due}
         for unit in order:
@@ -263,12 +263,25 @@ class Outbox:
         return commit
 
     def _fresh(self, record: UnitRecord) -> UnitRecord:
-        """Return the record with only those overtaken commits that are in no status commit yet."""
+        """Return the record with only those overtaken commits and interventions that are in no
+        status commit yet, for the message of the next one."""
         told = self._written.get(record.unit)
-        known = told.superseded if told else ()
-        return replace(record, superseded=tuple(s for s in record.superseded if s not in known))
+        if told is None:
+            return replace(record, interventions=())  # read from the branch, after a restart
+        return replace(
+            record,
+            superseded=tuple(s for s in record.superseded if s not in told.superseded),
+            interventions=tuple(i for i in record.interventions if i not in told.interventions),
+        )
 
-    def _publish(self, due: list[UnitRecord]) -> str | None:
+    def _unmoved(self, record: UnitRecord) -> bool:
+        """Return whether interventions are the only news of a record."""
+        told = self._written.get(record.unit)
+        if told is None or told.interventions == record.interventions:
+            return False
+        return not news(told, replace(record, interventions=told.interventions))
+
+    def _publish(self, due: Sequence[UnitRecord]) -> str | None:
         files: dict[str, bytes] = {}
         gone: set[str] = set()
         for record in due:
@@ -277,14 +290,14 @@ class Outbox:
             self._paths[record.unit] = frozenset(own)
             files |= own
         files |= shared_files(list(self._latest.values()), self._branch.read(INDEX))
-        now = self._clock.now()
+        now, fresh = self._clock.now(), [self._fresh(record) for record in due]
         commit = self._branch.publish(
             Update(
                 files=files,
                 delete=tuple(sorted(gone)),
-                subject=commit_subject(due),
-                body=commit_body(due),
-                trailers=commit_trailers(due),
+                subject=commit_subject(fresh, unmoved=self._unmoved(due[0])),
+                body=commit_body(fresh),
+                trailers=commit_trailers(fresh),
             ),
             now,
         )

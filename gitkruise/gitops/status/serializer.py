@@ -96,7 +96,11 @@ def intervention_obj(one: Intervention) -> dict[str, Any]:
 
 def intervention_lines(told: Iterable[Intervention]) -> str:
     """Return a line for each intervention, for the message of a commit."""
-    return "\n".join(visible(f"{one.reason} {one.key}: {_cut(one.text)}") for one in told)
+    return "\n".join(visible(_intervention_line(one)) for one in told)
+
+
+def _intervention_line(one: Intervention) -> str:
+    return f"{one.reason} {one.key}: {_cut(one.text)}"
 
 
 def files_by_unit(paths: Iterable[str]) -> dict[str, frozenset[str]]:
@@ -141,11 +145,18 @@ def _cells(r: UnitRecord) -> tuple[str, ...]:
     )
 
 
-def commit_subject(records: Sequence[UnitRecord]) -> str:
-    """Return `shop/web: held 12/40 at 4f2c1ab`, for the first unit."""
+def commit_subject(records: Sequence[UnitRecord], *, unmoved: bool = False) -> str:
+    """Return `shop/web: held 12/40 at 4f2c1ab`, for the first unit; or, if it is `unmoved` by all
+    but its interventions, `shop/web: DriftCorrected ConfigMap shop/settings`."""
     first = records[0]
+    news = _intervention_news(first.interventions) if unmoved else news_of(first)
     more = f" (+{len(records) - 1} units)" if len(records) > 1 else ""
-    return visible(f"{first.unit}: {news_of(first)}{more} {SKIP_CI}")
+    return visible(f"{first.unit}: {news}{more} {SKIP_CI}")
+
+
+def _intervention_news(told: Sequence[Intervention]) -> str:
+    more = f" (+{len(told) - 1} objects)" if len(told) > 1 else ""
+    return f"{told[-1].reason} {told[-1].key}{more}"
 
 
 def news_of(record: UnitRecord) -> str:
@@ -156,7 +167,7 @@ def news_of(record: UnitRecord) -> str:
 
 
 def commit_body(records: Sequence[UnitRecord]) -> str:
-    """Return one line for each finding, rollout and overtaken commit."""
+    """Return one line for each finding, rollout, intervention and overtaken commit."""
     lines = []
     for record in records:
         lines += [f"{f.code}: {_cut(f.message)}" for f in record.findings[:3]]
@@ -165,6 +176,7 @@ def commit_body(records: Sequence[UnitRecord]) -> str:
             for r in record.rollouts
             if r.state is not State.DONE
         ]
+        lines += [_intervention_line(one) for one in record.interventions]
         lines += [f"{commit.short} was overtaken by {by[:7]}" for commit, by in record.superseded]
     return "\n".join(map(visible, lines))
 

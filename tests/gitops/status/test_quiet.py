@@ -121,6 +121,9 @@ def test_a_restart_on_a_bad_commit_keeps_healing_the_good_one(staged: MakeStage)
             bare = replace(stage.record, interventions=())
             assert record_files(bare) == record_files(record)
             assert len(stage.diary()) == len(told) + 1
+            assert stage.diary()[-1] == f"shop/web: DriftCorrected {healed.key} [skip ci]"
+            body = run_git(stage.origin.bare, "log", "-1", "--format=%b", STATUS)
+            assert f"DriftCorrected {healed.key}: {healed.text}" in body.splitlines()
 
     stage.play(script)
 
