@@ -43,6 +43,7 @@ from gitkruise.gitops.notify.factory import Notifications
 from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
 from gitkruise.gitops.resources.controller import ResourceController
 from gitkruise.gitops.resources.declared import ResourceReader, ResourceRules
+from gitkruise.gitops.resources.expression_checks import ExpressionChecks
 from gitkruise.gitops.resources.informers import CustomResources
 from gitkruise.gitops.resources.status_writer import ProblemListener, StatusWriter
 from gitkruise.gitops.runtime.removals import UNITS, Removals
@@ -295,14 +296,15 @@ class _Program:
         await self._authority.leading()
         resources = CustomResources(live, clock)
         status_writer = StatusWriter(resources, clock, containment, options.problems)
-        resource_controller = None
+        resource_controller, config = None, options.config
         if options.custom is not None:
-            reading = ResourceReader(options.config, options.custom, containment)
+            checks, base = ExpressionChecks(self._workers), options.config
+            reading = ResourceReader(base, options.custom, checks, containment)
             resource_controller = ResourceController(
-                options.config, resources, reading, status_writer, clock, containment
+                base, resources, reading, status_writer, clock, containment
             )
             await self._listed(resources)
-        config = options.config if resource_controller is None else resource_controller.begin()
+            config = await resource_controller.begin()
         engine = await choose_engine(live.transport, _engines(config, options), clock.now())
         context = UnitContext(
             live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine,
@@ -478,14 +480,10 @@ async def _hold_for_good(transport: Transport, clock: Clock) -> None:
         "spec": spec,
     }
     request = ApiRequest(
-        verb="patch",
-        resource=LEASES,
-        namespace=LEASE_NAMESPACE,
-        name=LEASE_NAME,
-        body=body,
-        content_type=APPLY_PATCH,
+        verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=LEASE_NAME,
+        body=body, content_type=APPLY_PATCH,
         params={"fieldManager": "gitkruise-sandbox", "force": "true"},
-    )
+    )  # fmt: skip
     await transport.send(request)
 
 

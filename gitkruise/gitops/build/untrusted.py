@@ -25,7 +25,7 @@ Asked: TypeAlias = "tuple[tuple[str, ...], Obj]"  # expressions, and the object 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of some health expressions: the number of the first true one, or -1.
+    """Result of some expressions: the number of the first true one, or -1.
 
     If one cannot be evaluated, `number` is that one and `why` the reason. `costly`: evaluating it
     again would exceed the limits again.
@@ -54,6 +54,10 @@ class Workers(Protocol):
 
     async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
         """Evaluate health expressions on live objects."""
+        ...
+
+    async def check(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
+        """Evaluate expressions on samples; `number` is that of one that fails, or -1."""
         ...
 
     async def side(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gitkruise.errors import Finding, SourcePlace
@@ -19,6 +20,15 @@ _SAMPLE: Final[Mapping[str, Any]] = {
     "phase": "Current", "state": "Done", "message": "", "updated": 1, "total": 1,
 }  # fmt: skip
 _BARE: Final[Mapping[str, Any]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionGroup:
+    """Expressions of a unit, each at its path, and a sample of what they are evaluated on."""
+
+    sample: Mapping[str, Any]
+    paths: tuple[tuple[str | int, ...], ...]
+    texts: tuple[str, ...]
 
 
 def impossible_waits(config: Config) -> Iterator[Finding]:
@@ -49,24 +59,32 @@ def waits_of(unit: Unit) -> list[str]:
 
 
 def bad_expressions(unit: Unit) -> Iterator[Finding]:
-    """GK7031 for each invalid expression of the unit."""
-    for index, other in enumerate(unit.spec.depends_on):
-        path: tuple[str | int, ...] = ("dependsOn", index, "ready")
-        yield from _unanswerable(unit, path, other.ready, _SAMPLE)
-    for index, rule in enumerate(unit.spec.health.exprs):
-        for word in WORDS:
-            path = ("health", "exprs", index, WORDS[word])
-            yield from _unanswerable(unit, path, getattr(rule, word), _BARE)
+    """GK7031 for each invalid expression of the unit, which an operator wrote: an object's
+    expressions are for a worker process."""
+    for group in expression_groups(unit):
+        for path, text in zip(group.paths, group.texts, strict=True):
+            try:
+                holds(text, group.sample)
+            except BadCelExpression as error:
+                yield bad_expression(unit, path, str(error))
 
 
-def _unanswerable(
-    unit: Unit, path: tuple[str | int, ...], text: str, variables: Mapping[str, Any]
-) -> Iterator[Finding]:
-    try:
-        if text:
-            holds(text, variables)
-    except BadCelExpression as error:
-        yield bad_expression(unit, path, str(error))
+def expression_groups(unit: Unit) -> Iterator[ExpressionGroup]:
+    """Yield the expressions of the unit that are not empty."""
+    waits: dict[tuple[str | int, ...], str] = {
+        ("dependsOn", index, "ready"): other.ready
+        for index, other in enumerate(unit.spec.depends_on)
+        if other.ready
+    }
+    rules: dict[tuple[str | int, ...], str] = {
+        ("health", "exprs", index, WORDS[word]): getattr(rule, word)
+        for index, rule in enumerate(unit.spec.health.exprs)
+        for word in WORDS
+        if getattr(rule, word)
+    }
+    for sample, found in ((_SAMPLE, waits), (_BARE, rules)):
+        if found:
+            yield ExpressionGroup(sample, tuple(found), tuple(found.values()))
 
 
 def bad_expression(unit: Unit, path: tuple[str | int, ...], why: str) -> Finding:

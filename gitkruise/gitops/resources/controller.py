@@ -50,11 +50,11 @@ class ResourceController:
         self._containment, self._failures = containment, 0
         self._crashed = False  # an object could not be read, or what it asks for not be done
 
-    def begin(self) -> Config:
+    async def begin(self) -> Config:
         """Return the configuration at the start, before an engine is chosen."""
         if not self._resources.complete:
             return self._base
-        return self._reading.read(self._resources.objects(), "").config
+        return (await self._reading.read(self._resources.objects(), "")).config
 
     async def run(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
         """Follow the objects until cancelled."""
@@ -85,7 +85,7 @@ class ResourceController:
     async def _take(self, fleet: Supervisor, farewell: UnitFinalizer, engine: str) -> None:
         await self._hold(self._resources.objects())
         objects = self._resources.objects()
-        declared = self._reading.read(objects, engine)
+        declared = await self._reading.read(objects, engine)
         records = {name: reporter.record for name, reporter in fleet.reporters.items()}
         suspended = [name for kind, name in declared.broken if kind == "Unit"]
         self._crashed = any(

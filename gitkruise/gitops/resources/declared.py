@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -12,10 +11,11 @@ import msgspec
 from gitkruise.errors import Crashed, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.cluster.engine import AUTO
-from gitkruise.gitops.config.dependency_checks import bad_expressions, waits_of
+from gitkruise.gitops.config.dependency_checks import waits_of
 from gitkruise.gitops.config.loader import check_document, declared, missing_for
 from gitkruise.gitops.config.sync_window_checks import bad_windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.resources.expression_checks import ExpressionChecks
 from gitkruise.model.gitops.config import Config, GitSource, Receiver, Sink, Unit
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import CONSENTS
@@ -64,10 +64,11 @@ class ResourceReader:
 
     base: Config
     rules: ResourceRules
+    expressions: ExpressionChecks
     containment: Containment = UNREPORTED
     _known: dict[str, tuple[object, Value | Finding]] = field(default_factory=dict)  # by uid
 
-    def read(self, objects: Sequence[Obj], engine: str) -> Declared:
+    async def read(self, objects: Sequence[Obj], engine: str) -> Declared:
         """The configuration of the file with `objects`; "" for an engine not chosen yet."""
         broken: dict[Name, Finding] = {}
         leaving: list[tuple[Obj, Unit | None]] = []
@@ -87,7 +88,9 @@ class ResourceReader:
         for name in [n for n in good if _in(self.base, n)]:
             broken[name] = _twice(name)
             del good[name]
-        return Declared(_joined(self.base, good, broken, engine), broken, tuple(leaving))
+        units = [value for value in good.values() if isinstance(value, Unit)]
+        wrong = await self.expressions.findings(units)
+        return Declared(_joined(self.base, good, broken, wrong, engine), broken, tuple(leaving))
 
     def _one(self, obj: Obj) -> tuple[object, Value | Finding]:
         meta = obj["metadata"]
@@ -165,15 +168,17 @@ def _in(config: Config, name: Name) -> bool:
 
 
 def _joined(
-    base: Config, good: Mapping[Name, Value], broken: dict[Name, Finding], engine: str
-) -> Config:
-    """`base` and what is `good` of the objects; what refers to nothing becomes `broken`."""
+    base: Config, good: Mapping[Name, Value], broken: dict[Name, Finding],
+    wrong: Mapping[str, Finding], engine: str,
+) -> Config:  # fmt: skip
+    """`base` and what is `good` of the objects; what refers to nothing becomes `broken`, and what
+    is `wrong` by its expressions."""
     config = base
     for kind in _ORDER:
         mine = {n: v for n, v in good.items() if n[0] == kind}
         made: dict[str, Any] = {}
         for name, value in mine.items():
-            problem = _unfit(value, config, broken, engine)
+            problem = _unfit(value, config, broken, engine) or wrong.get(name[1])
             if problem is None:
                 made[name[1]] = value
             else:
@@ -195,7 +200,7 @@ def _unfit(
     wish = value.spec.workloads.engine
     if engine and wish not in {AUTO, engine}:
         return _other_engine(value.id, wish, engine)
-    return next(chain(bad_expressions(value), bad_windows(value)), None)
+    return next(bad_windows(value), None)
 
 
 def _because(missing: Finding, broken: Mapping[Name, Finding]) -> Finding:

@@ -21,13 +21,16 @@ from gitkruise.wire.primitives.names import Obj
 _NAMES: Final[Mapping[str, Obj]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
 
 
-def first_true(texts: Sequence[str], obj: bytes) -> tuple[int, str, bool]:
+def first_true(texts: Sequence[str], obj: bytes, *, every: bool = False) -> tuple[int, str, bool]:
     """Return (number of the first expression that is true of the object, "", False), or -1 if none
-    is; or (number of the one that failed, why, whether it exceeded its limits)."""
+    is; or (number of the one that failed, why, whether it exceeded its limits).
+
+    With `every`, all are evaluated for one that fails, and -1 means that none does.
+    """
     variables = {**_NAMES, **msgspec.json.decode(obj)}
     for number, text in enumerate(texts):
         try:
-            if text and holds(text, variables):
+            if text and holds(text, variables) and not every:
                 return number, "", False
         except BadCelExpression as error:
             return number, str(error), isinstance(error, TooCostly)

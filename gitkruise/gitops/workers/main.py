@@ -109,8 +109,10 @@ class SiftJob(Job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthJob(Job):
-    """Evaluate expressions on objects; `cpu_s` holds for each."""
+    """Evaluate expressions on objects, up to a true one or `every` one; `cpu_s` holds for each
+    object."""
 
+    every: bool
     asked: tuple[tuple[tuple[str, ...], bytes], ...]
 
 
@@ -280,7 +282,7 @@ def _sift(desk: WorkerMemory, job: SiftJob) -> None:
 def _judge(desk: WorkerMemory, job: HealthJob) -> None:
     for texts, obj in job.asked:
         limit_cpu(job.cpu_s)
-        desk.wire.send(frames.ExpressionResults(*first_true(texts, obj)))
+        desk.wire.send(frames.ExpressionResults(*first_true(texts, obj, every=job.every)))
     desk.wire.send(frames.Over())
 
 

@@ -60,6 +60,10 @@ class InProcess:
     async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
         return [CheckResult(*first_true(texts, msgspec.json.encode(obj))) for texts, obj in asked]
 
+    async def check(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
+        samples = [(texts, msgspec.json.encode(sample)) for texts, sample in asked]
+        return [CheckResult(*first_true(*one, every=True)) for one in samples]
+
     async def side(
         self, repository: Repository, commit: str, config: Config, catalog: Catalog, gates: Gates,
         *, base: bool = False,
@@ -136,6 +140,12 @@ class WorkerPool:
             return info, [False] * len(units)
 
     async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
+        return await self._evaluated(asked, every=False)
+
+    async def check(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
+        return await self._evaluated(asked, every=True)
+
+    async def _evaluated(self, asked: Sequence[Asked], *, every: bool) -> Sequence[CheckResult]:
         verdicts: list[CheckResult] = []
         while len(verdicts) < len(asked):
             rest = asked[len(verdicts) :]
@@ -143,7 +153,7 @@ class WorkerPool:
             def exchange(process: WorkerProcess, rest: Sequence[Asked] = rest) -> None:
                 del verdicts[len(asked) - len(rest) :]
                 questions = tuple((texts, msgspec.json.encode(obj)) for texts, obj in rest)
-                job = HealthJob(cpu_s=process.budget.cpu_s, asked=questions)
+                job = HealthJob(cpu_s=process.budget.cpu_s, asked=questions, every=every)
                 judged = (
                     f
                     for f in process.exchange(job, None)

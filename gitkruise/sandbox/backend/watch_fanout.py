@@ -14,7 +14,7 @@ from gitkruise.world.api.cluster import World
 CHUNK_BYTES: Final = 1 << 20  # frames joined into one write are about this many, or one frame
 TURN_WATCHES: Final = 100  # watches written to before other tasks get their turns
 WAITED_BYTES: Final = 1 << 16  # the same, where each write is waited for
-OWED_MAX: Final = 48 << 20  # bytes written to watches that do not read, all together
+OWED_MAX: Final = 32 << 20  # bytes written to watches that do not read, all together
 _KNOWN_MAX: Final = 1_000
 # resource, namespace, name, labels, fields, position: what decides which events a watch sees
 _Key = tuple[ResourceRef, str, str, str, str, int]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from gitkruise.gitops.resources.declared import ResourceReader, ResourceRules
+from gitkruise.gitops.resources.expression_checks import ExpressionChecks
+from gitkruise.gitops.workers.pool import InProcess
 from gitkruise.model.gitops.config import Config
 from tests.gitops.objects import House, play
 from tests.gitops.stage import config_map
@@ -81,7 +84,8 @@ def test_an_object_names_remote_repositories_only(url: str, home: str) -> None:
         "apiVersion": "gitkruise.io/v1alpha1", "kind": "GitSource", "metadata": meta,
         "spec": {"url": url},
     }  # fmt: skip
-    declared = ResourceReader(Config(), ResourceRules(home=home)).read([source], "")
+    reader = ResourceReader(Config(), ResourceRules(home=home), ExpressionChecks(InProcess()))
+    declared = asyncio.run(reader.read([source], ""))
     broken = declared.broken.get(("GitSource", "shop/src"))
     assert (broken.code if broken else "") == ("GK7052" if url in LOCAL else "")
     assert ("shop/src" in declared.config.sources) == (url in FAR)
