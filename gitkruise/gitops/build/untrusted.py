@@ -16,6 +16,7 @@ from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj
 
 if TYPE_CHECKING:  # results of work that imports this interface
+    from gitkruise.gitops.preview.cluster_facts import ClusterFacts
     from gitkruise.gitops.preview.inputs import PlanSide
     from gitkruise.gitops.workers.frames import PlanText
 
@@ -70,8 +71,8 @@ class Workers(Protocol):
 
     async def plan_text(
         self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
-        gates: Gates,
+        gates: Gates, facts: ClusterFacts | None = None,
     ) -> PlanText:  # fmt: skip
-        """Return the plan of a pull request by a stranger. Raises SourceFailed,
-        InvalidManifests."""
+        """Return the plan of a pull request from the live state; without `facts`, that of a pull
+        request by a stranger. Raises SourceFailed, InvalidManifests."""
         ...

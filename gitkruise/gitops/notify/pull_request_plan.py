@@ -14,19 +14,15 @@ from gitkruise.git.repository.merge import Unmergeable, merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.live_cache import LiveView
-from gitkruise.gitops.preview.preview import live_preview
-from gitkruise.gitops.preview.render_markdown import fenced, plan_markdown
-from gitkruise.gitops.preview.report import report_of
+from gitkruise.gitops.preview.cluster_facts import cluster_facts
+from gitkruise.gitops.preview.render_markdown import fenced
 from gitkruise.gitops.workers import frames
 from gitkruise.gitops.workers.jobs import errors_of
 from gitkruise.gitops.workers.pool import InProcess
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.notifications import Pull, PullRequestReport
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.notify.comment import PLAN_MAX
-from gitkruise.planner.report.report_text import summary
 
 _FINDINGS: Final = 10
 _BROUGHT_MAX: Final = 1_000
@@ -97,21 +93,11 @@ class PullRequestPlanner:
         wrong = errors_of(after.findings)
         if wrong:
             return frames.PlanText(findings=wrong)
-        preview = await live_preview(
-            before,
-            after,
-            self.live.catalog,
-            self.gates,
-            transport=self.live.transport,
-            now=self.clock.now(),
-        )
-        report = report_of(preview, before, after, cluster=self.cluster)
-        moved = any(c.kind is not ChangeKind.UNCHANGED and not c.drift for c in preview.changes)
-        wrong = errors_of(preview.unplayed)
-        if wrong:
-            return frames.PlanText(findings=wrong)
-        plan = plan_markdown(report, limit=PLAN_MAX)
-        return frames.PlanText(plan=plan, moved=moved, summary=summary(report))
+        facts = await cluster_facts(
+            before, after, self.live.catalog,
+            transport=self.live.transport, now=self.clock.now(), cluster=self.cluster,
+        )  # fmt: skip
+        return await self.workers.plan_text(self.repository, (base, merge), *rules, facts)
 
     def brought(self, story: PullRequestReport, merged_as: str) -> tuple[str, ...]:
         """The commits that a merge brought to the branch. Blocking. Raises SourceFailed."""

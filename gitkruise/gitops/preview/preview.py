@@ -8,16 +8,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gitkruise.errors import ApiError, Finding
+from gitkruise.errors import Finding
 from gitkruise.gitops.preview.changes import changes_between, rollouts_started, with_live
 from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
 if TYPE_CHECKING:
+    from gitkruise.gitops.preview.cluster_facts import ClusterFacts
     from gitkruise.gitops.preview.inputs import PlanSide
+    from gitkruise.gitops.preview.ownership import OwnedChanges
     from gitkruise.gitops.preview.simulate import Forecast
     from gitkruise.kube.client.transport import Transport
 
@@ -84,59 +85,49 @@ async def live_preview(
 
     With `tried_on`, the cluster's name, it is asked to try every change without keeping it.
     """
-    try:
-        return await _live_preview(
-            base, target, catalog, gates, transport=transport, now=now, tried_on=tried_on
-        )
-    except ExceptionGroup as group:  # requests that failed together are one failure
-        known, other = group.split(ApiError)
-        if known is None or other is not None:
-            raise
-        raise _first(known) from group
+    from gitkruise.gitops.preview.cluster_facts import cluster_facts  # noqa: PLC0415  not offline
 
-
-def _first(group: ExceptionGroup[ApiError]) -> ApiError:
-    found = group.exceptions[0]
-    return _first(found) if isinstance(found, ExceptionGroup) else found
-
-
-async def _live_preview(
-    base: PlanSide | None,
-    target: PlanSide,
-    catalog: Catalog,
-    gates: Gates,
-    *,
-    transport: Transport,
-    now: datetime,
-    tried_on: str,
-) -> Preview:
-    from gitkruise.gitops.cluster.engine import delegated_by  # noqa: PLC0415  not offline
-    from gitkruise.gitops.preview.live_diff import DryRun, read_live  # noqa: PLC0415  not offline
-    from gitkruise.gitops.preview.ownership import owned_changes  # noqa: PLC0415  as PlanSide
-    from gitkruise.gitops.preview.simulate import live_world, loosened_by, play  # noqa: PLC0415  the model
-    from gitkruise.kube.client.discovery import served_catalog  # noqa: PLC0415  not offline
-
-    served = await served_catalog(transport, catalog)
-    changes = changes_between(base.objects if base else (), target.objects, catalog)
-    seen = await read_live(transport, served, [c.key for c in changes])
-    changes = with_live(changes, target.objects, seen.objects, served, target.ignore)
-    owned = owned_changes(changes, base, target, seen.objects, now)
-    changes = owned.changes
+    facts = await cluster_facts(base, target, catalog, transport=transport, now=now)
+    owned = await asyncio.to_thread(live_changes, base, target, catalog, facts)
     refused: tuple[Finding, ...] = ()
     if tried_on:
+        from gitkruise.gitops.preview.live_diff import DryRun  # noqa: PLC0415  not offline
+        from gitkruise.kube.client.discovery import served_by  # noqa: PLC0415  not offline
+
+        served = served_by(catalog, facts.definitions)
         trial = DryRun(
-            transport=transport, catalog=served, cluster=tried_on, gates=gates, live=seen.objects
+            transport=transport, catalog=served, cluster=tried_on, gates=gates, live=facts.objects
         )
         ours = tuple(d for d in target.objects if d.key not in owned.withheld)
-        changes, refused = await trial.try_out(changes, replace(target, objects=ours))
-    kinds = {d.key.group_kind for d in target.objects}
-    spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
-    spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
-    world = await live_world(transport, catalog, spaces, gates)
-    played = await asyncio.to_thread(play, world, changes, target.objects, catalog, now, gates)
-    delegated = await delegated_by(transport, target.units, now)
-    forecast = loosened_by(played.forecast, world, target.objects, delegated)
-    told = (*seen.findings, *owned.findings, *refused, *played.findings)
+        changes, refused = await trial.try_out(owned.changes, replace(target, objects=ours))
+        owned = replace(owned, changes=changes)
+    told = replace(owned, findings=(*owned.findings, *refused))
+    return await asyncio.to_thread(live_outcome, told, target, catalog, gates, facts)
+
+
+def live_changes(
+    base: PlanSide | None, target: PlanSide, catalog: Catalog, facts: ClusterFacts
+) -> OwnedChanges:
+    """The changes from what the cluster has, without those that another unit's mark prevents."""
+    from gitkruise.gitops.preview.ownership import owned_changes  # noqa: PLC0415  as PlanSide
+    from gitkruise.kube.client.discovery import served_by  # noqa: PLC0415  not offline
+
+    served = served_by(catalog, facts.definitions)
+    changes = changes_between(base.objects if base else (), target.objects, catalog)
+    changes = with_live(changes, target.objects, facts.objects, served, target.ignore)
+    return owned_changes(changes, base, target, facts.objects, facts.now)
+
+
+def live_outcome(
+    owned: OwnedChanges, target: PlanSide, catalog: Catalog, gates: Gates, facts: ClusterFacts
+) -> Preview:
+    """Play the rollouts that the changes start, on a copy of the live objects."""
+    from gitkruise.gitops.preview.simulate import live_world, loosened_by, play  # noqa: PLC0415  the model
+
+    world = live_world(facts.rollouts, catalog, gates)
+    played = play(world, owned.changes, target.objects, catalog, facts.now, gates)
+    forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
+    told = (*facts.findings, *owned.findings, *played.findings)
     return Preview(
-        changes=changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown
+        changes=owned.changes, forecast=forecast, live=True, unplayed=told, unknown=played.unknown
     )

@@ -37,7 +37,9 @@ from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import add_nodes
 from gitkruise.world.simulation.forecast import Forecast, predict, settle
 
-__all__ = ["Forecast", "Played", "live_world", "loosened_by", "offline_world", "play"]
+__all__ = [
+    "Forecast", "Played", "live_world", "loosened_by", "offline_world", "play", "rollout_objects",
+]  # fmt: skip
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 # What a rollout can depend on; everything else of the cluster plays no part in it.
@@ -88,11 +90,11 @@ def offline_world(
     return world, now
 
 
-async def live_world(
-    transport: Transport, catalog: Catalog, namespaces: Iterable[str], gates: Gates
-) -> World:
-    """A model cluster that holds what the real one holds of the rollouts in `namespaces` ("" for
-    all), and of the revisions that SidecarSets inject. Raises ApiError.
+async def rollout_objects(
+    transport: Transport, catalog: Catalog, namespaces: Iterable[str]
+) -> tuple[Obj, ...]:
+    """The objects of the rollouts in `namespaces` ("" for all) and those that they can depend on,
+    revisions that SidecarSets inject included. Raises ApiError.
     """
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
@@ -105,7 +107,11 @@ async def live_world(
             if (kind := catalog.stored(gk)) is not None
             for ns in (spaces if kind.namespaced else [""])
         ]
-    objects = [obj for task in lists for obj in task.result()]
+    return tuple(obj for task in lists for obj in task.result())
+
+
+def live_world(objects: Sequence[Obj], catalog: Catalog, gates: Gates) -> World:
+    """A model cluster that holds what the real one holds of its rollouts."""
     world = _world(catalog, gates)
     world.restore(objects, max((_version(obj) for obj in objects), default=1))
     return world

@@ -1,6 +1,6 @@
 """Checks of the expressions of Unit objects: in a worker process, each version of a unit once.
 
-Whoever may create a Unit object may write hundreds of expressions that cost half a second each. On
+An author of Unit objects may write hundreds of expressions that cost half a second each. On
 the event loop they would stop everything else.
 """
 

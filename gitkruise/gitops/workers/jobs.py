@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -17,6 +17,9 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.notify.comment import PLAN_MAX
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.preview.cluster_facts import ClusterFacts
 
 _NAMES: Final[Mapping[str, Obj]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
 
@@ -38,12 +41,13 @@ def first_true(texts: Sequence[str], obj: bytes, *, every: bool = False) -> tupl
 
 
 def plan_text(
-    repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog, gates: Gates
-) -> frames.PlanText:
-    """Plan a stranger's pull request from its base ("" for none) to its head, without live objects.
-    Raises SourceFailed."""
+    repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog, gates: Gates,
+    facts: ClusterFacts | None,
+) -> frames.PlanText:  # fmt: skip
+    """Plan a pull request from its base ("" for none) to its head, from the live objects; without
+    facts of the cluster, which no stranger sees, from git alone. Raises SourceFailed."""
     from gitkruise.gitops.preview.inputs import read_base, read_side  # noqa: PLC0415  as above
-    from gitkruise.gitops.preview.preview import offline_preview  # noqa: PLC0415  as above
+    from gitkruise.gitops.preview.preview import live_changes, live_outcome, offline_preview  # noqa: PLC0415  as above
     from gitkruise.gitops.preview.render_markdown import plan_markdown  # noqa: PLC0415  seldom needed
     from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  as above
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
@@ -56,10 +60,14 @@ def plan_text(
         return frames.PlanText(findings=error.findings)
     wrong = errors_of(after.findings)
     if not wrong:
-        preview = offline_preview(before, after, catalog, gates)
+        if facts is None:
+            preview = offline_preview(before, after, catalog, gates)
+        else:
+            owned = live_changes(before, after, catalog, facts)
+            preview = live_outcome(owned, after, catalog, gates, facts)
         wrong = errors_of(preview.unplayed)
         if not wrong:
-            report = report_of(preview, before, after, cluster="")
+            report = report_of(preview, before, after, cluster=facts.cluster if facts else "")
             moved = any(c.kind is not ChangeKind.UNCHANGED and not c.drift for c in preview.changes)
             plan = plan_markdown(report, limit=PLAN_MAX)
             return frames.PlanText(plan=plan, moved=moved, summary=summary(report))

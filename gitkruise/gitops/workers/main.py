@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gitkruise.errors import DiagnosticError
 from gitkruise.git.parsing.parse_cache import ParseCache
@@ -38,6 +38,9 @@ from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.preview.cluster_facts import ClusterFacts
 
 HEADER: Final = struct.Struct("!I")
 _READERS_MAX: Final = 5_000
@@ -118,13 +121,14 @@ class HealthJob(Job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTextJob(Job):
-    """Plan a stranger's pull request without a cluster."""
+    """Plan a pull request from facts of the cluster; a stranger's without."""
 
     place: Place
     base: str
     head: str
     config: Config
     gates: Gates
+    facts: ClusterFacts | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +293,7 @@ def _judge(desk: WorkerMemory, job: HealthJob) -> None:
 def _plan_text(desk: WorkerMemory, job: PlanTextJob) -> None:
     repository, _ = desk.repository(job.place)
     sides = (job.base, job.head)
-    plan = plan_text(repository, sides, job.config, desk.catalog, job.gates)
+    plan = plan_text(repository, sides, job.config, desk.catalog, job.gates, job.facts)
     desk.wire.send(plan)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -35,6 +35,9 @@ from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
+
+if TYPE_CHECKING:
+    from gitkruise.gitops.preview.cluster_facts import ClusterFacts
 
 _T = TypeVar("_T")
 _READING_MAX: Final = 4  # processes that read
@@ -75,9 +78,9 @@ class InProcess:
 
     async def plan_text(
         self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
-        gates: Gates,
+        gates: Gates, facts: ClusterFacts | None = None,
     ) -> frames.PlanText:  # fmt: skip
-        return await asyncio.to_thread(plan_text, repository, sides, config, catalog, gates)
+        return await asyncio.to_thread(plan_text, repository, sides, config, catalog, gates, facts)
 
 
 class WorkerPool:
@@ -194,19 +197,20 @@ class WorkerPool:
 
     async def plan_text(
         self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
-        gates: Gates,
+        gates: Gates, facts: ClusterFacts | None = None,
     ) -> frames.PlanText:  # fmt: skip
         def exchange(process: WorkerProcess) -> frames.PlanText:
             job = PlanTextJob(
                 cpu_s=process.budget.cpu_s, place=place(repository), base=sides[0], head=sides[1],
-                config=_units(config), gates=gates,
+                config=_units(config), gates=gates, facts=facts,
             )  # fmt: skip
             for frame in process.exchange(with_kinds(job, process, catalog), repository):
                 if isinstance(frame, frames.PlanText):
                     return frame
             raise WorkerEnded("", "it did not answer")
 
-        return await self._planned(self._stranger, exchange)
+        seat = self._stranger if facts is None else self._seat(repository)
+        return await self._planned(seat, exchange)
 
     # Running them ---------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitkruise.gitops.preview.changes import changes_between, with_live
-from gitkruise.gitops.preview.simulate import live_world, offline_world, play
+from gitkruise.gitops.preview.simulate import live_world, offline_world, play, rollout_objects
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule
 from gitkruise.model.workloads.feature_gates import Gates
@@ -60,7 +60,7 @@ def test_a_live_preview_names_the_pods_that_then_move(pair: tuple[Obj, Obj]) -> 
     lab.apply(before)
     lab.run()
     transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
-    twin = asyncio.run(live_world(transport, CATALOG, [SPACE], Gates()))
+    twin = live_world(asyncio.run(rollout_objects(transport, CATALOG, [SPACE])), CATALOG, Gates())
     version = lab.world.version
     forecast = preview_of(twin, before, after, lab.now)
     assert lab.world.version == version

@@ -19,7 +19,13 @@ from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.preview import live_preview
 from gitkruise.gitops.preview.render_json import plan_obj
 from gitkruise.gitops.preview.report import report_of
-from gitkruise.gitops.preview.simulate import NAMESPACE, Forecast, live_world, loosened_by
+from gitkruise.gitops.preview.simulate import (
+    NAMESPACE,
+    Forecast,
+    live_world,
+    loosened_by,
+    rollout_objects,
+)
 from gitkruise.model.gitops.config import Reference, Unit, UnitSpec, Workloads
 from gitkruise.model.planning.forecast import ForecastStep, PodMove
 from gitkruise.model.workloads.feature_gates import Gates
@@ -45,7 +51,7 @@ AROUND = (NAMESPACE, GroupKind("", "Node"), REVISION, CLONESET)
 def stand_in(world: World) -> World:
     """A model cluster that holds what `world` does."""
     transport = WorldTransport(Cluster(world, lambda: START))
-    return asyncio.run(live_world(transport, CATALOG, [SPACE], Gates()))
+    return live_world(asyncio.run(rollout_objects(transport, CATALOG, [SPACE])), CATALOG, Gates())
 
 
 def renamed(world: World, names: dict[str, str]) -> World:

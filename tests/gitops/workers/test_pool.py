@@ -24,8 +24,10 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuildResult
 from gitkruise.gitops.build.post_build import NOTHING
 from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.preview.cluster_facts import cluster_facts
 from gitkruise.gitops.workers.pool import InProcess, WorkerPool
 from gitkruise.gitops.workers.process import JobBudget
+from gitkruise.kube.client.discovery import served_catalog
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import (
@@ -38,7 +40,11 @@ from gitkruise.model.gitops.config import (
 )
 from gitkruise.model.gitops.document import Document
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.sandbox.initial_objects import bootstrap
 from tests.git.repos import Origin, make_origin, run_git
+from tests.worlds import Lab, cloneset
 
 pytestmark = pytest.mark.slow
 
@@ -429,6 +435,42 @@ def config(house: House) -> Config:
     spec = UnitSpec(source_ref=Reference(name="src"), path="app")
     unit = Unit("shop", "web", spec, origin=WRITTEN)
     return Config({"shop/src": source}, {"shop/web": unit}, {})
+
+
+def test_a_plan_from_the_live_state_is_made_in_the_process_that_reads(house: House) -> None:
+    lab = Lab()
+    bootstrap(lab.world, lab.now, nodes=0)
+    lab.apply(cloneset("web", 4, podUpdatePolicy="InPlaceIfPossible"))
+    lab.run()
+    objects = [
+        cloneset("web", 4, image, podUpdatePolicy="InPlaceIfPossible", partition=partition)
+        for image, partition in (("app:v1", 0), ("app:v2", 2))
+    ]
+    base, head = (house.origin.commit({"app/web.yaml": json.dumps(obj)}) for obj in objects)
+    bomb = house.origin.commit(many(120, text="y" * 300), branch="bomb")
+    transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
+
+    async def script(pool: WorkerPool) -> None:
+        catalog = await served_catalog(transport, load_catalog())
+        rules = (config(house), catalog, Gates())
+        before = await pool.side(house.repository, base, *rules, base=True)
+        after = await pool.side(house.repository, head, *rules)
+        facts = await cluster_facts(
+            before, after, catalog, transport=transport, now=lab.now, cluster="lab"
+        )
+        (reading,) = pool.pids
+        told = await pool.plan_text(house.repository, (base, head), *rules, facts)
+        here = await InProcess().plan_text(house.repository, (base, head), *rules, facts)
+        assert told == here
+        assert told.moved
+        assert "2 pods restarted in place" in told.plan
+        assert pool.pids == [reading]
+        with pytest.raises(InvalidManifests) as caught:
+            await pool.plan_text(house.repository, (base, bomb), *rules, facts)
+        assert caught.value.findings[0].code == "GK9030"
+
+    with house.pool(cpu_s=2) as pool:
+        asyncio.run(script(pool))
 
 
 def test_a_strangers_plan_has_a_process_of_its_own(house: House) -> None:

@@ -1,0 +1,87 @@
+"""The live state that a plan needs, read at one moment: plain values, for a worker process too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gitkruise.errors import ApiError, Finding
+from gitkruise.gitops.cluster.engine import delegated_by
+from gitkruise.gitops.preview.inputs import PlanSide
+from gitkruise.gitops.preview.live_diff import read_live
+from gitkruise.gitops.preview.simulate import rollout_objects
+from gitkruise.kube.client.discovery import CRDS, listed, served_by
+from gitkruise.kube.client.rawobject import thaw
+from gitkruise.kube.client.transport import Transport
+from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.wire.catalog.catalog import Catalog
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """The live state that a plan starts from.
+
+    `objects` are those of the plan that exist, `findings` say which could not be read. `rollouts`
+    is what the rollouts of the plan can depend on, pods included; `delegated` names the objects
+    whose pods OpenKruise drives. `cluster` is its name in the report.
+    """
+
+    cluster: str
+    now: datetime
+    definitions: Sequence[Obj]  # CustomResourceDefinitions
+    objects: Mapping[ObjectKey, Obj]
+    findings: tuple[Finding, ...]
+    rollouts: tuple[Obj, ...]
+    delegated: frozenset[ObjectKey]
+
+
+async def cluster_facts(
+    base: PlanSide | None,
+    target: PlanSide,
+    catalog: Catalog,
+    *,
+    transport: Transport,
+    now: datetime,
+    cluster: str = "",
+) -> ClusterFacts:
+    """Read the live state of a plan from `base` to `target`. Raises ApiError."""
+    try:
+        return await _read(base, target, catalog, transport=transport, now=now, cluster=cluster)
+    except ExceptionGroup as group:  # requests that failed together are one failure
+        known, other = group.split(ApiError)
+        if known is None or other is not None:
+            raise
+        raise _first(known) from group
+
+
+def _first(group: ExceptionGroup[ApiError]) -> ApiError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, ExceptionGroup) else found
+
+
+async def _read(
+    base: PlanSide | None,
+    target: PlanSide,
+    catalog: Catalog,
+    *,
+    transport: Transport,
+    now: datetime,
+    cluster: str,
+) -> ClusterFacts:
+    definitions = await listed(transport, CRDS)
+    keys = {d.key for d in (*(base.objects if base else ()), *target.objects)}
+    seen = await read_live(transport, served_by(catalog, definitions), keys)
+    kinds = {d.key.group_kind for d in target.objects}
+    spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
+    spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
+    return ClusterFacts(
+        cluster=cluster,
+        now=now,
+        definitions=tuple(map(thaw, definitions)),
+        objects={key: thaw(obj) for key, obj in seen.objects.items()},
+        findings=seen.findings,
+        rollouts=await rollout_objects(transport, catalog, spaces),
+        delegated=await delegated_by(transport, target.units, now),
+    )
