@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -175,3 +176,43 @@ def test_pytest_looks_into_every_folder_of_tests(pytestconfig: pytest.Config) ->
     left_out = pytestconfig.getini("norecursedirs")
     folders = {part for p in sources("tests") for part in p.relative_to(ROOT).parts[:-1]}
     assert [f for f in sorted(folders) if any(fnmatch(f, pattern) for pattern in left_out)] == []
+
+
+_FIXED = re.compile(r"_?[A-Z][A-Z_0-9]*")  # a constant of the module, or made of such
+
+
+def _is_fixed(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _is_fixed(node.left) and _is_fixed(node.right)
+    if isinstance(node, ast.JoinedStr):
+        parts = [v.value for v in node.values if isinstance(v, ast.FormattedValue)]
+        return all(_is_fixed(part) or _is_escaped(part) for part in parts)
+    return isinstance(node, ast.Constant) or (
+        isinstance(node, ast.Name) and _FIXED.fullmatch(node.id) is not None
+    )
+
+
+def _is_escaped(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "re.escape"
+
+
+# Patterns that tables of the module hold.
+OWN_PATTERNS = {
+    "gitkruise/git/plumbing/errors.py": 1,
+    "gitkruise/admission/rules/formats.py": 1,
+}
+
+
+@pytest.mark.parametrize("path", sorted(sources("gitkruise")), ids=str)
+def test_no_pattern_of_others_runs_in_a_backtracking_engine(path: Path) -> None:
+    """A repository's pattern could keep `re`, which holds the interpreter, busy for years."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).startswith("re.")
+        and node.args
+        and ast.unparse(node.func) not in {"re.escape", "re.error"}
+    ]
+    foreign = [ast.unparse(node) for node in calls if not _is_fixed(node.args[0])]
+    assert len(foreign) == OWN_PATTERNS.get(str(path.relative_to(ROOT)), 0), foreign

@@ -12,6 +12,7 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.wire.primitives.names import Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.schema.patterns import BadPattern, PatternTooCostly, compile_pattern
 
 _FIELD: Final = re.compile(r"(?:\\.|\[[^\]]*\]|[^.\\\[])+")
 _SELECTED: Final = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
@@ -187,9 +188,10 @@ def _selects(target: Any, obj: Obj, names: set[str]) -> bool:
 
 
 def _matches(pattern: str, value: str) -> bool:
+    """Return whether kustomize takes a value for selected: RE2, for the whole of it."""
     try:
-        return re.fullmatch(pattern, value) is not None
-    except re.error:
+        return compile_pattern(f"^(?:{pattern})$").search(value)
+    except (BadPattern, PatternTooCostly):
         return pattern == value
 
 

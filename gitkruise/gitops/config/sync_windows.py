@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 from gitkruise.kube.system.clock import Clock
@@ -15,17 +16,29 @@ from gitkruise.wire.values.cron import Cron, parse_cron
 
 LENGTH_MAX: Final = timedelta(days=366)
 _AHEAD: Final = 366 * 9  # days that are looked through: 29 February may be eight years away
-_HOPS_MAX: Final = 1000  # from window to window on the way to the next open moment
+_STEPS_MAX: Final = 20_000  # phases of windows on the way to the next open moment
 _DAY: Final = timedelta(days=1)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+_Spans: TypeAlias = Sequence[tuple[timedelta, timedelta]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """State of a window, and until when at least it stays so."""
+
+    open: bool
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The times of one window."""
+    """The times of one window. `spans` are beginnings and ends of a day without a clock change,
+    from its midnight; those that meet are one, because a schedule may have 1,440 times a day."""
 
     cron: Cron
     zone: ZoneInfo
     length: timedelta
+    spans: _Spans
 
     @classmethod
     def of(cls, window: Window) -> Times:
@@ -37,35 +50,73 @@ class Times:
             zone = ZoneInfo(window.time_zone)
         except (OSError, KeyError, ValueError) as error:
             raise ValueError(f"there is no time zone {window.time_zone!r}") from error
-        found = cls(parse_cron(window.schedule), zone, length)
-        if found.next(datetime(2000, 1, 1, tzinfo=UTC)) is None:
+        cron = parse_cron(window.schedule)
+        begun = [timedelta(hours=hour, minutes=minute) for hour, minute in cron.times]
+        found = cls(cron, zone, length, _merged(begun, length))
+        if found._next(datetime(2000, 1, 1, tzinfo=UTC)) is None:
             raise ValueError(f"{window.schedule!r} never comes")
         return found
 
-    def end(self, now: datetime) -> datetime | None:
-        """Return the end of the window that is open at `now`; None if it is closed."""
+    def phase(self, now: datetime) -> Phase:
+        """Return whether it is open at `now`, and until when."""
+        end = self._end(now)
+        until = end if end is not None else self._next(now) or _NEVER
+        return Phase(open=end is not None, until=until)
+
+    def _end(self, now: datetime) -> datetime | None:
         day = now.astimezone(self.zone).date()
         for back in range(self.length.days + 3):
-            begun = [t for t in self._on(day - back * _DAY) if t <= now]
-            if begun:
-                return max(begun) + self.length if max(begun) + self.length > now else None
+            if self.cron.on(earlier := day - back * _DAY):
+                midnight, spans = self._on(earlier)
+                begun = bisect_right(spans, now - midnight, key=lambda span: span[0])
+                if begun:
+                    end = midnight + spans[begun - 1][1]
+                    return end if end > now else None
         return None
 
-    def next(self, now: datetime) -> datetime | None:
-        """Return its next beginning after `now`; None if there is none within years."""
+    def _next(self, now: datetime) -> datetime | None:
+        """Return the next beginning after `now`; None if there is none within years."""
         day = now.astimezone(self.zone).date()
         for ahead in range(_AHEAD):
-            coming = [t for t in self._on(day + ahead * _DAY) if t > now]
-            if coming:
-                return min(coming)
+            if self.cron.on(later := day + ahead * _DAY):
+                midnight, spans = self._on(later)
+                begun = bisect_right(spans, now - midnight, key=lambda span: span[0])
+                if begun < len(spans):
+                    return midnight + spans[begun][0]
         return None
 
-    def _on(self, day: date) -> Iterator[datetime]:
-        """Beginnings on a day. One that a clock change skips is later by the length of the
-        change."""
-        if self.cron.on(day):
-            for hour, minute in self.cron.times:
-                yield datetime.combine(day, time(hour, minute), self.zone).astimezone(UTC)
+    def _on(self, day: date) -> tuple[datetime, _Spans]:
+        """Return the midnight of a day and its spans. A beginning that a clock change skips is
+        later by the length of the change."""
+        midnight, end = (datetime.combine(d, time(), self.zone) for d in (day, day + _DAY))
+        start = midnight.astimezone(UTC)
+        if midnight.utcoffset() == end.utcoffset():
+            return start, self.spans
+        times = (datetime.combine(day, time(*at), self.zone) for at in self.cron.times)
+        return start, _merged(sorted(t.astimezone(UTC) - start for t in times), self.length)
+
+
+def _merged(begun: Iterable[timedelta], length: timedelta) -> _Spans:
+    spans: list[tuple[timedelta, timedelta]] = []
+    for start in begun:
+        if spans and start <= spans[-1][1]:
+            spans[-1] = spans[-1][0], start + length
+        else:
+            spans.append((start, start + length))
+    return tuple(spans)
+
+
+class _Follower:
+    """The phase of a window, found again only when it is over: looking for one takes days' work."""
+
+    def __init__(self, times: Times) -> None:
+        self._times = times
+        self._since, self._phase = _NEVER, Phase(open=False, until=_NEVER)
+
+    def at(self, moment: datetime) -> Phase:
+        if not self._since <= moment < self._phase.until:
+            self._since, self._phase = moment, self._times.phase(moment)
+        return self._phase
 
 
 class Windows:
@@ -73,8 +124,8 @@ class Windows:
 
     def __init__(self, windows: Iterable[Window], clock: Clock, *, by_hand: bool = False) -> None:
         rows = [w for w in windows if not (by_hand and w.kind == "deny" and w.manual)]
-        self._denied = [Times.of(w) for w in rows if w.kind == "deny"]
-        self._allowed = [Times.of(w) for w in rows if w.kind == "allow"]
+        self._denied = [_Follower(Times.of(w)) for w in rows if w.kind == "deny"]
+        self._allowed = [_Follower(Times.of(w)) for w in rows if w.kind == "allow"]
         if by_hand and any(w.manual for w in rows if w.kind == "allow"):
             self._allowed = []
         self._clock = clock
@@ -96,19 +147,19 @@ class Windows:
         opening = self.opens()
         if opening is None:
             return ""
-        never = opening == datetime.max.replace(tzinfo=UTC)
-        return f"a window ({'none opens' if never else f'it opens at {format_time(opening)}'})"
+        when = "none opens" if opening == _NEVER else f"it opens at {format_time(opening)}"
+        return f"a window ({when})"
 
     def _opening(self, now: datetime) -> datetime:
         """Return the first moment from `now` on that no deny window covers and an allow window
         does, if any."""
-        moment: datetime | None = now
-        for _ in range(_HOPS_MAX):
-            if moment is None:
-                break
-            after = [end for times in self._denied if (end := times.end(moment))]
-            if not after and (not self._allowed or any(t.end(moment) for t in self._allowed)):
+        moment = now
+        for _ in range(_STEPS_MAX // (len(self._denied) + len(self._allowed))):
+            denied = [found.until for one in self._denied if (found := one.at(moment)).open]
+            allowed = [one.at(moment) for one in self._allowed]
+            if not denied and (not allowed or any(phase.open for phase in allowed)):
                 return moment
-            coming = [start for times in self._allowed if (start := times.next(moment))]
-            moment = max(after) if after else min(coming, default=None)
-        return datetime.max.replace(tzinfo=UTC)
+            moment = max(denied) if denied else min(phase.until for phase in allowed)
+            if moment == _NEVER:
+                break
+        return _NEVER

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -80,9 +79,23 @@ def concerns(rule: Notify, notice: Notice) -> bool:
 
 
 def _fits(unit: str, pattern: str) -> bool:
-    """Return whether `pattern`, in which * matches anything, matches the unit's name."""
-    parts = re.split(r"\*+", pattern)
-    return re.fullmatch(".*".join(map(re.escape, parts)), unit) is not None
+    """Return whether `pattern`, in which * matches anything, matches the unit's name.
+
+    Linear, unlike `re`: the first place at which a part fits leaves the most for the others.
+    """
+    first, *parts = pattern.split("*")
+    if not parts:
+        return unit == pattern
+    last = parts.pop()
+    at, end = len(first), len(unit) - len(last)
+    if at > end or not (unit.startswith(first) and unit.endswith(last)):
+        return False
+    for part in parts:
+        found = unit.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 def event_obj(notice: Notice) -> dict[str, Any]:

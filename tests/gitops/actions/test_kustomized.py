@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -9,9 +10,11 @@ from typing import Any, Final
 import pytest
 
 from gitkruise.errors import InvalidManifests
+from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.plumbing.commits import CommitAuthor, format_commit
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.kustomize_setters import patched_by
 from gitkruise.gitops.actions.kustomized import Kustomized
 from gitkruise.gitops.actions.rollback import Rollback, compute_rollback, rollback_target
 from gitkruise.wire.primitives.paths import get
@@ -196,6 +199,21 @@ def back(repository: Repository, now: str, key: Any) -> tuple[str, Rollback, dic
     to = span.until.id
     found = compute_rollback(repository, key, now=now, to=to, file="base/web.yaml", folder="live")
     return to, found, {found.file: found.data, **found.others}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "means"),
+    [("web", True), ("w.b", True), ("we", False), ("b", False), ("a|web", True), ("we[", False),
+     ("(?=w)web", False), ("(([a-z]+)+)+!", False)],
+)  # fmt: skip
+def test_a_target_selects_names_as_kustomize_does(pattern: str, *, means: bool) -> None:
+    patch = json.dumps({"spec": {"replicas": 3}})
+    target = {"kind": "CloneSet", "name": pattern}
+    content = {"patches": [{"patch": patch, "target": target}]}
+    (kustomization,) = parse_file(json.dumps(content).encode(), "kustomization.json").documents
+    names = {"web", "web" * 80}
+    found = patched_by(kustomization, cloneset("web"), names, ("spec", "replicas"), lambda _: ())
+    assert (found is not None) is means
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gitkruise.gitops.config.sync_window_checks import bad_windows
-from gitkruise.gitops.config.sync_windows import Windows
+from gitkruise.gitops.config.sync_windows import Times, Windows
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.model.gitops.config import Unit, UnitSpec, Window
 from gitkruise.wire.primitives.times import format_time, parse_time
@@ -45,6 +47,10 @@ OPENS: Final[list[tuple[str, list[dict[str, Any]], str, str]]] = [
      "2028-02-29T00:00:00Z"),
     ("one after the other", [{**FREEZE, "schedule": "0 * * * *", "duration": "1h"}],
      "2026-11-21T10:00:00Z", NEVER),
+    ("every minute of a week's work", [{**FREEZE, "schedule": "* * * * 1-5", "duration": "1m"}],
+     "2026-11-23T10:00:00Z", "2026-11-28T00:00:00Z"),
+    ("every minute, fifty times", [{**FREEZE, "schedule": "* * * * *", "duration": "1m"}] * 50,
+     "2026-11-23T10:00:00Z", NEVER),
     ("never together", [OFFICE, {**FREEZE, "schedule": "0 0 * * *", "duration": "24h"}],
      "2026-11-21T10:00:00Z", NEVER),
 ]  # fmt: skip
@@ -65,6 +71,55 @@ def test_when_windows_open(rows: list[dict[str, Any]], now: str, opens: str) -> 
     assert (format_time(told) if told else "") == opens
     words = {"": "", NEVER: "a window (none opens)"}
     assert found.why() == words.get(opens, f"a window (it opens at {opens})")
+
+
+def covered(window: Window, moment: datetime) -> bool:
+    """Whether any beginning of the last days reaches a moment, one by one."""
+    times = Times.of(window)
+    day = moment.astimezone(times.zone).date()
+    for back in range(times.length.days + 3):
+        earlier = day - timedelta(days=back)
+        begun = (
+            datetime.combine(earlier, time(*at), times.zone).astimezone(UTC)
+            for at in times.cron.times
+            if times.cron.on(earlier)
+        )
+        if any(start <= moment < start + times.length for start in begun):
+            return True
+    return False
+
+
+SCHEDULES: Final = ["* * * * *", "*/7 * * * *", "30 1,2,3 * * *", "0 */2 * * 0", "59 23 28-31 * *"]
+CLOCK_CHANGES: Final = [datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)]
+
+
+@given(
+    st.sampled_from(SCHEDULES),
+    st.sampled_from(["1m", "3m", "59m", "2h", "25h"]),
+    st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe"]),
+    st.sampled_from(CLOCK_CHANGES),
+    st.integers(-36 * 60, 36 * 60),
+    st.floats(0, 0.99),
+)
+def test_a_phase_is_what_every_beginning_alone_says(
+    schedule: str, length: str, zone: str, change: datetime, minutes: int, share: float
+) -> None:
+    window = Window(kind="deny", schedule=schedule, duration=length, time_zone=zone)
+    now = change + timedelta(minutes=minutes)
+    phase = Times.of(window).phase(now)
+    assert phase.open is covered(window, now)
+    assert phase.until > now
+    assert covered(window, now + share * (phase.until - now)) is phase.open
+    if not phase.open:
+        assert covered(window, phase.until)
+
+
+def test_windows_are_few() -> None:
+    spec = {"sourceRef": {"name": "src"}, "windows": [OFFICE] * 51}
+    (finding,) = bad_windows(Unit("shop", "web", msgspec.convert(spec, UnitSpec)))
+    assert (finding.code, finding.message) == (
+        "GK7034", "Unit shop/web: spec.windows: more than 50 windows"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.config import Notify, Reference
@@ -82,6 +85,24 @@ def test_who_hears_what(
         resolves=resolves, at=START,
     )  # fmt: skip
     assert concerns(rule(severity, *units), notice) is wanted
+
+
+def test_many_stars_end() -> None:
+    """In Python's `re` this takes years."""
+    notice = Notice(
+        record=record(f"shop/{'a' * 250}", State.STUCK), severity="error", resolves=False, at=START,
+    )  # fmt: skip
+    assert concerns(rule("info", "*a" * 60), notice)
+    assert not concerns(rule("info", "*a" * 60 + "*b"), notice)
+
+
+@given(st.text("ab/", max_size=12), st.text("ab/*", max_size=8))
+def test_stars_match_anything(unit: str, pattern: str) -> None:
+    notice = Notice(
+        record=record(unit, State.STUCK), severity="error", resolves=False, at=START,
+    )  # fmt: skip
+    meant = re.fullmatch(pattern.replace("*", ".*"), unit) is not None
+    assert concerns(rule("info", pattern), notice) is meant
 
 
 def notice(message: str = "no image") -> Notice:
