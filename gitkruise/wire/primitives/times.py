@@ -9,6 +9,7 @@ from typing import Final
 
 _UNITS_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_LONGEST_S: Final = 2562047 * 3600  # whole hours of an int64 of nanoseconds, as in Go
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -18,7 +19,10 @@ def parse_time(text: str | None) -> datetime | None:
     instant = datetime.fromisoformat(text.replace("Z", "+00:00") if text.endswith("Z") else text)
     if instant.tzinfo is None:
         raise ValueError(f"no time zone in {text!r}")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is outside of the years 1 to 9999") from error
 
 
 @lru_cache(maxsize=256)  # a round writes one instant into everything
@@ -40,7 +44,10 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f"{text!r} has no unit; did you mean {text}s?")
     if not text or _DURATION.sub("", text):
         raise ValueError(f"{text!r} is not a duration such as 30s, 5m or 1h30m")
-    return timedelta(seconds=sum(float(n) * _UNITS_S[u] for n, u in _DURATION.findall(text)))
+    seconds = sum(float(n) * _UNITS_S[u] for n, u in _DURATION.findall(text))
+    if seconds > _LONGEST_S:
+        raise ValueError(f"{text[:40]!r} is longer than 2562047h, the longest duration")
+    return timedelta(seconds=seconds)
 
 
 def format_duration(span: timedelta) -> str:
