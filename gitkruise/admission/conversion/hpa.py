@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
 
@@ -236,7 +237,7 @@ def _read(annotations: Obj) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in ANNOTATIONS & annotations.keys():
         try:
-            value = json.loads(annotations[key])
+            value = read_json(annotations[key])
         except ValueError:
             continue
         wanted = dict if key == BEHAVIOR else list

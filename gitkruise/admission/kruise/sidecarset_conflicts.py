@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from gitkruise.model.workloads.sidecarset import (
 from gitkruise.model.workloads.sidecarset_metadata import OVERWRITE, RETAIN
 from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.wire.patch.json_patch import same
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.schema.patterns import CompiledPattern, PatternTooCostly, compile_pattern
@@ -114,7 +114,7 @@ def _patterns(text: str, labels: Mapping[str, str]) -> list[str]:
     if not text:
         return []
     try:
-        rules = json.loads(text).get("rules") or []
+        rules = read_json(text).get("rules") or []
         chosen = [
             rule
             for rule in rules

@@ -15,6 +15,7 @@ from typing import Any, Final
 from gitkruise.errors import AlreadyExists, Conflict, NotFound
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.transport import Transport
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.requests import ApiRequest
@@ -84,7 +85,7 @@ class LeaseAnnotation:
 
     def _values(self, lease: Obj) -> dict[str, Any]:
         try:
-            found = json.loads(get(lease, "metadata", "annotations", self.annotation, default="{}"))
+            found = read_json(get(lease, "metadata", "annotations", self.annotation, default="{}"))
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +12,7 @@ from gitkruise.model.workloads.sidecarset import SidecarSetFacts
 from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
 from gitkruise.wire.kruise.go_round_trip import Malformed, normalise
 from gitkruise.wire.primitives.gojson import compact, ordered
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
 
@@ -219,8 +219,8 @@ def _mark(text: str, set_name: str) -> HashMark:
 def _decoded(text: str) -> Any:
     """The JSON value of an annotation; None for null and for what is none."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return read_json(text)
+    except ValueError:
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,6 +14,7 @@ from gitkruise.planner.pods.inplace import METADATA_FIELD, NOT_OURS, UpdateSpec
 from gitkruise.planner.pods.inplace_state import InPlaceState
 from gitkruise.wire.kruise.hashes import dump_hash
 from gitkruise.wire.primitives.gojson import ordered
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.wire.values.quantity import parse_quantity
@@ -202,7 +202,7 @@ def _reported(pod: PodFacts) -> dict[str, Obj]:
     if not text:
         return {}
     try:
-        return {c["name"]: c for c in json.loads(text)["containers"]}
+        return {c["name"]: c for c in read_json(text)["containers"]}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"annotation {wire.CONTAINERS_META}: {error!r}") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +14,7 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.pods.inplace import UpdateSpec
 from gitkruise.wire.primitives.gojson import ordered
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time, parse_time
 
@@ -74,7 +74,7 @@ def read_state(pod: PodFacts) -> InPlaceState | None:
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> InPlaceState:
     """Pods of one batch carry the same text, round after round."""
-    return _state(json.loads(text))
+    return _state(read_json(text))
 
 
 def _state(raw: Obj) -> InPlaceState:
@@ -166,14 +166,14 @@ def read_grace(pod: PodFacts) -> UpdateSpec | None:
     if not text:
         return None
     try:
-        raw = json.loads(text)
+        raw = read_json(text)
         patch = raw.get("metaDataPatch")
         return UpdateSpec(
             revision=raw["revision"],
             images=dict(raw.get("containerImages") or {}),
             ref_metadata=_ref_metadata(raw.get("containerRefMetadata")),
             resources=dict(raw.get("containerResources") or {}),
-            metadata_patch=json.loads(base64.b64decode(patch)) if patch else None,
+            metadata_patch=read_json(base64.b64decode(patch)) if patch else None,
             env_from_metadata=bool(raw.get("updateEnvFromMetadata")),
             grace_s=int(raw.get("graceSeconds") or 0),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.gojson import ordered
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
 
@@ -35,7 +35,7 @@ def kruise_keys(pod: PodFacts) -> frozenset[KruiseKey]:
         return frozenset()
     try:
         return frozenset(
-            KruiseKey(str(e["userAgent"]), str(e["key"])) for e in json.loads(condition.message)
+            KruiseKey(str(e["userAgent"]), str(e["key"])) for e in read_json(condition.message)
         )
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenConditionError(

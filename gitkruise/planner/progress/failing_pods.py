@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
@@ -11,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import ContainerStatus, PodFacts, WaitingState
 from gitkruise.model.workloads.sidecarset_annotations import in_place_states
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.times import parse_time
 from gitkruise.wire.values.images import same_image
 
@@ -106,8 +106,8 @@ def _updated_at(notes: Mapping[str, str], container: str) -> datetime | None:
 
 def _update_of(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = read_json(text)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

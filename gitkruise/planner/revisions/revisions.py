@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +14,7 @@ from gitkruise.model.workloads.revision import Revision
 from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
 from gitkruise.wire.kruise.revision_data import claims_hash, revision_data
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -101,7 +101,7 @@ def _hash(data: bytes, collision_count: int) -> str:
 def template_of(data: bytes) -> Obj:
     """The pod template inside revision data. Raises ValueError naming what is wrong with it."""
     try:
-        template = json.loads(data)["spec"]["template"]
+        template = read_json(data)["spec"]["template"]
         containers = template["spec"]["containers"]
         named = [container["name"] for container in containers]
     except (ValueError, KeyError, TypeError) as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Final
 
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.gojson import compact
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
 
@@ -21,7 +21,7 @@ def upgradable_entries(pod: PodFacts) -> dict[str, bool]:
     if condition is None or not condition.message:
         return {}
     try:
-        return {str(name): bool(can) for name, can in json.loads(condition.message).items()}
+        return {str(name): bool(can) for name, can in read_json(condition.message).items()}
     except (ValueError, AttributeError) as error:
         raise ValueError(f"condition {UPGRADABLE} carries no JSON object: {error}") from error
 

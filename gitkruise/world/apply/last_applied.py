@@ -6,11 +6,11 @@ Source: the field manager's lastAppliedManager and lastAppliedUpdater; both act 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gitkruise.wire.primitives.gojson import compact
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop, get, put
 from gitkruise.world.apply.fieldset import NOTHING, FieldSet, difference
@@ -49,7 +49,7 @@ def _annotation(call: RequestContext, live: Obj | None) -> str:
 
 def _decoded(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        found = read_json(text or "{}")
     except ValueError:
         return {}
     return found if isinstance(found, Mapping) else {}

@@ -307,8 +307,14 @@ def test_state_reads_back_also_from_its_old_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"revision":"r"}', '{"revision":"r","updateTimestamp":"soon"}']
-)
+    "text",
+    [
+        "{", "[]", "{}", "[" * 200_000, '{"revision":"r"}',
+        '{"revision":"r","updateTimestamp":"soon"}',
+        '{"revision":"r","updateTimestamp":"0001-01-01T00:00:00+14:00"}',
+    ],
+    ids=range(7),
+)  # fmt: skip
 def test_a_broken_annotation_is_named(text: str) -> None:
     pod = pod_facts(raw_pod("web-a", annotations={STATE_KEY: text}))
     with pytest.raises(BrokenStateError, match="inplace-update-state"):
