@@ -23,7 +23,7 @@ _Spans: TypeAlias = Sequence[tuple[timedelta, timedelta]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
+class WindowPhase:
     """State of a window, and until when at least it stays so."""
 
     open: bool
@@ -57,11 +57,11 @@ class Times:
             raise ValueError(f"{window.schedule!r} never comes")
         return found
 
-    def phase(self, now: datetime) -> Phase:
+    def phase(self, now: datetime) -> WindowPhase:
         """Return whether it is open at `now`, and until when."""
         end = self._end(now)
         until = end if end is not None else self._next(now) or _NEVER
-        return Phase(open=end is not None, until=until)
+        return WindowPhase(open=end is not None, until=until)
 
     def _end(self, now: datetime) -> datetime | None:
         day = now.astimezone(self.zone).date()
@@ -111,9 +111,9 @@ class _Follower:
 
     def __init__(self, times: Times) -> None:
         self._times = times
-        self._since, self._phase = _NEVER, Phase(open=False, until=_NEVER)
+        self._since, self._phase = _NEVER, WindowPhase(open=False, until=_NEVER)
 
-    def at(self, moment: datetime) -> Phase:
+    def at(self, moment: datetime) -> WindowPhase:
         if not self._since <= moment < self._phase.until:
             self._since, self._phase = moment, self._times.phase(moment)
         return self._phase
