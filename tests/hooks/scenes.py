@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -65,7 +65,7 @@ class Stage:
                 registered.append(f"{CONFIGURATIONS}{plural}/{body['metadata']['name']}")
             if heeded:
                 self._settled(CONFIGURATIONS + plural)
-        asked = sorted(self.listener.drain(), key=lambda one: str(one["via"]))
+        asked = sorted(current(self.listener.drain()), key=lambda one: str(one["via"]))
         reviews = [{"via": one["via"], **_told(one)} for one in asked]
         if reviews:
             reply = {**reply, "reviews": names.plain(self._plain(reviews))}
@@ -122,6 +122,24 @@ class Stage:
         self.listener.asked = [
             one for one in self.listener.asked if not str(one.get("name")).startswith("probe-")
         ]
+
+
+def current(reviews: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the reviews of the attempts that were stored.
+
+    The real server first tries a change on its watch cache. Where that is behind etcd, the write
+    fails and everything is tried again, webhooks included.
+    """
+    stored: dict[str, int] = {}
+    for uid, at in map(_version, reviews):
+        stored[uid] = max(stored.get(uid, 0), at)
+    return [review for review in reviews for uid, at in [_version(review)] if at == stored[uid]]
+
+
+def _version(review: Mapping[str, Any]) -> tuple[str, int]:
+    """Return (uid, version) of the object before the change; ("", 0) when there is none."""
+    meta = (review.get("oldObject") or {}).get("metadata") or {}
+    return meta.get("uid") or "", int(meta.get("resourceVersion") or 0)
 
 
 def _told(review: Mapping[str, Any]) -> dict[str, Any]:
