@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from gitkruise.wire.kruise._go_types import TYPES
+from gitkruise.wire.kruise.go_types import TYPES
 from gitkruise.wire.primitives.gojson import as_go_reads
 from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.wire.values.quantity import canonical
@@ -63,7 +63,7 @@ class _GoField(NamedTuple):
     pointer: bool  # left out only when nil, not when zero
 
 
-@cache
+@cache  # types refer to each other, and to themselves
 def _struct(type_name: str, mode: _Mode) -> Codec:
     fields: list[_GoField] = []  # filled on first use, so that types may mention each other
     names = frozenset(name for name, _, _ in TYPES[type_name])

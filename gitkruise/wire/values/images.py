@@ -22,7 +22,7 @@ _IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
 _NAME_LIMIT, _TEXT_LIMIT = 255, 4096
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # a thousand pods have the same few images
 def image_tag(image: str) -> str:
     """The tag Kubernetes sees: "latest" without tag and digest, "" with a digest alone.
 
@@ -38,7 +38,7 @@ def is_image(text: str) -> bool:
     return _parsed(text) is not None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # as above
 def repository(image: str) -> str:
     """The registry and path of a reference, spelt out; "" for what is no image reference."""
     found = _parsed(image)
@@ -63,6 +63,27 @@ def _parsed(image: str) -> re.Match[str] | None:
         return None
     good = not found["digest"] or _DIGEST.fullmatch(found["digest"])
     return found if good else None
+
+
+@lru_cache(maxsize=1024)
+def familiar_parts(image: str) -> tuple[str, str]:
+    """Return (name without `docker.io/library`, tag or digest) as a NodeImage spells them.
+
+    The tag is `latest` without tag and digest; a digest takes the place of the tag. Raises
+    ValueError for what is no image reference.
+    """
+    found = _parsed(image)
+    if found is None:
+        raise ValueError(f"invalid image {image}")
+    name = found["name"].removeprefix("docker.io/")
+    first, slash, rest = name.partition("/")
+    short = rest if slash and name != found["name"] and first == "library" else name
+    return short, found["digest"] or found["tag"] or "latest"
+
+
+def image_of_parts(name: str, tag: str) -> str:
+    """Return the reference of a name and a tag or digest: a digest follows `@`."""
+    return f"{name}{'@' if ':' in tag else ':'}{tag}"
 
 
 def default_pull_policy(image: str) -> str:

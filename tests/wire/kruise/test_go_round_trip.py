@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.wire.kruise._go_types import TYPES
 from gitkruise.wire.kruise.go_round_trip import Malformed, normalise
+from gitkruise.wire.kruise.go_types import TYPES
 from gitkruise.wire.primitives.gojson import compact
 
 MINUTE = "2020-01-02T03:04:05Z"
