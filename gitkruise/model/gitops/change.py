@@ -174,7 +174,7 @@ class SyncSnapshot:
     fought: Mapping[ObjectKey, Mapping[Path, Fight]] = field(default_factory=dict)
     claimed: frozenset[ObjectKey] = frozenset()  # another unit's git wants these too
     owners: Mapping[ObjectKey, Owner] = field(default_factory=dict)  # with others' marks, if known
-    newer: bool = False  # a newer commit waits to be taken
+    newer: bool = False  # a newer commit is not live: it waits, was rejected or cannot be read
     held: frozenset[ObjectKey] = frozenset()  # a person asked that they be left alone for a time
 
 
@@ -192,7 +192,8 @@ class SyncPlan:
     """Actions of one sync round: objects to apply, objects to prune, and why the rest waits.
 
     `drift` is all of it: `healing` is corrected now, `standing` is left unchanged for good.
-    `asks` are hashes of deletions that wait for a person's approval.
+    `asks` are hashes of deletions that wait for a person's approval; `waits` is what a unit waits
+    for that is well apart from these.
     """
 
     apply: tuple[Desired, ...] = ()
@@ -205,6 +206,7 @@ class SyncPlan:
     blocked: tuple[Finding, ...] = ()
     withheld: tuple[ObjectKey, ...] = ()  # not as git says: other units own them, or want them too
     asks: frozenset[str] = frozenset()
+    waits: str = ""
 
     @property
     def quiet(self) -> bool:

@@ -370,7 +370,7 @@ def decode_spec(doc: Obj) -> Any:
     return msgspec.convert(doc.get("spec") or {}, SPECS[doc["kind"]])
 
 
-@cache
+@cache  # rounds ask for the same few again and again
 def duration(text: str) -> timedelta:
     """A duration field that has been checked at load."""
     return parse_duration(text)

@@ -188,7 +188,7 @@ class UnitRecord:
 
     `attempted` is the newest commit looked at, `causal` the one that last changed this unit's
     content, `sent` the last one all of which was sent, `applied` the last one that was well, too.
-    `waits` is what `attempted` waits for before any of it is sent; "" unless it waits.
+    `waits` is what `attempted` waits for before all of it is carried out; "" unless it waits.
     """
 
     unit: str
@@ -197,6 +197,7 @@ class UnitRecord:
     state: State
     message: str
     since: datetime
+    path: str = ""  # the unit's folder, "." for the root; "" in records of earlier versions
     attempted: GitCommit | None = None
     applied: GitCommit | None = None
     sent: GitCommit | None = None

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import msgspec
-
-from gitkruise.wire.primitives.times import format_micro_time
 
 HELD: Final = "held"
 IN_PLACE: Final = "in-place"
@@ -55,22 +52,6 @@ def render_text(trace: Trace) -> str:
     ]
     ending = "quiet" if trace.quiet else "stopped"
     return "".join(f"{row}\n" for row in [*rows, _row(_since(trace.start, trace.end), ending)])
-
-
-def render_json(traces: Iterable[Trace]) -> str:
-    """JSON lines: {"at", "what", "object", "why", "workload"}, empty fields left out."""
-    out = []
-    for trace in traces:
-        for line in trace.lines:
-            pairs = {
-                "at": format_micro_time(line.at),
-                "what": line.what,
-                "object": line.object,
-                "why": line.why,
-                "workload": line.workload,
-            }
-            out.append(json.dumps({k: v for k, v in pairs.items() if v}, ensure_ascii=False))
-    return "".join(f"{text}\n" for text in out)
 
 
 def _since(start: datetime, at: datetime) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from gitkruise.model.planning.plan import Plan
 from gitkruise.model.planning.view import ClusterView
@@ -14,6 +14,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 S = TypeVar("S")
+Find: TypeAlias = Callable[[ClusterView, ObjectKey], Iterable[ObjectKey]]
 
 
 class Shows(StrEnum):
@@ -40,10 +41,12 @@ class Workload(Generic[S]):
     `owns` wakes the workload that any of its owner references names; a change of a pod also
     those that `named_by` reads from its annotations. `concerns` keeps objects out for which there
     is never anything to decide; it follows from their spec alone, and is true of one that is gone.
-    `only` names by kind how the names end of those owned objects that are looked at: others of that
-    kind need not be kept. `stalls` is where it shows that it is paused because its writes make no
-    progress. `observe` reads one consistent snapshot (None: the object is gone);
-    `decide` is pure. `speaker` is the source of its events, where it is not the kind's controller.
+    `watches` finds by kind the keys that a change of one object wakes, where neither owner
+    references nor annotations name them. `only` names by kind how the names end of those owned
+    objects that are looked at: others of that kind need not be kept. `stalls` is where it shows
+    that it is paused because its writes make no progress. `observe` reads one consistent snapshot
+    (None: the object is gone); `decide` is pure. `speaker` is the source of its events, where it is
+    not the kind's controller.
     """
 
     kind: GroupKind
@@ -53,6 +56,7 @@ class Workload(Generic[S]):
     decide: Callable[[S, Gates], Plan]
     named_by: Callable[[Mapping[str, str]], Iterable[ObjectKey]] = nobody
     concerns: Callable[[ClusterView, ObjectKey], bool] = always
+    watches: Mapping[GroupKind, Find] = field(default_factory=dict)
     only: Mapping[GroupKind, str] = field(default_factory=dict)
     speaker: str = ""
     stalls: Shows = Shows.NOWHERE

@@ -30,15 +30,15 @@ class Gates:
     kruise_daemon: bool = True
     pod_webhook: bool = True
     image_pull_job_gate: bool = False
-    pod_unavailable_budget_update_gate: bool = False
-    pod_unavailable_budget_delete_gate: bool = True
-    clone_set_event_handler_optimization: bool = False
-    force_delete_timeout_expectation_gate: bool = False
-    workload_spread: bool = True
-    in_place_pod_vertical_scaling: bool = False
     sidecar_terminator: bool = False
     enable_sort_sidecar_container_by_name: bool = False
     sidecar_set_patch_pod_metadata_defaults_allowed: bool = False
+
+    @property
+    def pulls_images(self) -> bool:
+        """Pull jobs are admitted and carried out; pre-download rests on them."""
+        wanted = self.image_pull_job_gate or self.pre_download_image_for_in_place_update
+        return self.kruise_daemon and wanted
 
 
 _WIRE_NAMES: Final = {
@@ -57,16 +57,29 @@ _WIRE_NAMES: Final = {
     "kruise_daemon": "KruiseDaemon",
     "pod_webhook": "PodWebhook",
     "image_pull_job_gate": "ImagePullJobGate",
-    "pod_unavailable_budget_update_gate": "PodUnavailableBudgetUpdateGate",
-    "pod_unavailable_budget_delete_gate": "PodUnavailableBudgetDeleteGate",
-    "clone_set_event_handler_optimization": "CloneSetEventHandlerOptimization",
-    "force_delete_timeout_expectation_gate": "ForceDeleteTimeoutExpectationGate",
-    "workload_spread": "WorkloadSpread",
-    "in_place_pod_vertical_scaling": "InPlacePodVerticalScaling",
     "sidecar_terminator": "SidecarTerminator",
     "enable_sort_sidecar_container_by_name": "EnableSortSidecarContainerByName",
     "sidecar_set_patch_pod_metadata_defaults_allowed": "SidecarSetPatchPodMetadataDefaultsAllowed",
 }
+
+# Gates of OpenKruise on which nothing here depends.
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        *("PodUnavailableBudgetUpdateGate", "PodUnavailableBudgetDeleteGate", "WorkloadSpread"),
+        *("CloneSetEventHandlerOptimization", "ForceDeleteTimeoutExpectationGate"),
+        "InPlacePodVerticalScaling",
+    }
+)
+# Maturity since OpenKruise 1.8; every other gate of its own is alpha. The gate of host ports is
+# Kubernetes', and deprecated.
+_BETA: Final = frozenset(
+    {"pod_webhook", "kruise_daemon", "resources_deletion_protection",
+     "in_place_update_env_from_metadata"}
+)  # fmt: skip
+_ALPHA: Final = (
+    frozenset(_WIRE_NAMES) - _BETA - {"default_host_network_host_ports_in_pod_templates"}
+)
+_GROUPS: Final = {"AllAlpha": _ALPHA, "AllBeta": _BETA}
 
 _BOOLS: Final = {"true": True, "True": True, "1": True, "false": False, "False": False, "0": False}
 
@@ -74,20 +87,31 @@ _BOOLS: Final = {"true": True, "True": True, "1": True, "false": False, "False":
 def parse_gates(text: str) -> Gates:
     """Gates from `Name=true,Name=false`; those that rest on another one go with it.
 
-    Raises UsageProblem GK7004 naming the bad entry.
+    `AllAlpha` and `AllBeta` set the gates of that maturity that are not named, wherever they
+    stand; the last value of a gate counts. Raises UsageProblem GK7004 naming the bad entry, also
+    for a gate that would turn on what gitkruise does not have.
     """
     by_wire = {wire: name for name, wire in _WIRE_NAMES.items()}
-    chosen: dict[str, bool] = {}
+    named: dict[str, bool] = {}
+    groups: dict[str, bool] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         wire, _, value = entry.partition("=")
-        if wire not in by_wire:
-            raise _bad(
-                f'unknown feature gate "{wire}"', f"known gates: {', '.join(sorted(by_wire))}"
-            )
+        if wire not in by_wire and wire not in _GROUPS and wire not in WITHOUT_EFFECT:
+            known = ", ".join(sorted((*by_wire, *_GROUPS)))
+            raise _bad(f'unknown feature gate "{wire}"', f"known gates: {known}")
         if value not in _BOOLS:
             raise _bad(f'feature gate {wire} wants true or false, not "{value}"', f"{wire}=true")
-        chosen[by_wire[wire]] = _BOOLS[value]
-    return _consistent(Gates(**chosen))
+        if wire in WITHOUT_EFFECT and _BOOLS[value]:
+            raise _bad(
+                f"feature gate {wire} has no effect: gitkruise does not have what it turns on",
+                f"leave {wire} out",
+            )
+        if wire in _GROUPS:
+            groups[wire] = _BOOLS[value]
+        elif wire in by_wire:
+            named[by_wire[wire]] = _BOOLS[value]
+    grouped = {name: value for group, value in groups.items() for name in _GROUPS[group]}
+    return _consistent(Gates(**{**grouped, **named}))
 
 
 def _consistent(gates: Gates) -> Gates:
@@ -95,13 +119,7 @@ def _consistent(gates: Gates) -> Gates:
     if not gates.resources_deletion_protection:
         gates = replace(gates, deletion_protection_for_crd_cascading_gate=False)
     if not gates.pod_webhook:
-        gates = replace(
-            gates,
-            kruise_pod_readiness_gate=False,
-            pod_unavailable_budget_update_gate=False,
-            pod_unavailable_budget_delete_gate=False,
-            workload_spread=False,
-        )
+        gates = replace(gates, kruise_pod_readiness_gate=False)
     if not gates.kruise_daemon:
         return replace(
             gates,

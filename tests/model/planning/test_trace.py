@@ -1,11 +1,10 @@
-"""A trace as text and as JSON."""
+"""A trace as text."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 
-from gitkruise.model.planning.trace import Line, Trace, render_json, render_text
+from gitkruise.model.planning.trace import Line, Trace, render_text
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
 LINES = (
@@ -26,17 +25,6 @@ def test_text_has_one_line_a_line_and_says_how_it_ended() -> None:
 def test_a_trace_that_was_cut_off_says_so() -> None:
     cut = Trace(start=START, end=START, lines=(), quiet=False)
     assert render_text(cut) == "t+       0s  stopped\n"
-
-
-def test_json_lines_leave_empty_fields_out() -> None:
-    first, second = map(json.loads, render_json([TRACE]).splitlines())
-    assert first == {
-        "at": "2026-11-21T10:00:00.000000Z",
-        "what": "PatchPod",
-        "object": "web-0",
-        "workload": "CloneSet shop/web",
-    }
-    assert "workload" not in second
 
 
 def test_lines_are_picked_by_what_they_say() -> None:
