@@ -15,6 +15,9 @@ from gitkruise.planner.builtin.job import JOB
 from gitkruise.planner.builtin.replicaset import REPLICASET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
+from gitkruise.planner.node.node_image import NODE_IMAGES, NODES
+from gitkruise.planner.node.pull_job import PULL_JOBS
+from gitkruise.planner.node.recreate_controller import REQUESTS
 from gitkruise.planner.pods.pod_controller import PODS
 from gitkruise.planner.sidecarset.matching import named_by
 from gitkruise.planner.sidecarset.observe import NAMESPACE, observe_sidecarset
@@ -41,6 +44,9 @@ SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(
 
 WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS)
 
+# Objects between controllers and node agents; on a real cluster OpenKruise's manager drives them.
+NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOBS)
+
 # Kubernetes' own, driven only where no kube-controller-manager does (embedded cluster, previews).
 BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, JOB)
-EMBEDDED: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *BUILTIN)
+EMBEDDED: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *NODE, *BUILTIN)

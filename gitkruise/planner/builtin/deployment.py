@@ -1,7 +1,8 @@
 """Deployment: from its ReplicaSets to the next step of its rollout, one step a round.
 
 Source: deployment controller of Kubernetes 1.34. Beyond it: annotations of a ReplicaSet that
-already has the wanted size are refreshed while scaling (kubernetes #102551 hangs without).
+already has the wanted size are refreshed while scaling (kubernetes #102551 hangs without), and the
+canary annotation, which pauses a rollout at a number of new pods (`planner.builtin.canary`).
 Not here: the deprecated rollback annotation, adoption of ReplicaSets without an owner.
 """
 
@@ -13,11 +14,18 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.errors import Problem, invalid_object
+from gitkruise.model.planning.canary import GATE, PAUSED
 from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin import replicasets as rs
+from gitkruise.planner.builtin.canary import (
+    approval,
+    canary_state,
+    capped_rescale,
+    paused_sizes,
+)
 from gitkruise.planner.builtin.deployment_status import RolloutCounts, deployment_status
 from gitkruise.planner.builtin.proportional_scaling import (
     Bounds,
@@ -118,7 +126,12 @@ def plan_deployment(s: DeploymentSnapshot, gates: Gates) -> Plan:
         wake_at = min(filter(None, (wake_at, s.now + _LOOK_AGAIN)))
     actions = [] if s.raw["metadata"].get("deletionTimestamp") else round_.actions(standing)
     same = status == s.raw.get("status")
-    return Plan(actions=tuple(actions), status=None if same else status, wake_at=wake_at)
+    return Plan(
+        actions=tuple(actions),
+        events=round_.warnings(),
+        status=None if same else status,
+        wake_at=wake_at,
+    )
 
 
 class _Round:
@@ -135,6 +148,10 @@ class _Round:
         self.new = _new_set(s.raw, s.sets)
         self.olds = [one for one in s.sets if one is not self.new]
         self.recreate = (self.spec.get("strategy") or {}).get("type") == "Recreate"
+        self.becomes_new = self.new is None or self.new.revision < self.revision
+        self.canary = canary_state(
+            s.raw, self.new, self.olds, wanted=self.wanted, becomes_new=self.becomes_new
+        )
 
     @property
     def surge(self) -> int:
@@ -176,7 +193,15 @@ class _Round:
         least = max((one.revision for one in self.olds), default=0) + 1
         return max(least, self.new.revision if self.new else 0)
 
+    def warnings(self) -> tuple[Event, ...]:
+        """Say once for each rollout that its canary is ignored."""
+        if not self.canary.problem or not self.becomes_new:
+            return ()
+        return (Event("Warning", "InvalidCanary", f"Ignoring canary: {self.canary.problem}"),)
+
     def actions(self, standing: RolloutCounts) -> list[Action]:
+        if self.canary.pause is not None and not self.spec.get("paused"):
+            return [self._resume()]
         sizes, create = self._sizes()
         out: list[Action] = []
         if create is not None:
@@ -188,6 +213,8 @@ class _Round:
             elif size is not None and (made := self._scale(one, size)):
                 out.append(made)
         out += self._number_owner()
+        if create is None and not sizes:
+            out += self._pause()
         if standing.complete or self.spec.get("paused"):
             out += self._clean_up()
         return out
@@ -196,23 +223,57 @@ class _Round:
         """(sizes by name, size of a ReplicaSet to create or None)."""
         new = self.new.size if self.new else None
         newest_first = [one.size for one in reversed(self.olds)]
+        pause = self.canary.pause
+        if self.spec.get("paused") and pause is not None:
+            return paused_sizes(self.canary, pause, self.new, self.surge), None
         if self.spec.get("paused") or self.scaling:
             sizes = rescale(new, newest_first, self.wanted, self.surge, recreate=self.recreate)
-            return sizes, None
+            by_user = self.spec.get("paused")
+            return sizes if by_user else capped_rescale(self.canary, new, sizes), None
         if self.recreate:
             return self._recreate(new)
-        total = sum(one.size.replicas for one in self.s.sets)
-        size = grow_new(new.replicas if new else 0, total, self.wanted, self.surge)
+        have = new.replicas if new else 0
+        size = self.canary.capped(grow_new(have, self._total, self.wanted, self.surge), have)
         if new is None:
-            fresh = Size(name=self.s.name, replicas=size)
-            olds = shrink_old(fresh, self._old_sizes(), self.wanted, self.unavailable)
-            return olds, size
+            return self._shrunk(Size(name=self.s.name, replicas=size)), size
         if size != new.replicas:
             return {new.name: size}, None
-        return shrink_old(new, self._old_sizes(), self.wanted, self.unavailable), None
+        return self._shrunk(new) or self._refilled(), None
 
-    def _old_sizes(self) -> list[Size]:
-        return [one.size for one in self.olds]
+    def _shrunk(self, new: Size) -> Mapping[str, int]:
+        olds = [one.size for one in self.canary.shrinking_order()]
+        floor = self.canary.floor(new.replicas)
+        return shrink_old(new, olds, self.wanted, self.unavailable, floor=floor)
+
+    def _refilled(self) -> Mapping[str, int]:
+        """The stable ReplicaSet's size where a rollout at its canary is short of pods."""
+        missing = self.wanted - self._total
+        if self.canary.reached(self.new) is None or missing <= 0:
+            return {}
+        *_, stable = self.canary.shrinking_order()
+        return {stable.name: stable.size.replicas + missing}
+
+    @property
+    def _total(self) -> int:
+        return sum(one.size.replicas for one in self.s.sets)
+
+    def _pause(self) -> list[Action]:
+        """`paused` and the mark of whose pause it is, in one write, once no surge is left."""
+        pause = self.canary.reached(self.new)
+        moving = self.spec.get("paused") or self.scaling
+        if pause is None or moving or self._total != self.wanted:
+            return []
+        body = {"metadata": {"annotations": {PAUSED: pause.text}}, "spec": {"paused": True}}
+        kept = sum(one.size.replicas for one in self.olds)
+        message = f"Paused by canary {pause.value}: {kept} of {self.wanted} pods stay as they are"
+        return [rs.patch(self.s.raw, body, done=Event("Normal", "CanaryPaused", message))]
+
+    def _resume(self) -> Action:
+        """Approve the canary, then remove the mark of its pause: one write a round."""
+        mark = approval(self.canary, self.new, becomes_new=self.becomes_new)
+        if self.new is not None and mark:
+            return rs.patch(self.new.raw, {"metadata": {"annotations": {GATE: mark}}})
+        return rs.patch(self.s.raw, {"metadata": {"annotations": {PAUSED: None}}})
 
     def _recreate(self, new: Size | None) -> tuple[Mapping[str, int], int | None]:
         running = {one.name: 0 for one in self.olds if one.size.replicas}
@@ -224,7 +285,12 @@ class _Round:
 
     def _create(self, size: int) -> Create:
         obj = rs.new_set(
-            self.s.raw, name=self.s.name, size=size, most=self.most, revision=self.revision
+            self.s.raw,
+            name=self.s.name,
+            size=size,
+            most=self.most,
+            revision=self.revision,
+            marks={key: mark for key, mark in self.canary.marks().items() if mark},
         )
         message = f"Scaled up replica set {self.s.name} from 0 to {size}"
         done = Event("Normal", "ScalingReplicaSet", message) if size else None
@@ -240,6 +306,7 @@ class _Round:
         if isinstance(made, Create | Delete):
             raise TypeError("a ReplicaSet is scaled by a patch")
         notes = dict(rs.renumbered(one, self.revision, self.s.raw))
+        notes |= {k: v for k, v in self.canary.marks().items() if one.notes.get(k) != v}
         body: dict[str, Any] = dict(made.steps[0].body) if made else {}
         if notes:
             meta = body.get("metadata") or {}
@@ -262,6 +329,8 @@ class _Round:
     def _clean_up(self) -> list[Action]:
         limit = self.spec.get("revisionHistoryLimit", 10)
         surplus = len(self.olds) - limit
+        pause = self.canary.pause
+        kept = {pause.canary, pause.stable} if pause else set()
         ranked = sorted(self.olds, key=lambda one: one.revision)
         return [
             Delete(
@@ -271,7 +340,9 @@ class _Round:
                 resource_version=one.raw["metadata"]["resourceVersion"],
             )
             for one in ranked[: max(0, surplus)]
-            if not (one.size.replicas or one.size.observed or one.deleting) and one.observed
+            if not (one.size.replicas or one.size.observed or one.deleting)
+            and one.observed
+            and one.hash not in kept
         ]
 
 

@@ -201,7 +201,7 @@ def _finished(raw: Obj) -> Obj | None:
 def _expire(s: Controlled) -> Plan:
     """Delete a finished Job after spec.ttlSecondsAfterFinished, its pods with it."""
     seconds, ended = s.raw["spec"].get("ttlSecondsAfterFinished"), _finished(s.raw)
-    since = parse_time(ended["lastTransitionTime"]) if ended else None
+    since = parse_time(ended.get("lastTransitionTime")) if ended else None
     if seconds is None or since is None:
         return Plan()
     at = since + timedelta(seconds=seconds)

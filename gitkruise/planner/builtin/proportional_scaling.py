@@ -58,19 +58,23 @@ def grow_new(new: int, total: int, wanted: int, surge: int) -> int:
 
 
 def shrink_old(
-    new: Size | None, olds: Sequence[Size], wanted: int, unavailable: int
+    new: Size | None, olds: Sequence[Size], wanted: int, unavailable: int, *, floor: int = 0
 ) -> dict[str, int]:
-    """Sizes of old ReplicaSets (oldest first) that change: unhealthy pods go before ready ones."""
+    """Sizes of old ReplicaSets (oldest first) that change: unhealthy pods go before ready ones.
+
+    They keep `floor` pods together.
+    """
     every = [*olds, *([new] if new else [])]
     total = sum(s.replicas for s in every)
     new_missing = new.replicas - new.available if new else 0
-    room = total - (wanted - unavailable) - new_missing
     sizes = {s.name: s.replicas for s in olds}
+    room = min(total - (wanted - unavailable) - new_missing, sum(sizes.values()) - floor)
     if room <= 0:
         return {}
     clean_unhealthy(olds, sizes, room)
     # Upstream counts every available pod, also those a ReplicaSet has yet to delete.
     can = sum(min(s.available, s.replicas) for s in every) - (wanted - unavailable)
+    can = min(can, sum(sizes.values()) - floor)
     for old in olds:
         step = min(sizes[old.name], max(can, 0))
         sizes[old.name] -= step
@@ -86,13 +90,16 @@ def clean_unhealthy(olds: Sequence[Size], sizes: dict[str, int], room: int) -> N
         room -= step
 
 
-def proportional(new: Size | None, olds: Sequence[Size], wanted: int, surge: int) -> dict[str, int]:
+def proportional(
+    new: Size | None, olds: Sequence[Size], wanted: int, surge: int, *, held: bool = False
+) -> dict[str, int]:
     """Sizes of all active ReplicaSets when the wanted number changes in the middle of a rollout.
 
-    `olds` are newest first. The largest gets what rounding leaves over.
+    `olds` are newest first. The largest gets what rounding leaves over. `held`: no pod is added
+    above the wanted number, as a canary pause asks for.
     """
     active = [s for s in [*([new] if new else []), *olds] if s.replicas > 0]
-    allowed = wanted + surge if wanted > 0 else 0
+    allowed = wanted + (0 if held else surge) if wanted > 0 else 0
     to_add = allowed - sum(s.replicas for s in active)
     ranked = sorted(active if to_add >= 0 else active[::-1], key=lambda s: -s.replicas)
     added, sizes = 0, {}

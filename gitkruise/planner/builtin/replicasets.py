@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gitkruise.model.planning.canary import BOOKKEEPING
 from gitkruise.model.planning.plan import Event, Patch, PatchStep
 from gitkruise.planner.builtin.proportional_scaling import Size
 from gitkruise.wire.kruise.hashes import fnv1a_32, safe_encode
@@ -27,6 +28,7 @@ _OWN: Final = frozenset(
         MOST,
         "deprecated.deployment.rollback.to",
         "kubectl.kubernetes.io/last-applied-configuration",
+        *BOOKKEEPING,
     }
 )
 _HISTORY_MAX: Final = 2000  # characters
@@ -48,6 +50,17 @@ class SetFacts:
     @property
     def template(self) -> Obj:
         return plain(self.raw["spec"].get("template") or {})
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """Its annotations."""
+        return self.raw["metadata"].get("annotations") or {}
+
+    @property
+    def hash(self) -> str:
+        """The hash of its template, as its label says."""
+        labels = self.raw["metadata"].get("labels") or {}
+        return str(labels.get(TEMPLATE_HASH) or self.name.rpartition("-")[2])
 
     @property
     def order(self) -> tuple[str, str]:
@@ -95,13 +108,16 @@ def template_hash(template: Obj, collisions: int) -> str:
     return safe_encode(str(fnv1a_32(compact(plain(template)) + tail)))
 
 
-def new_set(deployment: Obj, *, name: str, size: int, most: int, revision: int) -> Obj:
-    """The ReplicaSet for the deployment's present template."""
+def new_set(
+    deployment: Obj, *, name: str, size: int, most: int, revision: int, marks: Mapping[str, str]
+) -> Obj:
+    """The ReplicaSet for the deployment's present template; `marks` are further annotations."""
     spec, hash_text = deployment["spec"], name.rpartition("-")[2]
     template = put(spec["template"], ("metadata", "labels", TEMPLATE_HASH), hash_text)
     selector = put(spec["selector"], ("matchLabels", TEMPLATE_HASH), hash_text)
     wanted = spec.get("replicas", 1)
-    notes = {**copied(deployment), REVISION: str(revision), DESIRED: str(wanted), MOST: str(most)}
+    numbers = {REVISION: str(revision), DESIRED: str(wanted), MOST: str(most)}
+    notes = {**copied(deployment), **marks, **numbers}
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.model.planning.canary import pause_of
 from gitkruise.model.workloads.conditions import find
 from gitkruise.planner.progress.failing_pods import BROKEN
 from gitkruise.wire.primitives.names import Obj
@@ -46,7 +47,12 @@ def deployment(obj: Obj, now: datetime | None) -> Health | None:
     progressing = condition_of(obj, "Progressing")
     if progressing and progressing.get("reason") == "ProgressDeadlineExceeded":
         return told(Phase.FAILED, progressing)
+    pause = pause_of(get(obj, "metadata", "annotations"))
     if get(obj, "spec", "paused") and updated < wanted:
+        if pause is not None:
+            missing = (available < wanted, "LessAvailable", f"available: {available} of {wanted}")
+            share = f"{updated} of {wanted} updated, held by canary {pause.value}"
+            return first((missing,)) or Health(Phase.HELD, "CanaryReached", share)
         return Health(Phase.PAUSED, "Paused", f"paused at {updated} of {wanted} updated")
     if "status" not in obj:
         return progress("NoStatus", "the controller has not reported yet")

@@ -10,11 +10,16 @@ from typing import Any, Final
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.launch_priority import launch_priority
 from gitkruise.model.workloads.pod import Container, ContainerStatus, PodFacts, Resources
-from gitkruise.planner.pods.inplace import METADATA_FIELD, NOT_OURS, UpdateSpec
+from gitkruise.planner.pods.container_hashes import (
+    ENVIRONMENT,
+    PLAIN,
+    environment_hash,
+    expected_environment,
+    plain_hash,
+    reported_containers,
+)
+from gitkruise.planner.pods.inplace import UpdateSpec
 from gitkruise.planner.pods.inplace_state import InPlaceState
-from gitkruise.wire.kruise.hashes import dump_hash
-from gitkruise.wire.primitives.gojson import ordered
-from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.wire.values.quantity import parse_quantity
@@ -127,7 +132,7 @@ def batch_done(pod: PodFacts, state: InPlaceState, *, vertical: bool) -> str:
     Source: CloneSet's completion checks: the daemon's hashes where it reported them, image ids
     otherwise. Raises ValueError when the daemon's annotation does not parse.
     """
-    meta = _reported(pod)
+    meta = reported_containers(pod)
     if state.env_from_metadata:
         if not meta:
             return "the node agent's report on environment from metadata"
@@ -196,17 +201,6 @@ def _same_resources(one: Resources | None, other: Resources | None) -> bool:
     return True
 
 
-def _reported(pod: PodFacts) -> dict[str, Obj]:
-    """The node agent's entries by container name; {} when it reported none."""
-    text = pod.annotations.get(wire.CONTAINERS_META)
-    if not text:
-        return {}
-    try:
-        return {c["name"]: c for c in read_json(text)["containers"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"annotation {wire.CONTAINERS_META}: {error!r}") from error
-
-
 def _entry_hash(
     pod: PodFacts, container: Container, meta: Mapping[str, Obj], key: str
 ) -> int | None:
@@ -220,29 +214,12 @@ def _entry_hash(
 
 
 def _image_agrees(pod: PodFacts, container: Container, meta: Mapping[str, Obj]) -> bool:
-    made = dump_hash(ordered({"image": container.image, "name": container.name}))
-    return _entry_hash(pod, container, meta, "plainHash") == made
+    return _entry_hash(pod, container, meta, PLAIN) == plain_hash(container.name, container.image)
 
 
 def _env_agrees(pod: PodFacts, container: Container, meta: Mapping[str, Obj]) -> bool:
-    sources = {"labels": pod.labels, "annotations": pod.annotations}
-    values = []
-    for name, (kind, key) in _references(container):
-        value = sources[kind].get(key, "")
-        values.append({"name": name, **({"value": value} if value else {})})
-    values.sort(key=lambda entry: entry["name"])
-    made = dump_hash(ordered(values or None))
-    return _entry_hash(pod, container, meta, "extractedEnvFromMetadataHash") == made
-
-
-def _references(container: Container) -> list[tuple[str, tuple[str, str]]]:
-    found = []
-    for env in container.env or ():
-        field = env.value_from and env.value_from.field_ref
-        match_ = METADATA_FIELD.fullmatch(field.field_path) if field else None
-        if match_ and not env.value and env.name not in NOT_OURS:
-            found.append((env.name, (match_[1], match_[2])))
-    return found
+    made = environment_hash(expected_environment(pod, container))
+    return _entry_hash(pod, container, meta, ENVIRONMENT) == made
 
 
 def needs_unready(pod: PodFacts, spec: UpdateSpec, *, vertical: bool) -> bool:

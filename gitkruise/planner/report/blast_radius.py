@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import PodEffects, Sentence, Span, Tone
+from gitkruise.model.planning.canary import canary_of
 from gitkruise.model.planning.forecast import (
     CREATE,
     DELETE,
@@ -33,6 +34,7 @@ _SIZED: Final = frozenset(
         GroupKind("apps", "ReplicaSet"),
     }
 )
+_DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 _EVERYWHERE: Final = frozenset(
     {GroupKind("apps", "DaemonSet"), GroupKind("apps.kruise.io", "DaemonSet")}
 )
@@ -125,12 +127,26 @@ def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:
         size = _replicas(change.after) or pods.rolled
         return (
             Span(f"{pods.rolled} of {many(size)} REPLACED", Tone.ALARM),
-            Span(" (their template changes)"),
+            Span(f" (their template changes){_canary_words(change)}"),
         )
     if pods.added or pods.removed:
         word = f"{many(pods.added)} created" if pods.added else f"{many(pods.removed)} deleted"
         return (Span(word),)
     return ()
+
+
+def _canary_words(change: ObjectChange) -> str:
+    """The pause of a Deployment's canary, for a sentence; real clusters do not act on it."""
+    after, size = change.after or {}, _replicas(change.after)
+    recreate = get(after, "spec", "strategy", "type") == "Recreate"
+    if change.key.group_kind != _DEPLOYMENT or size is None or recreate:
+        return ""
+    try:
+        canary = canary_of(get(after, "metadata", "annotations"))
+    except ValueError:
+        return ""  # validate warns of it
+    limit = canary.pods(size) if canary else None
+    return "" if limit is None else f"; the embedded cluster pauses at {limit}, its canary"
 
 
 def many(number: int, what: str = "pod") -> str:

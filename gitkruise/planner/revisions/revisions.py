@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Generic, TypeVar
 
-from gitkruise.model.gitops.identity_key import IdentityKey
 from gitkruise.model.planning.plan import Action, Create, Patch
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.cloneset import CloneSetFacts
@@ -17,6 +17,8 @@ from gitkruise.wire.kruise.revision_data import claims_hash, revision_data
 from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,26 @@ def _candidate(owner: CloneSetFacts, count: int) -> Revision:
         labels={**template_labels, wire.HISTORY_HASH: hash_text},
         annotations={**owner.annotations, wire.CLAIMS_HASH: claims},
     )
+
+
+class IdentityKey(Generic[T]):
+    """Key of what is remembered about a value that never changes.
+
+    Equal to another only when both hold the very same object, whatever that equals.
+
+    It keeps the object, so that no other can take its place in memory.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is IdentityKey and other.value is self.value
 
 
 @lru_cache(maxsize=256)

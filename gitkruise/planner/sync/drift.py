@@ -20,6 +20,7 @@ from gitkruise.model.gitops.change import (
 )
 from gitkruise.planner.sync.annotations import annotation
 from gitkruise.planner.sync.autoscale import REPLICAS
+from gitkruise.planner.sync.canary_pause import paused_fields
 from gitkruise.planner.sync.diff import owned_differences
 from gitkruise.planner.sync.field_owners import field_owners, read_managed
 from gitkruise.wire.catalog.catalog import Catalog
@@ -41,6 +42,7 @@ def drift_of(
         return None
     passed = s.settled.get(d.key, frozenset()) | ignored_paths(d, live, found, s.ignore)
     passed |= {REPLICAS} if d.key in s.autoscaled else set()
+    passed |= paused_fields(live.obj)
     fields = tuple(change for change in found if change.path not in passed)
     if not fields:
         return None

@@ -7,11 +7,10 @@ it, and that of the new unit does. Until then it is unchanged, in whatever order
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from gitkruise.errors import Finding, Severity
+from gitkruise.errors import Finding
 from gitkruise.model.gitops.change import Desired, Owner, SyncSnapshot
 from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, annotation, create_only, untouched
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -68,9 +67,8 @@ def withheld(key: ObjectKey, s: SyncSnapshot) -> bool:
 def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
     """Return GK2402 for an object that the snapshot's unit may not write; otherwise None.
 
-    An object that the unit would leave as it is although it may write it is no conflict. An owner
-    with a newer commit is warned only: that commit may release the object, and waits for other
-    things.
+    An object that the unit would leave as it is although it may write it is no conflict. Neither is
+    what a unit owns whose newest commit is not live: that commit may release the object.
     """
     found, live = standing_in(d.key, s), s.live.get(d.key)
     obj = live.obj if live is not None else None
@@ -78,9 +76,9 @@ def conflict_in(d: Desired, s: SyncSnapshot) -> Finding | None:
         return None
     if found is not Standing.SHARED and obj is not None and _left_alone(d, obj):
         return None
-    said = conflict(d, obj, found, s.unit_label, s.owners.get(d.key))
-    letting_go = s.newer and obj is not None and mark_of(obj) == s.unit_label
-    return replace(said, severity=Severity.WARNING) if letting_go else said
+    if s.newer and obj is not None and mark_of(obj) == s.unit_label:
+        return None
+    return conflict(d, obj, found, s.unit_label, s.owners.get(d.key))
 
 
 def _left_alone(d: Desired, live: Obj) -> bool:
@@ -94,18 +92,16 @@ def conflict(
     mark = mark_of(live) if live is not None else ""
     name = _owner_name(live, owner)
     unchanged, release = f"the live {d.key}", _release(d.key)
-    one = "keep it in one unit"
-    if found is Standing.SHARED:
-        holder = "this unit" if mark == unit_label else name
-        following, other = one, ""
-        if owner is not None and owner.unsettled:
-            holder, following, other = f"{name}, {owner.unsettled},", owner.next, one
-        message = f"{d.key} is in more than one unit" + (f"; {holder} owns it" if mark else "")
-        why = "two owners of one object would undo each other's work"
-    elif found is Standing.HELD and owner is not None:
+    if owner is not None and owner.unsettled and found is not Standing.STRANGE:
+        # Its newest commit may have released the object, so that it need not be in two units.
         message = f"{d.key} belongs to {name}, {owner.unsettled}"
         why = "it changes hands when a commit that its owner has taken no longer contains it"
         following, other = owner.next, release
+    elif found is Standing.SHARED:
+        holder = "this unit" if mark == unit_label else name
+        message = f"{d.key} is in more than one unit" + (f"; {holder} owns it" if mark else "")
+        why = "two owners of one object would undo each other's work"
+        following, other = "keep it in one unit", ""
     else:
         message = f"{d.key} belongs to {name}, which this gitkruise does not run"
         why = "it is not known whether that unit still wants it"

@@ -32,8 +32,26 @@ from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
 
-def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> SyncPlan:
-    """Level-triggered: the same snapshot gives the same plan, whatever happened before.
+def find_drift(
+    s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None
+) -> tuple[ObjectChange, ...]:
+    """Return all changes by others to applied objects, in the order of git.
+
+    `memo` is a place to remember comparisons of objects that did not change; it has no other
+    effect.
+    """
+    memo = {} if memo is None else memo
+    found = (_drift_of(d, s, catalog, memo) for d in s.desired.objects)
+    return tuple(change for change in found if change is not None)
+
+
+def plan_sync(
+    s: SyncSnapshot,
+    drift: Sequence[ObjectChange],
+    catalog: Catalog,
+    memo: Memo | None = None,
+) -> SyncPlan:
+    """Level-triggered: the same snapshot and drift give the same plan, whatever happened before.
 
     Foundations (namespaces, CRDs) come first, then user waves, inside a wave the stages of their
     kinds. A stage starts when the one before is applied; a wave starts when every object of the
@@ -41,11 +59,10 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
     depends on waits until they are applied and ready, and does not block others. Drift is corrected
     immediately, because its wave is past. Hooks run once for each content of git: before the waves,
     when all of them are ready, and in parallel when something fails. Deletes come last, after
-    everything applied is ready. `memo` is a place to remember comparisons of objects that did not
-    change; it has no other effect.
+    everything applied is ready. `drift` and `memo` are those of `find_drift`.
     """
     memo = {} if memo is None else memo
-    plan = _healing(s, catalog, memo)
+    plan = _healing(s, drift, catalog, memo)
     step = next(filter(None, _steps(s)), HookStep())
     if step:
         fresh = tuple(apply_ignores(d, s, catalog, memo) for d in step.apply)
@@ -55,18 +72,18 @@ def plan_sync(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> Sy
         return plan
     prunes = choose_prunes(s)
     blocked = (*plan.blocked, *prunes.findings)
-    return replace(plan, prune=prunes.now, blocked=blocked, asks=prunes.asks)
+    return replace(plan, prune=prunes.now, blocked=blocked, asks=prunes.asks, waits=prunes.waits)
 
 
-def _healing(s: SyncSnapshot, catalog: Catalog, memo: Memo) -> SyncPlan:
+def _healing(
+    s: SyncSnapshot, drift: Sequence[ObjectChange], catalog: Catalog, memo: Memo
+) -> SyncPlan:
     """Drift, the part of it to correct now, and warnings."""
-    drift, healing, standing, heal = [], [], [], []
+    healing, standing, heal = [], [], []
     conflicts = {d.key: f for d in s.desired.objects if (f := conflict_in(d, s)) is not None}
-    for d in s.desired.objects:
-        change = _drift_of(d, s, catalog, memo)
-        if change is None:
-            continue
-        drift.append(change)
+    wanted = s.desired.by_key() if drift else {}
+    for change in drift:
+        d = wanted[change.key]
         back, stay = (
             split_change(change, s.resting.get(d.key, ())) if s.correct_drift else (None, change)
         )
@@ -140,8 +157,12 @@ def _steps(s: SyncSnapshot) -> Iterator[HookStep]:
 def outdated(d: Desired, s: SyncSnapshot) -> bool:
     """Return whether git moved past the applied state. Never for objects that opted out, that
     another unit owns or also contains, or that the server rejected as they are."""
-    live = s.live.get(d.key)
-    if _left_alone(d, live, s) or s.refused.get(d.key) == d.digest or withheld(d.key, s):
+    return not withheld(d.key, s) and overtaken(d, s)
+
+
+def overtaken(d: Desired, s: SyncSnapshot) -> bool:
+    """Return what `outdated` does, for objects of other units as if these let them go."""
+    if _left_alone(d, s.live.get(d.key), s) or s.refused.get(d.key) == d.digest:
         return False
     return _unsent(d, s)
 

@@ -32,11 +32,15 @@ _SMALL: Final = 3  # up to this many deletes the percentage does not count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prunes:
-    """Objects to delete now, reasons why others stay, and hashes of deletions to approve."""
+    """Objects to delete now, reasons why others stay, and hashes of deletions to approve.
+
+    `waits` names the approval that objects wait for which may go with no other guard.
+    """
 
     now: tuple[ObjectKey, ...] = ()
     findings: tuple[Finding, ...] = ()
     asks: frozenset[str] = frozenset()
+    waits: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +90,22 @@ def guard(
     )
 
 
-def choose_prunes(s: SyncSnapshot) -> Prunes:
-    """Objects that git no longer contains and that may be deleted, foundations last.
+def leaving(s: SyncSnapshot) -> frozenset[ObjectKey]:
+    """Return the unit's objects that git no longer contains: they are to be deleted, or another
+    unit takes them.
 
-    Only what carries the unit's label at this moment is the unit's to delete.
+    Only what carries the unit's label at this moment is the unit's.
     """
-    ours = {key for key in s.inventory - s.desired.by_key().keys() if _is_ours(s, key)}
-    if not ours or not s.prune.enabled or not s.inventory_complete:
+    if not s.prune.enabled:
+        return frozenset()
+    gone = s.inventory - s.desired.by_key().keys()
+    return frozenset(key for key in gone if _is_ours(s, key))
+
+
+def choose_prunes(s: SyncSnapshot) -> Prunes:
+    """Objects that git no longer contains and that may be deleted, foundations last."""
+    ours = leaving(s) - s.claimed
+    if not ours or not s.inventory_complete:
         return Prunes()
     gone = {
         key: s.live[key].obj for key in sorted(ours, key=lambda k: (-stage_of(k.group_kind), k))
@@ -121,12 +134,18 @@ def _unapproved(s: SyncSnapshot, verdict: Guarded) -> Prunes:
     mark = prune_hash(s, doubtful)
     if not doubtful or mark in s.approved:
         return Prunes(now=verdict.free)
+    asks, now = frozenset({mark}), tuple(key for key in verdict.free if key not in doubtful)
     if verdict.too_many:
-        told = _too_many(rest, len(s.inventory), verdict.limit, mark)
-    else:
-        told = _asks(verdict.asking, mark)
-    now = tuple(key for key in verdict.free if key not in doubtful)
-    return Prunes(now=now, findings=(told,), asks=frozenset({mark}))
+        said = _too_many(rest, len(s.inventory), verdict.limit, mark)
+        return Prunes(now=now, findings=(said,), asks=asks)
+    why = f"deletion of {_and_more(verdict.asking)}: {next(iter(verdict.asking.values()))}"
+    told = (_asks(verdict.asking, mark),)
+    return Prunes(now=now, findings=told, asks=asks, waits=consent_to(why, mark))
+
+
+def consent_to(why: str, mark: str) -> str:
+    """Return what a unit waits for until the hash `mark` is approved, and how to approve it."""
+    return f'consent ({why}; git commit --allow-empty -m Agreed --trailer "{TRAILER}: {mark}")'
 
 
 def prune_hash(s: SyncSnapshot, keys: Iterable[ObjectKey]) -> str:
@@ -158,7 +177,7 @@ def lingering(
 
 def _is_ours(s: SyncSnapshot, key: ObjectKey) -> bool:
     live = s.live.get(key)
-    if live is None or key in s.claimed:
+    if live is None:
         return False
     meta = live.obj["metadata"]
     return get(meta, "labels", UNIT) == s.unit_label and not meta.get("deletionTimestamp")

@@ -155,3 +155,36 @@ def test_a_strategy_that_does_not_parse_moves_nothing_and_is_the_problem() -> No
     plan = plan_deployment(replace(seen, raw=raw), Gates())
     assert (plan.actions, plan.status) == ((), None)
     assert "oops" in str(plan.problem)
+
+
+def canaried(canary: str, **spec: Any) -> tuple[Lab, Obj]:
+    lab, web = Lab(), deployment(replicas=10, **rolling(2, 1), **spec)
+    lab.apply({**web, "metadata": {"name": "web", "annotations": {"gitkruise.io/canary": canary}}})
+    lab.run()
+    return lab, web
+
+
+def test_can_27_min_ready_seconds_delay_the_pause() -> None:
+    lab, web = canaried("3", minReadySeconds=30)
+    lab.patch(web, image("app:v2"))
+    lab.run(25)
+    assert (sizes(lab), get(lab.get(web), "spec", "paused")) == ([9, 3], None)
+    lab.run()
+    assert (sizes(lab), get(lab.get(web), "spec", "paused")) == ([7, 3], True)
+    assert lab.get(web)["status"]["availableReplicas"] == 10
+    assert lab.run().lines == ()
+
+
+def test_can_64_a_canary_that_cannot_start_times_out_and_the_next_one_goes_on() -> None:
+    lab, web = canaried("3")
+    lab.patch(web, image("app:broken"))
+    lab.run(7200)
+    assert sizes(lab) == [9, 3]
+    assert condition(lab, web, "Progressing")["reason"] == "ProgressDeadlineExceeded"
+    lab.patch(web, image("app:v2"))
+    lab.run()
+    assert sizes(lab) == [7, 0, 3]
+    assert lab.events("web").count("CanaryPaused") == 1
+    lab.patch(web, {"spec": {"paused": False}})
+    lab.run()
+    assert sizes(lab) == [0, 0, 10]

@@ -89,6 +89,16 @@ def test_a_finished_job_goes_when_its_time_to_live_is_over() -> None:
     assert (lab.now - Lab().now).total_seconds() > 100
 
 
+def test_a_job_that_finished_at_no_time_is_kept() -> None:
+    """Another controller may write such a condition; Kubernetes never lets the Job expire then."""
+    lab = Lab()
+    lab.apply(job(ttlSecondsAfterFinished=0))
+    done = [{"type": t, "status": "True"} for t in ("SuccessCriteriaMet", "Complete")]
+    lab.patch(job(), {"status": {"conditions": done}}, subresource="status")
+    lab.run()
+    assert lab.get(job()) is not None
+
+
 def test_pods_carry_the_labels_kubectl_selects_by() -> None:
     lab = run(job(), seconds=0)
     labels = lab.pods()[0]["metadata"]["labels"]

@@ -13,6 +13,8 @@ from gitkruise.wire.kruise.hashes import revision_hash, revision_name
 from gitkruise.wire.kruise.revision_data import revision_data
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
+from gitkruise.world.kubelet.profiles import FAST
+from gitkruise.world.node_agent.agent import NodeAgents
 from tests.planner.cloneset.build import (
     NEW,
     NEW_NAME,
@@ -27,7 +29,7 @@ from tests.planner.cloneset.build import (
     template,
 )
 from tests.pods import pods
-from tests.worlds import SPACE, Lab, pod
+from tests.worlds import SPACE, Lab, parts_of, pod
 from tests.worlds import cloneset as running
 from tests.worlds import template as pod_template
 
@@ -277,7 +279,9 @@ def metadata_only(**meta: Any) -> tuple[Lab, Obj, int]:
     if "before" in meta:
         shape["metadata"]["annotations"] = meta["before"]
     web = running(replicas=1, maxUnavailable=1)
-    lab = Lab()
+    parts = parts_of(FAST)
+    kept = [p for p in parts if meta.get("agents", True) or not isinstance(p, NodeAgents)]
+    lab = Lab(parts=kept)
     made = lab.apply({**web, "spec": {**web["spec"], "template": shape}})
     lab.run()
     lab.patch(web, {"spec": {"template": {"metadata": {meta["kind"]: meta["after"]}}}})
@@ -315,8 +319,15 @@ def test_flow_60_a_label_alone_is_an_update_without_a_restart() -> None:
     assert (states(lab), restarts) == (["Normal"], 0)
 
 
+def test_flow_61_a_value_read_as_environment_restarts_the_container() -> None:
+    values: dict[str, Any] = {"before": {"mode": "a"}, "after": {"mode": "b"}}
+    lab, _, restarts = metadata_only(kind="annotations", **values)
+    assert (states(lab), restarts) == (["Normal"], 1)
+
+
 def test_flow_61_a_value_read_as_environment_waits_for_the_node_agent() -> None:
-    lab, _, _ = metadata_only(kind="annotations", before={"mode": "a"}, after={"mode": "b"})
+    values: dict[str, Any] = {"before": {"mode": "a"}, "after": {"mode": "b"}}
+    lab, _, _ = metadata_only(kind="annotations", agents=False, **values)
     (found,) = lab.pods()
     assert found["metadata"]["annotations"]["mode"] == "b"
     assert '"updateEnvFromMetadata":true' in str(found["metadata"]["annotations"])

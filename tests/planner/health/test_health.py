@@ -77,6 +77,26 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         Phase.PAUSED,
         "Paused",
     ),
+    "CAN-32 deployment held by its canary": (
+        obj(
+            DEPLOY,
+            {"replicas": 3, "paused": True},
+            {**FULL, "updatedReplicas": 1},
+            annotations={"gitkruise.io/canary-paused": "b/1/a"},
+        ),
+        Phase.HELD,
+        "CanaryReached",
+    ),
+    "CAN-32 deployment held, not available": (
+        obj(
+            DEPLOY,
+            {"replicas": 3, "paused": True},
+            {**FULL, "updatedReplicas": 1, "availableReplicas": 2},
+            annotations={"gitkruise.io/canary-paused": "b/1/a"},
+        ),
+        Phase.IN_PROGRESS,
+        "LessAvailable",
+    ),
     "deployment old pods": (
         obj(DEPLOY, {"replicas": 3}, {**FULL, "replicas": 4}),
         Phase.IN_PROGRESS,

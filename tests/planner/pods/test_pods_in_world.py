@@ -104,7 +104,10 @@ def test_sidecars_of_a_job_are_asked_to_end_under_the_gate(*, on: bool) -> None:
     lab.apply(pod("p", container("main"), sidecar("mesh"), restartPolicy="Never"))
     lab.run()
     states = {"main": {"terminated": {"exitCode": 0}}, "mesh": {"running": {}}}
-    report = [{"name": name, "ready": False, "state": state} for name, state in states.items()]
+    report = [
+        {"name": name, "containerID": f"containerd://{name}", "ready": False, "state": state}
+        for name, state in states.items()
+    ]
     lab.patch(
         pod(), {"status": {"phase": "Running", "containerStatuses": report}}, subresource="status"
     )

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gitkruise.model.gitops.change import Desired, DesiredSet, Live, PruneRules, SyncSnapshot
+from gitkruise.model.gitops.change import (
+    Desired,
+    DesiredSet,
+    Live,
+    PruneRules,
+    SyncPlan,
+    SyncSnapshot,
+)
 from gitkruise.model.gitops.document import Document, GitCommit
 from gitkruise.planner.sync.annotations import UNIT, digest_of, marked
 from gitkruise.planner.sync.apply_order import stage_of, wave_of
 from gitkruise.planner.sync.dependencies import depends_on
+from gitkruise.planner.sync.drift import Memo
+from gitkruise.planner.sync.plan import find_drift, plan_sync
+from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
 
 LABEL = "abcdefabcdef"
@@ -81,3 +91,8 @@ def snapshot(
         inventory=frozenset(known),
         **rules,
     )
+
+
+def planned(s: SyncSnapshot, catalog: Catalog, memo: Memo | None = None) -> SyncPlan:
+    """The plan of a snapshot with all the drift there is."""
+    return plan_sync(s, find_drift(s, catalog, memo), catalog, memo)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Live
 from gitkruise.planner.sync.dependencies import cycle, depends_on, strangers, too_early
-from gitkruise.planner.sync.plan import plan_sync
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from tests.planner.sync.build import applied, desired, key, snapshot, thing
+from tests.planner.sync.build import applied, desired, key, planned, snapshot, thing
 
 IDS: list[tuple[str, str, tuple[ObjectKey, ...] | str]] = [
     # row, annotation, keys, or the id that cannot be read
@@ -75,7 +74,7 @@ def test_nothing_goes_before_what_it_depends_on(want: list[Obj], data: st.DataOb
         want = [obj for obj in want if key(obj) not in lost]
     live: dict[ObjectKey, Live] = {}
     for _ in range(60):
-        plan = plan_sync(snapshot(want, list(live.values())), load_catalog())
+        plan = planned(snapshot(want, list(live.values())), load_catalog())
         for d in plan.apply:
             assert all(on in live and live[on].ready for on in d.depends_on)
             live[d.key] = applied(d.obj, ready=data.draw(st.booleans()), why="starting")

@@ -12,9 +12,9 @@ from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Fight, IgnoreRule, Live, SyncPlan, SyncSnapshot
 from gitkruise.planner.sync.drift import pointer
 from gitkruise.planner.sync.field_owners import field_owners
-from gitkruise.planner.sync.plan import apply_ignores, plan_sync
+from gitkruise.planner.sync.plan import apply_ignores
 from gitkruise.wire.primitives.names import Obj
-from tests.planner.sync.build import applied, desired, key, snapshot, thing
+from tests.planner.sync.build import applied, desired, key, planned, snapshot, thing
 from tests.worlds import START
 
 PAIR = thing("pair", data={"a": "1", "b": "1"})
@@ -69,7 +69,7 @@ def drifted(manager: str = "kubectl-edit", **data: str) -> Live:
 
 
 def plan(live: Live, *, wanted: Obj = PAIR, **more: Any) -> SyncPlan:
-    return plan_sync(snapshot([wanted], [live], **more), load_catalog())
+    return planned(snapshot([wanted], [live], **more), load_catalog())
 
 
 RULES: list[tuple[str, IgnoreRule, bool]] = [
@@ -168,4 +168,4 @@ def test_detected_drift_stands_whole() -> None:
 
 def test_snapshots_default_to_no_rules() -> None:
     s: SyncSnapshot = snapshot([PAIR], [drifted(a="2")])
-    assert plan_sync(s, load_catalog()).apply == s.desired.objects
+    assert planned(s, load_catalog()).apply == s.desired.objects

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Live, PruneRules, SyncSnapshot
 from gitkruise.planner.sync.diff import owned_differences
-from gitkruise.planner.sync.plan import plan_sync
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from tests.planner.sync.build import applied, foreign, key, snapshot, thing
+from tests.planner.sync.build import applied, foreign, key, planned, snapshot, thing
 
 KINDS = st.sampled_from(["ConfigMap", "Secret", "Service", "CloneSet", "Ingress", "Namespace"])
 
@@ -45,7 +44,7 @@ def test_plans_end_in_what_git_wants(want: list[Obj], was: list[Obj], data: st.D
     deleted: set[ObjectKey] = set()
     for _ in range(40):
         s = replace(snapshot(want, list(live.values())), prune=rules)
-        plan = plan_sync(s, load_catalog())
+        plan = planned(s, load_catalog())
         if plan.quiet:
             break
         order(s, [d.key for d in plan.apply])

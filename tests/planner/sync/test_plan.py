@@ -9,9 +9,8 @@ import pytest
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import SyncPlan, SyncSnapshot
 from gitkruise.planner.sync.apply_order import wave_of
-from gitkruise.planner.sync.plan import plan_sync
 from gitkruise.wire.primitives.names import Obj
-from tests.planner.sync.build import applied, desired, foreign, key, snapshot, thing
+from tests.planner.sync.build import applied, desired, foreign, key, planned, snapshot, thing
 
 SPACE, MAP, WEB, ROAD = (
     thing("shop", "Namespace"), thing("cfg", data={"a": "1"}),
@@ -144,7 +143,7 @@ LEFT_ALONE = [
 
 
 def plan(s: SyncSnapshot) -> SyncPlan:
-    return plan_sync(s, load_catalog())
+    return planned(s, load_catalog())
 
 
 @pytest.mark.parametrize(("name", "s", "now", "waits"), ROWS, ids=[row[0] for row in ROWS])
@@ -178,10 +177,10 @@ def test_both_units_are_told_of_an_object_they_share() -> None:
 def test_memory_of_comparisons_changes_nothing() -> None:
     memo: Any = {}
     drifted = snapshot([MAP], [applied(MAP, data={"a": "x"})])
-    first = plan_sync(drifted, load_catalog(), memo)
-    assert plan_sync(drifted, load_catalog(), memo) == first == plan(drifted)
+    first = planned(drifted, load_catalog(), memo)
+    assert planned(drifted, load_catalog(), memo) == first == plan(drifted)
     healed = snapshot([MAP], [applied(MAP)])
-    assert plan_sync(healed, load_catalog(), memo).quiet
+    assert planned(healed, load_catalog(), memo).quiet
 
 
 def test_a_wave_is_an_integer() -> None:

@@ -11,11 +11,10 @@ import pytest
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Live, PruneRules
 from gitkruise.planner.sync.apply_order import stage_of
-from gitkruise.planner.sync.plan import plan_sync
 from gitkruise.planner.sync.prune import lingering
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import parse_time
-from tests.planner.sync.build import LABEL, applied, desired, foreign, key, snapshot, thing
+from tests.planner.sync.build import LABEL, applied, desired, foreign, key, planned, snapshot, thing
 
 KEEP, GONE = thing("keep"), thing("gone")
 BOTH = [applied(KEEP), applied(GONE)]
@@ -38,7 +37,7 @@ def terminating() -> Live:
 
 
 def test_what_git_no_longer_names_is_deleted() -> None:
-    plan = plan_sync(snapshot([KEEP], BOTH), load_catalog())
+    plan = planned(snapshot([KEEP], BOTH), load_catalog())
     assert plan.prune == (key(GONE),)
     assert not plan.blocked
 
@@ -128,7 +127,7 @@ def test_each_guard_alone_prevents_it(
     row: tuple[str, list[Obj], list[Live], dict[str, Any], str],
 ) -> None:
     _, wanted, live, more, code = row
-    plan = plan_sync(snapshot(wanted, live, **more), load_catalog())
+    plan = planned(snapshot(wanted, live, **more), load_catalog())
     assert not plan.prune
     assert [f.code for f in plan.blocked] == ([code] if code else [])
 
@@ -141,10 +140,10 @@ KINDS_WITH_DATA = [
 @pytest.mark.parametrize("kind", KINDS_WITH_DATA)
 def test_what_holds_data_is_deleted_only_by_approval(kind: str) -> None:
     s = snapshot([KEEP], [applied(KEEP), applied(thing("x", kind)), applied(GONE)])
-    plan = plan_sync(s, load_catalog())
+    plan = planned(s, load_catalog())
     assert plan.prune == (key(GONE),)  # the rest need not wait for it
     assert "would delete what it holds" in plan.blocked[0].message
-    approved = plan_sync(replace(s, approved=plan.asks), load_catalog())
+    approved = planned(replace(s, approved=plan.asks), load_catalog())
     assert set(approved.prune) == {key(GONE), key(thing("x", kind))}
     stages = [stage_of(k.group_kind) for k in approved.prune]
     assert stages == sorted(stages, reverse=True)  # what others build on goes last
@@ -174,11 +173,11 @@ def test_volumes_are_deleted_only_by_approval(
 ) -> None:
     owner = thing("x", kind, spec=spec)
     s = snapshot([KEEP], [applied(KEEP), applied(owner)])
-    plan = plan_sync(s, load_catalog())
+    plan = planned(s, load_catalog())
     assert plan.prune == (() if lost else (key(owner),))
     messages = [finding.message for finding in plan.blocked]
     assert any("would delete the volumes of its pods" in text for text in messages) == lost
-    approved = plan_sync(replace(s, approved=plan.asks), load_catalog())
+    approved = planned(replace(s, approved=plan.asks), load_catalog())
     assert approved.prune == (key(owner),)
 
 
@@ -201,7 +200,7 @@ def test_limits_are_all_or_nothing(
 ) -> None:
     objects = [thing(f"o{n:03}") for n in range(total)]
     rules = PruneRules(max_delete=count, max_delete_percent=percent)
-    plan = plan_sync(
+    plan = planned(
         snapshot(objects[gone:], [applied(o) for o in objects], prune=rules), load_catalog()
     )
     assert len(plan.prune) == deleted
@@ -215,11 +214,11 @@ ALIVE = [applied(o, metadata={**applied(o).obj["metadata"], "uid": f"uid-{n}"})
 
 def test_an_approval_holds_for_exactly_what_its_author_saw() -> None:
     s = snapshot(MANY[6:], ALIVE)
-    blocked = plan_sync(s, load_catalog())
+    blocked = planned(s, load_catalog())
     assert (blocked.prune, [f.code for f in blocked.blocked]) == ((), ["GK2303"])
     (mark,) = blocked.asks
     assert mark in dict(blocked.blocked[0].notes)["next"]
-    approved = plan_sync(replace(s, approved=blocked.asks), load_catalog())
+    approved = planned(replace(s, approved=blocked.asks), load_catalog())
     assert approved.prune == tuple(key(o) for o in MANY[:6])
     one_more = replace(snapshot(MANY[7:], ALIVE), approved=blocked.asks)
     one_less = replace(snapshot(MANY[5:], ALIVE), approved=blocked.asks)
@@ -227,14 +226,14 @@ def test_an_approval_holds_for_exactly_what_its_author_saw() -> None:
     made_anew = replace(snapshot(MANY[6:], [again, *ALIVE[1:]]), approved=blocked.asks)
     other_unit = replace(s, unit_label="ffffffffffff", approved=blocked.asks)
     for other in (one_more, one_less, made_anew, other_unit):
-        assert plan_sync(other, load_catalog()).prune == ()
+        assert planned(other, load_catalog()).prune == ()
 
 
 def test_an_approved_deletion_that_was_cut_short_goes_on() -> None:
     agreed = frozenset(f"uid-{n}" for n in range(6))
-    plan = plan_sync(replace(snapshot(MANY[6:], ALIVE[2:]), agreed=agreed), load_catalog())
+    plan = planned(replace(snapshot(MANY[6:], ALIVE[2:]), agreed=agreed), load_catalog())
     assert plan.prune == tuple(key(o) for o in MANY[2:6])
-    more = plan_sync(replace(snapshot(MANY[12:], ALIVE[2:]), agreed=agreed), load_catalog())
+    more = planned(replace(snapshot(MANY[12:], ALIVE[2:]), agreed=agreed), load_catalog())
     assert more.prune == tuple(key(o) for o in MANY[2:6])
     assert [f.code for f in more.blocked] == ["GK2303"]
 
@@ -261,6 +260,6 @@ def at(time: str) -> datetime:
 
 def test_an_empty_unit_is_pruned_only_by_permission() -> None:
     rules = PruneRules(allow_empty=True)
-    plan = plan_sync(snapshot([], BOTH, prune=rules), load_catalog())
+    plan = planned(snapshot([], BOTH, prune=rules), load_catalog())
     assert plan.prune == (key(GONE), key(KEEP))
     assert LABEL
