@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -44,12 +44,17 @@ from gitkruise.admission.builtin.webhook_configurations import (
 )
 from gitkruise.admission.builtin.workloads import KINDS as WORKLOADS
 from gitkruise.admission.builtin.workloads import default_workload, workload_problems
+from gitkruise.admission.kruise.canary import KINDS as WITH_CANARY
+from gitkruise.admission.kruise.canary import canary_problems
 from gitkruise.admission.kruise.cloneset import cloneset_problems, default_cloneset
 from gitkruise.admission.kruise.deletion_protection import KINDS as PROTECTED
 from gitkruise.admission.kruise.deletion_protection import protect, protect_by_webhook
 from gitkruise.admission.kruise.launch_priority import order_launch
 from gitkruise.admission.kruise.lazy_stages import (
+    admit_pull_job,
+    admit_request,
     default_sidecarset,
+    filled_in,
     inject_sidecars,
     injected,
     neighbour_problems,
@@ -159,7 +164,7 @@ SERVER_STAGES: Final = (
     ),
     Stage(name="nodes", kinds=_kinds("", "Node"), mutate=default_node, examine=node_problems),
 )
-# What OpenKruise's webhooks do, once the server is done.
+# What OpenKruise's webhooks do, once the server is done; and our check of canaries.
 KRUISE_STAGES: Final = (
     Stage(
         name="readiness gate",
@@ -198,6 +203,19 @@ KRUISE_STAGES: Final = (
         asks_cluster=True,
         examine=neighbour_problems,
     ),
+    Stage(name="canaries", kinds=WITH_CANARY, examine=canary_problems),
+    Stage(
+        name="recreate requests",
+        kinds=_kinds("apps.kruise.io", "ContainerRecreateRequest"),
+        asks_cluster=True,
+        mutate=admit_request,
+    ),
+    Stage(
+        name="pull jobs",
+        kinds=_kinds("apps.kruise.io", "ImagePullJob", "ImageListPullJob"),
+        asks_cluster=True,  # whether the gates are on there
+        mutate=admit_pull_job,
+    ),
     Stage(
         name="deletion protection",
         kinds=PROTECTED,
@@ -206,10 +224,11 @@ KRUISE_STAGES: Final = (
     ),
 )
 STAGES: Final = (*SERVER_STAGES, *KRUISE_STAGES)
+_AS_WEBHOOK: Final[Mapping[Mutate, Mutate]] = {inject_sidecars: injected, admit_request: filled_in}
 WEBHOOK_STAGES: Final = tuple(  # a server gives its defaults again to what a webhook leaves
     replace(
         stage,
-        mutate=injected if stage.mutate is inject_sidecars else stage.mutate,
+        mutate=_AS_WEBHOOK.get(stage.mutate, stage.mutate) if stage.mutate else None,
         examine=protect_by_webhook if stage.examine is protect else stage.examine,
     )
     for stage in KRUISE_STAGES

@@ -16,9 +16,12 @@ from tests.worlds import START, create, empty_world
 ALPHA = ResourceRef("apps.kruise.io", "v1alpha1", "sidecarsets")
 
 
-@pytest.mark.parametrize(
-    "row", validation_rows("SidecarSet"), ids=lambda row: f"{row['operation']}: {row['case']}"
-)
+# OpenKruise admits it, and then no pod of its selector (test_a_hot_upgrade_needs_its_empty_image).
+DONE_BETTER = "hot without empty image"
+ROWS = [row for row in validation_rows("SidecarSet") if row["case"] != DONE_BETTER]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['operation']}: {row['case']}")
 def test_recorded_answer(row: dict[str, Any]) -> None:
     """A denial with status 500 is an invalid object here (see test_quirk_denials)."""
     world = empty_world()

@@ -10,7 +10,7 @@ from gitkruise.admission.injection.resources_policy import planned_resources
 from gitkruise.admission.injection.transfers import IS_INJECTED, PodSources
 from gitkruise.model.workloads.sidecarset import Sidecar
 from gitkruise.model.workloads.sidecarset_annotations import version_alt_key, version_key
-from gitkruise.wire.kruise._go_types import TYPES
+from gitkruise.wire.kruise.go_types import TYPES
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 

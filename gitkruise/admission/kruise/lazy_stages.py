@@ -1,4 +1,4 @@
-"""The stages about SidecarSets, by name: what they do is imported when the first one comes."""
+"""Stages of SidecarSets and recreate requests, by name: imported when the first object comes."""
 
 from __future__ import annotations
 
@@ -43,3 +43,24 @@ def neighbour_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Prob
     from gitkruise.admission.kruise import sidecarset_conflicts as near  # noqa: PLC0415  as above
 
     return near.neighbour_problems(request, gates)
+
+
+def admit_request(request: AdmissionRequest, gates: Gates) -> Obj:
+    """A request to recreate containers, filled in from its pod."""
+    from gitkruise.admission.kruise import recreate_request  # noqa: PLC0415  few clusters have one
+
+    return recreate_request.admit_request(request, gates)
+
+
+def filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The same as the webhook itself answers."""
+    from gitkruise.admission.kruise import recreate_request  # noqa: PLC0415  few clusters have one
+
+    return recreate_request.filled_in(request, gates)
+
+
+def admit_pull_job(request: AdmissionRequest, gates: Gates) -> Obj:
+    """An ImagePullJob or ImageListPullJob with its defaults."""
+    from gitkruise.admission.kruise import pull_jobs  # noqa: PLC0415  few clusters have one
+
+    return pull_jobs.admit_pull_job(request, gates)

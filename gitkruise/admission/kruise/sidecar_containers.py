@@ -65,12 +65,18 @@ def _placing_problems(container: Obj, at: Path) -> Iterator[Problem]:
 
 
 def _pair_problems(container: Obj, at: Path, *, is_pair: bool) -> Iterator[Problem]:
-    """The two containers of a hot upgrade have longer names."""
+    """The two containers of a hot upgrade have longer names, and one of them an empty image.
+
+    OpenKruise admits one without that image, and then no pod of the selector any more.
+    """
     name = container.get("name") or ""
     hot = get(container, "upgradeStrategy", "upgradeType") == HOT_UPGRADE
     if is_pair and hot and _NAME_MAX - _PAIR_SUFFIX < len(name) <= _NAME_MAX:
         text = f"must be no more than {_NAME_MAX - _PAIR_SUFFIX} characters for a HotUpgrade"
         yield invalid((*at, "name"), name, text)
+    if is_pair and hot and not get(container, "upgradeStrategy", "hotUpgradeEmptyImage"):
+        text = "the image of the container that waits for the next upgrade"
+        yield required((*at, "upgradeStrategy", "hotUpgradeEmptyImage"), text)
 
 
 def _transfer_problems(container: Obj, at: Path) -> Iterator[Problem]:

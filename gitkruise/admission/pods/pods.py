@@ -8,6 +8,7 @@ from typing import Any, Final
 from gitkruise.admission.pods.defaults import fill_spec
 from gitkruise.admission.pods.template import SERVER_POD, pod_spec_problems
 from gitkruise.admission.rules.field_errors import Path, forbidden, invalid
+from gitkruise.admission.rules.labels import deletion_cost_problems
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Forbidden, Problem
 from gitkruise.model.workloads.feature_gates import Gates
@@ -120,6 +121,10 @@ def pod_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
     """ValidatePodCreate, or what ValidatePodUpdate adds to it."""
     spec: Obj = request.new.get("spec") or {}
     at: Path = ("spec",)
+    notes = request.new["metadata"].get("annotations")
+    known = request.old["metadata"].get("annotations") if request.old is not None else None
+    if notes != known:
+        yield from deletion_cost_problems(notes, ("metadata", "annotations"))
     if request.old is None:
         yield from pod_spec_problems(spec, at, SERVER_POD)
         return

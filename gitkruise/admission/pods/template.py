@@ -25,7 +25,11 @@ from gitkruise.admission.rules.engine import (
     present,
 )
 from gitkruise.admission.rules.field_errors import Path, duplicate, forbidden, invalid, required
-from gitkruise.admission.rules.labels import annotation_problems, label_problems
+from gitkruise.admission.rules.labels import (
+    annotation_problems,
+    deletion_cost_problems,
+    label_problems,
+)
 from gitkruise.errors import Problem
 from gitkruise.wire.primitives.names import Obj
 
@@ -91,6 +95,7 @@ def template_problems(
     meta = template.get("metadata") or {}
     yield from label_problems(meta.get("labels"), (*at, "labels"))
     yield from annotation_problems(meta.get("annotations"), (*at, "annotations"))
+    yield from deletion_cost_problems(meta.get("annotations"), (*at, "annotations"))
     spec = template.get("spec") or {}
     yield from pod_spec_problems(spec, (*at, "spec"), dialect)
     if spec.get("ephemeralContainers"):

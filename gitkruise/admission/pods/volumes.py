@@ -28,7 +28,7 @@ from gitkruise.admission.rules.engine import (
 from gitkruise.admission.rules.field_errors import Path, forbidden, invalid, required
 from gitkruise.admission.rules.labels import label_problems
 from gitkruise.errors import MapKey, Problem
-from gitkruise.wire.kruise._go_types import TYPES
+from gitkruise.wire.kruise.go_types import TYPES
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.values.quantity import parse_quantity
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from gitkruise.admission.rules import formats
 from gitkruise.admission.rules.field_errors import Path, forbidden, invalid, required, too_long
-from gitkruise.errors import Problem
+from gitkruise.errors import MapKey, Problem
+from gitkruise.model.workloads.labels import DELETION_COST
 from gitkruise.wire.primitives.names import Obj
 
 _OPERATORS: Final = ("DoesNotExist", "Exists", "In", "NotIn")
+_COST: Final = re.compile(r"0|[1-9][0-9]*|-[0-9]+", re.ASCII)
 _ANNOTATION_BYTES: Final = 256 * 1024
 
 
@@ -29,6 +32,14 @@ def annotation_problems(annotations: Any, at: Path) -> Iterator[Problem]:
         total += len(key.encode()) + len((value or "").encode())
     if total > _ANNOTATION_BYTES:
         yield too_long(at, _ANNOTATION_BYTES)
+
+
+def deletion_cost_problems(annotations: Any, at: Path) -> Iterator[Problem]:
+    """Problem of a pod-deletion-cost that is no plain integer of 32 bits (1.34)."""
+    text = (annotations or {}).get(DELETION_COST)
+    if text is None or (_COST.fullmatch(text) and -(1 << 31) <= int(text) < 1 << 31):
+        return
+    yield invalid((*at, MapKey(DELETION_COST)), text, "must be a 32bit integer")
 
 
 def selector_problems(selector: Obj | None, at: Path) -> Iterator[Problem]:
