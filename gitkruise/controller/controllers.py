@@ -11,6 +11,7 @@ from gitkruise.controller.executor import Executor
 from gitkruise.controller.repair import Repairer
 from gitkruise.controller.runner import WORKERS, Runner, Tools
 from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.layered import LayeredCache
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.discovery import require
@@ -44,7 +45,9 @@ class ControllerOptions:
 class Controllers:
     """Everything between a Transport and its planners.
 
-    `catalog` must be what the cluster serves. Raises ClusterFailed GK4201 for kinds it does not.
+    `catalog` must be what the cluster serves. `store` is a cache over another one, whose owner
+    follows the kinds that it shares; by default everything is followed here. Raises ClusterFailed
+    GK4201 for kinds that the cluster does not serve.
     """
 
     def __init__(
@@ -54,15 +57,18 @@ class Controllers:
         catalog: Catalog,
         clock: Clock,
         options: ControllerOptions | None = None,
+        store: LayeredCache | None = None,
     ) -> None:
         options = options or ControllerOptions()
-        self.store = InformerCache()
+        self.store: InformerCache = store or InformerCache()
+        shared = store.shared if store is not None else frozenset()
         self.recorder = Recorder(transport, clock)
         self._clock = clock
         gates = possible(options.gates, catalog)
         self.informers = [
             Informer(feed, transport, self.store, clock)
             for feed in feeds(workloads, catalog, replace(options, gates=gates))
+            if feed.group_kind not in shared
         ]
         tools = Tools(
             store=self.store,
@@ -117,7 +123,7 @@ def feeds(
     """One feed a kind, in the version its workload speaks or the cluster prefers."""
     versions: dict[GroupKind, str] = {}
     asked = _asked(options.gates)
-    owned = (kind for workload in workloads for kind in workload.owns)
+    owned = (kind for workload in workloads for kind in (*workload.owns, *workload.watches))
     for kind in (*owned, *options.also, *asked):
         found = catalog.preferred(*kind)
         versions.setdefault(kind, found.version if found else "v1")

@@ -65,7 +65,7 @@ class Runner(Generic[S]):
         self._breaker: Breaker[ObjectKey] = Breaker()
         self._parked: dict[ObjectKey, datetime] = {}
         self._news, self._stopping = asyncio.Event(), False
-        self._kinds = frozenset({workload.kind, *workload.owns})
+        self._kinds = frozenset({workload.kind, *workload.owns, *workload.watches})
         self._unsubscribe = self.store.subscribe(self._changed, self._kinds)
         for seen in self.store.all_seen(workload.kind):
             if workload.concerns(self.store, seen.key):
@@ -108,6 +108,9 @@ class Runner(Generic[S]):
             if key is not None and key.group_kind == kind and concerns(self.store, key):
                 self._gather(key, change, now)
         for key in self._named(change):
+            self._gather(key, change, now)
+        find = self.workload.watches.get(change.key.group_kind)
+        for key in find(self.store, change.key) if find else ():
             self._gather(key, change, now)
 
     def _named(self, change: StoreChange) -> set[ObjectKey]:

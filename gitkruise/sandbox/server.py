@@ -53,6 +53,7 @@ from gitkruise.world.controllers.pv_binder import ClaimBinder
 from gitkruise.world.controllers.scheduler import Scheduler
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import PROFILES
+from gitkruise.world.node_agent.agent import NodeAgents
 
 LOOPBACK: Final = "127.0.0.1"
 LOOPBACK_6: Final = "::1"
@@ -190,7 +191,8 @@ def parts_of(options: SandboxOptions) -> list[ClusterLoop]:
     if options.kubelet:
         profile = PROFILES[options.profile].faster(options.speed)
         parts += [GarbageCollector(report), ClaimBinder(report), Scheduler(report=report)]
-        parts += [Kubelet(profile, report=report), EndpointsController(report)]
+        kubelet = Kubelet(profile, report=report)
+        parts += [NodeAgents(kubelet, report), kubelet, EndpointsController(report)]
     return parts
 
 

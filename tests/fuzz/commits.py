@@ -31,7 +31,7 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import MANAGER, marked
-from gitkruise.planner.sync.plan import outdated, plan_sync
+from gitkruise.planner.sync.plan import find_drift, outdated, plan_sync
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.printable import UNPRINTABLE, visible_lines
 from tests.fuzz.api_calls import recorded
@@ -101,7 +101,7 @@ def followed(
             desired=desired, unit_label=LABEL, live=live, inventory=frozenset(live),
             inventory_complete=True, prune=PruneRules(), correct_drift=True,
         )  # fmt: skip
-        plan = plan_sync(snapshot, CATALOG)
+        plan = plan_sync(snapshot, find_drift(snapshot, CATALOG), CATALOG)
         for d in after.objects:
             outdated(d, snapshot)
             if d.key in live:

@@ -36,6 +36,8 @@ WORLD_FOR: Final = 1_000  # calls, so that stored objects meet each other
 CPU_MAX_S: Final = 2.0
 # What a kube-apiserver 1.34 answers 500 itself (see tests/transcripts and tests/hooks).
 AS_RECORDED: Final = (
+    b"strconv.ParseUint: parsing",
+    b"resourceVersion should not be set on objects to be created",
     b"failed to create typed patch object",
     b"failed calling webhook",
     b"This pod has more than one PodDisruptionBudget",

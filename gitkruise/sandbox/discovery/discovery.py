@@ -11,7 +11,7 @@ from typing import Any, Final
 from gitkruise import __version__
 from gitkruise.kube.client.codec import encode
 from gitkruise.sandbox.http.negotiation import ResponseForm
-from gitkruise.sandbox.http.routing import not_found
+from gitkruise.sandbox.http.routing import no_such_path, not_found
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 
 SUBRESOURCE_VERBS: Final = ("get", "patch", "update")
@@ -115,7 +115,7 @@ class Discovery:
             case "apis", (group, version):
                 return self._resources(group, version)
             case _:
-                raise not_found()
+                raise no_such_path()
 
     def _groups(self) -> dict[str, list[str]]:
         """Groups with their versions, preferred first."""
@@ -135,7 +135,8 @@ class Discovery:
 
     def _resources(self, group: str, version: str) -> dict[str, Any]:
         if version not in self._groups().get(group, ()):
-            raise not_found()
+            builtin = any(k.group == group and not k.crd for k in self._catalog.kinds())
+            raise not_found() if builtin else no_such_path()
         name = f"{group}/{version}" if group else version
         entries = [_plain(entry, group, version) for entry in self._served(group, version)]
         return {

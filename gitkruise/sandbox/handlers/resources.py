@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.base_protocol import BaseProtocol
 
-from gitkruise.errors import ApiError, BadRequest, NotSupported, TooManyRequests
+from gitkruise.errors import ApiError, BadRequest, NotFound, NotSupported, TooManyRequests
 from gitkruise.kube.serve.connection_limits import unsent
 from gitkruise.sandbox.backend.cluster import ADMIN, Cluster
 from gitkruise.sandbox.backend.watch_fanout import WAITED_BYTES, EventBatch, joined
@@ -20,7 +20,7 @@ from gitkruise.sandbox.http.authentication import Tokens
 from gitkruise.sandbox.http.negotiation import ResponseForm, form_of
 from gitkruise.sandbox.http.request_decoding import read_request
 from gitkruise.sandbox.http.responses import send, text_reply
-from gitkruise.sandbox.http.routing import Resource, not_found
+from gitkruise.sandbox.http.routing import Resource, no_such_path, not_found
 from gitkruise.sandbox.tables.tables import Shaper
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.paths import get
@@ -62,7 +62,7 @@ class Objects:
         """Carry out one request of `user`; raises ApiError."""
         kind = self.cluster.world.catalog.by_ref(target.ref)
         if kind is None:
-            raise not_found()
+            raise self._absent(target)
         request = await read_request(http, target)
         if user != ADMIN and not request.user:
             request = replace(request, user=user)
@@ -80,6 +80,13 @@ class Objects:
             shaped = self.shaper.shape(reply.body, kind, form, include=include)
         data = self.cluster.encoder.body(shaped)
         return send(data, form.encoding, status=reply.status, warnings=reply.warnings)
+
+    def _absent(self, target: Resource) -> NotFound:
+        """Return the error of a resource that is not served: built-in groups have handlers."""
+        group = target.ref.group
+        kinds = self.cluster.world.catalog.kinds()
+        known = any(kind.group == group and not kind.crd for kind in kinds)
+        return not_found() if known else no_such_path()
 
     async def _reply(self, request: ApiRequest, kind: Kind) -> ApiReply:
         """Return the reply of the cluster, or of the tokens for TokenRequest and TokenReview."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from math import isfinite
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from gitkruise.kube.client.codec import decode
@@ -24,6 +25,9 @@ MAGIC: Final = b"k8s\0"
 DEPTH_MAX: Final = 64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _META_KINDS: Final = frozenset({"DeleteOptions", "PatchOptions", "UpdateOptions", "CreateOptions"})
+_SUBGROUP: Final = ".authorization"  # rbac.authorization.k8s.io, the only group with two names
+_ALONE: Final = "|"
+_WHOLE_MAX: Final = 1e21  # from here on Go's JSON writes an exponent
 Raw: TypeAlias = int | bytes
 
 
@@ -41,7 +45,7 @@ def read(data: bytes) -> dict[str, Any]:
     types = dict(_fields(_bytes(envelope.get(1, b""))))
     api_version, kind = (_bytes(types.get(n, b"")).decode() for n in (1, 2))
     group, version = split_api_version(api_version)
-    package = f"{group.partition('.')[0] or 'core'}/{version}"
+    package = f"{(group.removesuffix('.k8s.io') or 'core').removesuffix(_SUBGROUP)}/{version}"
     name = f"meta/v1.{kind}" if kind in _META_KINDS else f"{package}.{kind}"
     if name not in _table():
         raise ValueError(f"kind {kind!r} of {api_version!r} has no protobuf form here")
@@ -98,7 +102,7 @@ def _bytes(value: Raw) -> bytes:
     return value
 
 
-def _message(data: bytes, name: str, depth: int) -> dict[str, Any]:
+def _message(data: bytes, name: str, depth: int) -> Any:
     if depth == 0:
         raise ValueError("it nests too deeply")
     known = _table()[name]
@@ -108,7 +112,17 @@ def _message(data: bytes, name: str, depth: int) -> dict[str, Any]:
         if field is None:
             continue  # a field newer than the table, as an older server does
         _store(out, field, raw, depth)
-    return out
+    alone = any(_ALONE in field.marks for field in known.values())
+    return _alternative(known.values(), out) if alone else out
+
+
+def _alternative(fields: Iterable[ProtobufField], out: Mapping[str, Any]) -> Any:
+    """The one field that is the message's JSON: a list before an object before a bool, as in Go."""
+    ranked = sorted(fields, key=lambda field: ("[]" not in field.marks, "*" not in field.marks))
+    for field in ranked:
+        if field.name in out:
+            return out[field.name]
+    return False if ranked[-1].type == "bool" else None
 
 
 def _store(out: dict[str, Any], field: ProtobufField, raw: Raw, depth: int) -> None:
@@ -142,6 +156,15 @@ def _int(raw: Raw) -> int:
     if isinstance(raw, bytes):
         raise ValueError("a field has the wrong wire type")  # noqa: TRY004  bad input, not a bug
     return raw - (1 << 64) if raw >> 63 else raw
+
+
+def _double(raw: Raw) -> float:
+    """A number; a whole one as Go's JSON writes it, without a fraction."""
+    bits = _int(raw) & 0xFFFF_FFFF_FFFF_FFFF
+    value: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+    if not isfinite(value):
+        raise ValueError(f"{value} is no number of JSON")
+    return int(value) if value.is_integer() and abs(value) < _WHOLE_MAX else value
 
 
 def _time(raw: Raw) -> str | None:
@@ -188,7 +211,7 @@ _SCALARS: Final[Mapping[str, Callable[[Raw], Any]]] = {
     "bytes": lambda raw: b64encode(_bytes(raw)).decode(),
     "int": _int,
     "bool": lambda raw: bool(_int(raw)),
-    "double": lambda raw: struct.unpack("<d", _int(raw).to_bytes(8, "little"))[0],
+    "double": _double,
     "time": _time,
     "microtime": _micro_time,
     "quantity": _quantity,

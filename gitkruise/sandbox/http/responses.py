@@ -11,6 +11,7 @@ from aiohttp import web
 
 from gitkruise.errors import ApiError, TooManyRequests, Unauthorized
 from gitkruise.kube.client.codec import encode, readable, readable_status
+from gitkruise.sandbox.http.routing import NoSuchPath
 
 HEADERS: Final = {
     "Cache-Control": "no-cache, private",
@@ -37,12 +38,14 @@ def json_reply(body: Any, *, status: int = 200) -> web.Response:
     return send(encode(body), status=status)
 
 
-def text_reply(text: str) -> web.Response:
-    return web.Response(text=text, headers=HEADERS)
+def text_reply(text: str, *, status: int = 200) -> web.Response:
+    return web.Response(text=text, status=status, headers=HEADERS)
 
 
 def refusal(error: ApiError) -> web.Response:
-    """The Status of a failed request, with the headers its code asks for."""
+    """The Status of a failed request, with the headers its code asks for; a text for NoSuchPath."""
+    if isinstance(error, NoSuchPath):
+        return text_reply(error.message + "\n", status=error.status)
     body = encode(readable_status(error.as_status()))
     response = send(body, status=error.status, warnings=error.warnings)
     if isinstance(error, Unauthorized):

@@ -56,8 +56,19 @@ def route(raw_path: str) -> Route:
             return ServerPage("health", tuple(rest))
         case ["version"]:
             return ServerPage("version")
-        case _:
+        case ["version", *_]:
             raise not_found()
+        case _:
+            raise no_such_path()
+
+
+class NoSuchPath(NotFound):
+    """A path below which nothing is served: answered with a text, as by Go's own server."""
+
+
+def no_such_path() -> NoSuchPath:
+    """Return the error of kube-apiserver for a path without a handler."""
+    return NoSuchPath("404 page not found")
 
 
 def not_found() -> NotFound:

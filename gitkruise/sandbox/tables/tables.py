@@ -88,7 +88,7 @@ class Shaper:
             raise BadRequest(f'includeObject: Unsupported value: "{include}"')
         described, row = _printer(kind)
         now = self._now()
-        rows = [{"cells": row(item, now), **_inside(item, include, form)} for item in items]
+        rows = [{"cells": row(item, now), **_inside(item, kind, include, form)} for item in items]
         return {
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{form.version}",
@@ -128,10 +128,12 @@ def _version_of(obj: Obj) -> dict[str, Any]:
     return {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
 
 
-def _inside(item: Obj, include: str, form: ResponseForm) -> dict[str, Any]:
+def _inside(item: Obj, kind: Kind, include: str, form: ResponseForm) -> dict[str, Any]:
+    """The object of a row. Items of a list name no kind; `kubectl get --sort-by` reads it here."""
     if include == "None":
         return {"object": None}
-    return {"object": item if include == "Object" else _partial(item, form)}
+    whole = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
+    return {"object": whole if include == "Object" else _partial(item, form)}
 
 
 def _partial(obj: Obj, form: ResponseForm) -> dict[str, Any]:

@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitkruise.errors import BadRequest, Cause, GatewayTimeout, StatusDetails, WatchExpired
+from gitkruise.errors import (
+    BadRequest,
+    Cause,
+    GatewayTimeout,
+    StatusDetails,
+    Unreasoned,
+    WatchExpired,
+)
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
@@ -70,7 +77,9 @@ def read_query(kind: Kind, request: ApiRequest) -> Query:
 
 
 def get_object(call: RequestContext) -> ApiReply:
-    """GET of one object."""
+    """GET of one object. Raises Unreasoned for a version that is none."""
+    if why := unreadable_version(call.request.params.get("resourceVersion") or "0", 64):
+        raise Unreasoned(why)
     asked_version(call.state, call.request.params)
     return ApiReply(status=200, body=call.shown(call.stored()))
 
@@ -206,14 +215,21 @@ def _check_match(params: Mapping[str, str]) -> None:
         raise bad_options("ListOptions", "resourceVersionMatch", "FieldValueForbidden", text)
 
 
+def unreadable_version(text: str, bits: int) -> str:
+    """Return the server's sentence about a version that is no number of so many bits, or ""."""
+    if text.isascii() and text.isdecimal() and int(text) < 1 << bits:
+        return ""
+    return (
+        f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}":'
+        " invalid syntax"
+    )
+
+
 def asked_version(state: ObjectStore, params: Mapping[str, str]) -> int:
     """`resourceVersion` of a read, 0 without one. Raises BadRequest, GatewayTimeout (future)."""
     text = params.get("resourceVersion") or "0"
-    if not (text.isascii() and text.isdecimal()) or int(text) >= 1 << 64:
-        raise BadRequest(
-            f'invalid resource version: resourceVersion: Invalid value: "{text}":'
-            f' strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
+    if why := unreadable_version(text, 64):
+        raise BadRequest(f"invalid resource version: {why}")
     version = int(text)
     if version > state.version:
         raise GatewayTimeout(

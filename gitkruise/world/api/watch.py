@@ -6,11 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gitkruise.admission.conversion.registry import convert
-from gitkruise.errors import BadRequest
+from gitkruise.errors import Unreasoned
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import ApiRequest, WatchEvent
-from gitkruise.world.api.reads import MATCHES, Query, asked_version, read_query, select
+from gitkruise.world.api.reads import (
+    MATCHES,
+    Query,
+    asked_version,
+    read_query,
+    select,
+    unreadable_version,
+)
 from gitkruise.world.store.api_errors import bad_options, no_such_method, no_such_resource
 from gitkruise.world.store.request_context import flag
 from gitkruise.world.store.store import CommittedChange, ObjectStore
@@ -66,11 +73,8 @@ def _start(
 
 def _past_or_future(state: ObjectStore, text: str) -> int:
     """A watch from a version to come waits for it; from one long gone it expires on reading."""
-    if not (text.isascii() and text.isdecimal()) or int(text) >= 1 << 63:
-        raise BadRequest(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}":'
-            " invalid syntax"
-        )
+    if why := unreadable_version(text, 63):
+        raise Unreasoned(why)
     del state
     return int(text)
 

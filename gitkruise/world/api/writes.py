@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gitkruise.errors import BadRequest, Problem, TooLarge
+from gitkruise.errors import BadRequest, Problem, TooLarge, Unreasoned
 from gitkruise.wire.patch.json_patch import json_patch, merge_patch
 from gitkruise.wire.patch.strategic_merge import strategic_patch
 from gitkruise.wire.primitives.names import GroupKind, Obj
@@ -50,7 +50,7 @@ def create(call: RequestContext) -> ApiReply:
     """POST: 201 with the object. Raises AlreadyExists; NotFound, Forbidden for its namespace."""
     obj = check_type(call.kind, call.request.body)
     if obj["metadata"].get("resourceVersion"):
-        raise BadRequest("resourceVersion should not be set on objects to be created")
+        raise Unreasoned("resourceVersion should not be set on objects to be created")
     return _created(call, _named(call, _in_namespace(call, obj)))
 
 
@@ -245,9 +245,9 @@ def _applied(call: RequestContext) -> ApiReply:
             raise api_errors.not_found(call.kind, call.name)
         return _apply_created(call, _addressed(call, config))
     name = config["metadata"].get("name") or call.name
-    config = _addressed(call, {**config, "metadata": {**config["metadata"], "name": name}})
-    merged, listed = apply(call, call.shown(stored), config)
-    return _changed(call, stored, merged, listed)
+    config = {**config, "metadata": {**config["metadata"], "name": name}}
+    merged, listed = apply(call, call.shown(stored), config)  # conflicts come before another name
+    return _changed(call, stored, _addressed(call, merged), listed)
 
 
 def _apply_created(call: RequestContext, config: Obj) -> ApiReply:

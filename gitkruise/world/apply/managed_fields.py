@@ -314,8 +314,17 @@ def _capped(managers: Managers) -> Managers:
     return out
 
 
-# Lists that may be left out, and that Go writes all the same.
-_ALWAYS_WRITTEN: Final = {GroupKind("discovery.k8s.io", "EndpointSlice"): ("ports",)}
+# Fields that may be left out, and that Go writes all the same.
+_ALWAYS_WRITTEN: Final[Mapping[GroupKind, Mapping[str, Any]]] = {
+    GroupKind("discovery.k8s.io", "EndpointSlice"): {"ports": None},
+    GroupKind("", "Event"): {
+        **dict.fromkeys(("eventTime", "firstTimestamp", "lastTimestamp")),
+        **dict.fromkeys(("reportingComponent", "reportingInstance"), ""),
+    },
+    GroupKind("events.k8s.io", "Event"): dict.fromkeys(
+        ("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")
+    ),
+}
 
 
 def empty_object(call: RequestContext) -> Obj:
@@ -323,7 +332,7 @@ def empty_object(call: RequestContext) -> Obj:
     base: dict[str, Any] = {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
     if call.kind.crd:
         return base
-    written = dict.fromkeys(_ALWAYS_WRITTEN.get(call.kind.group_kind, ()))
+    written = _ALWAYS_WRITTEN.get(call.kind.group_kind, {})
     return {**_zero(call.kind.schema), **written, **base}
 
 

@@ -172,7 +172,8 @@ def _condition(
     known: Obj | None, name: str, words: tuple[str, str, str], now: str
 ) -> dict[str, Any]:
     status, reason, message = words
-    since = known["lastTransitionTime"] if known and known["status"] == status else now
+    kept = known.get("lastTransitionTime") if known and known.get("status") == status else None
+    since = kept or now
     return {
         "type": name,
         "status": status,

@@ -244,7 +244,7 @@ class Scheduler:
             "message": message,
         }
         before: Obj = next((c for c in old if c["type"] == "PodScheduled"), {})
-        if before.get("status") == "False":
+        if before.get("status") == "False" and before.get("lastTransitionTime"):
             condition["lastTransitionTime"] = before["lastTransitionTime"]
         conditions = [*(c for c in old if c["type"] != "PodScheduled"), condition]
         status = {**(pod.get("status") or {}), "conditions": conditions}

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from gitkruise.model.planning.view import ClusterView
+from gitkruise.planner.pods.inplace import METADATA_FIELD, NOT_OURS
 from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 _REFS: Final = (
     ("configMapKeyRef", "configMapRef", "ConfigMap"),
@@ -72,3 +74,13 @@ def needs_objects(spec: Obj) -> bool:
         return True
     listed = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
     return any(True for container in listed for _ in _wanted(container))
+
+
+def reads_metadata(spec: Obj) -> bool:
+    """Return whether a variable of a pod spec's containers reads a label or an annotation."""
+    return any(
+        METADATA_FIELD.fullmatch(get(variable, "valueFrom", "fieldRef", "fieldPath", default=""))
+        for container in spec.get("containers") or ()
+        for variable in container.get("env") or ()
+        if "valueFrom" in variable and variable.get("name") not in NOT_OURS
+    )

@@ -99,12 +99,12 @@ def terminated(seen: RuntimeContainer) -> Obj:
         "finishedAt": format_time(seen.finished) if seen.finished else None,
         "containerID": "",
     }
-    return {key: value for key, value in pairs.items() if value is not None}
+    return pairs
 
 
 def _state(seen: RuntimeContainer) -> dict[str, Any]:
     if seen.run is RuntimeState.RUNNING:
-        return {"running": {"startedAt": format_time(seen.started)} if seen.started else {}}
+        return {"running": {"startedAt": format_time(seen.started) if seen.started else None}}
     if seen.run is RuntimeState.EXITED:
         return {"terminated": terminated(seen)}
     if seen.run is RuntimeState.UNKNOWN:
@@ -113,6 +113,8 @@ def _state(seen: RuntimeContainer) -> dict[str, Any]:
                 "exitCode": 137,
                 "reason": "ContainerStatusUnknown",
                 "message": "The container could not be located when the pod was terminated",
+                "startedAt": None,
+                "finishedAt": None,
             }
         }
     return {"waiting": {}}

@@ -34,7 +34,15 @@ from gitkruise.world.kubelet.runtime import (
     matches_spec,
     runtime_of,
 )
-from gitkruise.world.kubelet.stages import WARNING, StageContext, WorkerState, begin, kill, play_due
+from gitkruise.world.kubelet.stages import (
+    WARNING,
+    StageContext,
+    WorkerState,
+    begin,
+    kill,
+    play_due,
+    stop_by_agent,
+)
 from gitkruise.world.kubelet.state_sharing import SharedStates
 from gitkruise.world.kubelet.status import ENDED, only_seen, pod_status
 from gitkruise.world.kubelet.timers import Timers
@@ -70,6 +78,7 @@ class Kubelet:
 
     def run(self, world: World, now: datetime) -> datetime | None:
         """Do everything due at `now`; the next due instant, None to wait for a change."""
+        dirty: dict[str, None] = {}
         for _ in range(SETTLE_MAX):
             self._backoff.retry(now)
             self._collect_changes(world, now)
@@ -79,7 +88,32 @@ class Kubelet:
                 return earliest(self._timers.next(self._is_awaited), self._backoff.next())
             for uid in sorted((uid for uid in dirty if uid in self._runs), key=self._place):
                 self._backoff.attempt(uid, now, partial(self._sync, world, uid))
-        raise AssertionError("the kubelet never settles")
+        for uid in dirty:  # they rest alone; the others were served in every round
+            self._backoff.attempt(uid, now, _never_settles)
+        return earliest(now, self._backoff.next())
+
+    # What a node agent sees and does
+
+    def worker(self, pod: Obj) -> PodWorker | None:
+        """The pod's worker; None while the pod has no node, or is another one than it was."""
+        uid = pod["metadata"]["uid"]
+        if uid in self._settled:
+            self._settled.remove(uid)
+            return self._load(pod, settled=True)
+        return self._runs.get(uid)
+
+    def stop_container(
+        self, world: World, pod: Obj, name: str, now: datetime, *, grace_s: float
+    ) -> None:
+        """Stop a container of `pod` through the runtime; what ends or has ended is left."""
+        run = self.worker(pod)
+        if run is None or run.state.ending:
+            return
+        ctx = StageContext(view=world, pod=pod, now=now, profile=self.profile, events=None)
+        run.state = run.state.copy()
+        stop_by_agent(run.state, ctx, name, grace_s)
+        for at in run.state.timers.values():
+            self._timers.set(at, run.identity.uid)
 
     def _place(self, uid: str) -> tuple[ObjectKey, str]:
         """Pods are served in name order, so that a trace does not depend on how uids fall."""
@@ -317,6 +351,10 @@ class Kubelet:
             address = next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "")
             self._hosts[name] = key, node, address
         return address
+
+
+def _never_settles(_: datetime) -> None:
+    raise AssertionError("the kubelet never settles")
 
 
 def _writes_final_status(world: World, pod: Obj) -> bool:

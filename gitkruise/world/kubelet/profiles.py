@@ -63,7 +63,13 @@ class Profile:
         return seconds * spread / self.speed
 
     def fate_of(self, image: str) -> ImageFate | None:
-        """Return the fate that the image's tag selects, if any. Digests are ignored."""
+        """Return the fate that the image's tag selects, if any. Digests are ignored.
+
+        No registry is ever found below the domain `invalid` (RFC 2606).
+        """
+        host = image.partition("/")[0].partition(":")[0] if "/" in image else ""
+        if host.rpartition(".")[2] == "invalid":
+            return ImageFate.PULL_FAILS
         _, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
         return next((fate for word, fate in self.words.items() if word in tag), None)
 

@@ -9,6 +9,9 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from gitkruise.model.workloads.labels import CONTAINERS_META
+from gitkruise.planner.pods.container_hashes import ENVIRONMENT
+from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
@@ -26,7 +29,11 @@ class RuntimeState(Enum):
 
 
 class RuntimeContainer(NamedTuple):
-    """The newest container of a name. `startup` None: its startup probe has not answered yet."""
+    """The newest container of a name. `startup` None: its startup probe has not answered yet.
+
+    `environment` is the hash of its variables from metadata, None where it has none or where they
+    were not reported.
+    """
 
     name: str
     image: str
@@ -41,6 +48,7 @@ class RuntimeContainer(NamedTuple):
     live: bool = True
     resources: Obj = MappingProxyType({})
     last: Obj | None = None  # the terminated state before this one, its id left open
+    environment: int | None = None
     killed: bool = False  # by a sync of ours: its restart meets no back-off
 
     @property
@@ -181,12 +189,35 @@ def runtime_of(pod: Obj) -> PodRuntime:
             c.name: c for s in known if s["name"] in specs and (c := _seen(s, specs[s["name"]]))
         },
     )
+    for name, hash_ in _reported_environment(pod, known).items():
+        if name in runtime.containers:
+            seen = runtime.containers[name]
+            runtime = runtime.having(seen._replace(environment=hash_))
     for entry in known:
         if reason := get(entry, "state", "waiting", "reason"):
             runtime = runtime.stuck(
                 entry["name"], reason, get(entry, "state", "waiting", "message", default="")
             )
     return runtime._replace(waiting={k: v for k, v in runtime.waiting.items() if v[0] in _FAILED})
+
+
+def _reported_environment(pod: Obj, known: Sequence[Obj]) -> dict[str, int]:
+    """Hashes of metadata variables that a node agent reported of the containers in the status.
+
+    A report that does not parse says nothing here; controllers report it as an error.
+    """
+    text = (pod["metadata"].get("annotations") or {}).get(CONTAINERS_META)
+    if not text:
+        return {}
+    ids = {status["name"]: status.get("containerID") for status in known}
+    try:
+        return {
+            entry["name"]: entry["hashes"][ENVIRONMENT]
+            for entry in read_json(text)["containers"]
+            if entry["containerID"] == ids.get(entry["name"])
+        }
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 def matches_spec(pod: Obj) -> bool:

@@ -10,10 +10,12 @@ from typing import Final, NamedTuple
 
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.pod import pod_facts
+from gitkruise.planner.pods.container_hashes import environment_hash, expected_environment
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
-from gitkruise.world.kubelet.config_refs import missing_environment
+from gitkruise.world.kubelet.config_refs import missing_environment, reads_metadata
 from gitkruise.world.kubelet.container_status import terminated
 from gitkruise.world.kubelet.profiles import ImageFate, Profile, draw
 from gitkruise.world.kubelet.runtime import (
@@ -30,6 +32,10 @@ from gitkruise.world.kubelet.runtime import (
 CRASH_FIRST_S, CRASH_MAX_S, CRASH_FORGET_S = 10.0, 300.0, 600.0
 PULL_BACKOFF_AFTER_S: Final = 1.0
 NORMAL, WARNING = "Normal", "Warning"
+# Stages that end a container: by itself within the grace period, or by SIGKILL.
+_OWN_STOPS: Final = ("stop", "sigkill")
+_AGENT_STOPS: Final = ("agent-stop", "agent-sigkill")
+_STOPS: Final = (*_OWN_STOPS, *_AGENT_STOPS)
 
 
 @dataclass(slots=True)
@@ -155,22 +161,35 @@ def _backing_off(state: WorkerState, ctx: StageContext, spec: Obj) -> bool:
 
 
 def kill(state: WorkerState, ctx: StageContext, name: str, message: str = "") -> None:
-    """Send SIGTERM to a running container; it exits within its grace period."""
-    seen = state.runtime.containers.get(name)
-    if seen is None or not seen.up or {(name, "stop"), (name, "sigkill")} & state.timers.keys():
-        return
-    state.cancel(name, "exit", "crash")
-    spec = ctx.spec(name) or {}
-    meta = ctx.pod["metadata"]
-    grace = meta.get("deletionGracePeriodSeconds")
+    """Send SIGTERM to a running container; it exits within the pod's grace period."""
+    grace = ctx.pod["metadata"].get("deletionGracePeriodSeconds")
     if grace is None:
         grace = ctx.pod["spec"].get("terminationGracePeriodSeconds", 30)
+    if _terminate(state, ctx, name, max(float(grace), 1.0), _OWN_STOPS):
+        ctx.say("Killing", message or f"Stopping container {name}")
+
+
+def stop_by_agent(state: WorkerState, ctx: StageContext, name: str, grace_s: float) -> None:
+    """Stop a running container as a node agent does: kubelet sees an exit that it did not cause,
+    so that the restart counts for back-off (KUB-64)."""
+    _terminate(state, ctx, name, grace_s, _AGENT_STOPS)
+
+
+def _terminate(
+    state: WorkerState, ctx: StageContext, name: str, grace_s: float, stages: tuple[str, str]
+) -> bool:
+    """Set the timer of the exit; False when the container is not running, or ends already."""
+    seen = state.runtime.containers.get(name)
+    if seen is None or not seen.up or {(name, stage) for stage in _STOPS} & state.timers.keys():
+        return False
+    state.cancel(name, "exit", "crash")
+    spec = ctx.spec(name) or {}
     wanted = ctx.after(ctx.profile.stop_s, state, name, "stop") + (
         ctx.exactly(_pre_stop_s(spec)) - ctx.now
     )
-    latest = ctx.exactly(max(float(grace), 1.0))
-    state.timers[name, "sigkill" if wanted > latest else "stop"] = min(wanted, latest)
-    ctx.say("Killing", message or f"Stopping container {name}")
+    latest = ctx.exactly(grace_s)
+    state.timers[name, stages[wanted > latest]] = min(wanted, latest)
+    return True
 
 
 def _pre_stop_s(spec: Obj) -> float:
@@ -245,11 +264,22 @@ def _started(state: WorkerState, ctx: StageContext, name: str) -> None:
         startup=None if spec.get("startupProbe") else True,
         resources=spec.get("resources") or {},
         last=terminated(old) if old else None,
+        environment=_environment(ctx, name),
     )
     state.runtime = state.runtime.having(fresh).unstuck(name)
     ctx.say("Created", f"Created container: {name}")
     ctx.say("Started", f"Started container {name}")
     _schedule(state, ctx, spec, fate)
+
+
+def _environment(ctx: StageContext, name: str) -> int | None:
+    """The hash of the metadata variables that a container starts with; None without any."""
+    if not reads_metadata(ctx.pod["spec"]):
+        return None
+    facts = pod_facts(ctx.pod)
+    container = next((c for c in facts.containers if c.name == name), None)
+    values = expected_environment(facts, container) if container is not None else {}
+    return environment_hash(values)
 
 
 def _schedule(state: WorkerState, ctx: StageContext, spec: Obj, fate: ImageFate | None) -> None:
@@ -307,7 +337,7 @@ def _become(
 
 def _ended(state: WorkerState, ctx: StageContext, name: str, *, code: int, killed: bool) -> None:
     seen = state.runtime.containers[name]
-    state.cancel(name, "ready", "startup", "exit", "crash", "stop", "sigkill")
+    state.cancel(name, "ready", "startup", "exit", "crash", *_STOPS)
     state.runtime = state.runtime.having(
         seen._replace(
             run=RuntimeState.EXITED,
@@ -336,6 +366,14 @@ def _sigkill(state: WorkerState, ctx: StageContext, name: str) -> None:
     _ended(state, ctx, name, code=137, killed=True)
 
 
+def _stop_by_agent(state: WorkerState, ctx: StageContext, name: str) -> None:
+    _ended(state, ctx, name, code=0, killed=False)
+
+
+def _sigkill_by_agent(state: WorkerState, ctx: StageContext, name: str) -> None:
+    _ended(state, ctx, name, code=137, killed=False)
+
+
 def _again(state: WorkerState, ctx: StageContext, name: str) -> None:
     """A pause is over: the next decision may start the container."""
     del ctx
@@ -353,6 +391,8 @@ STAGES: Final[Mapping[str, Callable[[WorkerState, StageContext, str], None]]] = 
         "crash": _crash,
         "stop": _stop,
         "sigkill": _sigkill,
+        "agent-stop": _stop_by_agent,
+        "agent-sigkill": _sigkill_by_agent,
         "retry": _again,
         "config": _again,
     }

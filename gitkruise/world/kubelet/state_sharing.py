@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.world.kubelet.config_refs import needs_objects
+from gitkruise.world.kubelet.config_refs import needs_objects, reads_metadata
 from gitkruise.world.kubelet.profiles import Profile
 from gitkruise.world.kubelet.stages import StageContext, WorkerState
 from gitkruise.world.kubelet.status import ENDED
@@ -48,7 +48,7 @@ class SharedStates:
         for known in self._shapes:
             if known == bare:
                 return known
-        if needs_objects(spec):
+        if needs_objects(spec) or reads_metadata(spec):
             return None
         self._shapes = [bare, *self._shapes[: _SHAPES_MAX - 1]]
         return bare

@@ -266,25 +266,29 @@ def _condition(
     status, reason, message = verdict
     if old is not None and _has_values(old, verdict, generation):
         return old
-    moved = old["lastTransitionTime"] if old and old.get("status") == status else None
+    moved = old.get("lastTransitionTime") if old and old.get("status") == status else None
     return {
         "type": type_,
         **({"observedGeneration": generation} if generation else {}),
         "status": status,
+        "lastProbeTime": None,
         "lastTransitionTime": moved or format_time(now),
         **texts(reason=reason, message=message),
     }
 
 
 _NAMES: Final = frozenset(
-    {"type", "observedGeneration", "status", "lastTransitionTime", "reason", "message"}
+    {
+        *("type", "observedGeneration", "status", "lastProbeTime", "lastTransitionTime"),
+        *("reason", "message"),
+    }
 )
 
 
 def _has_values(old: Obj, verdict: tuple[str, str, str], generation: int | None) -> bool:
     """Return whether a condition already has exactly these values."""
     get = old.get
-    if get("observedGeneration") != generation:
+    if get("observedGeneration") != generation or get("lastProbeTime"):
         return False
     if (get("status"), get("reason", ""), get("message", "")) != verdict:
         return False

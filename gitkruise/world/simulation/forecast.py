@@ -23,6 +23,7 @@ from gitkruise.world.controllers.pv_binder import ClaimBinder
 from gitkruise.world.controllers.scheduler import Scheduler
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import GENERAL, Profile
+from gitkruise.world.node_agent.agent import NodeAgents
 from gitkruise.world.simulation.forecast_cloneset import predict_cloneset
 from gitkruise.world.simulation.forecast_sidecarset import predict_sidecarset
 from gitkruise.world.simulation.run import SimulatedRollout
@@ -97,11 +98,13 @@ def settle(
 
 def _simulation(world: World, now: datetime, gates: Gates, profile: Profile) -> Simulation:
     steady = replace(profile, jitter=0.0, chaos_rate=0.0)
+    kubelet = Kubelet(steady, events=False)
     parts: list[SimulatedComponent] = [
         GarbageCollector(),
         ClaimBinder(),
         Scheduler(events=False),
-        Kubelet(steady, events=False),
+        NodeAgents(kubelet),
+        kubelet,
     ]
     made = Simulation(world, parts, EMBEDDED, gates, now)
     made.events = False

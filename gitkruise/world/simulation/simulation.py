@@ -26,7 +26,7 @@ from gitkruise.model.planning.plan import (
     Stale,
 )
 from gitkruise.model.planning.trace import HELD, IN_PLACE, SIDECAR, Line, Trace
-from gitkruise.model.planning.workload import Workload, always, nobody
+from gitkruise.model.planning.workload import Find, Workload, always, nobody
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import REVISION_HASH, SIDECARSET
 from gitkruise.wire.primitives.backoff import backoff
@@ -95,6 +95,10 @@ class Simulation:
         stored = ((w.kind, world.catalog.stored(w.kind)) for w in workloads)
         self._cluster_wide = {kind for kind, found in stored if found and not found.namespaced}
         self._naming = [w.named_by for w in workloads if w.named_by is not nobody]
+        self._watches: dict[tuple[str, str], list[Find]] = {}
+        for workload in workloads:
+            for kind, find in workload.watches.items():
+                self._watches.setdefault(kind, []).append(find)
         self._seen = world.version
         self._dirty: dict[ObjectKey, None] = {}
         self._idle: set[ObjectKey] = set()  # their spec concerns no controller
@@ -163,6 +167,8 @@ class Simulation:
                 self._dirty[key] = None
             if kind == _PODS:
                 self._note_pod(record, acted)
+            for find in self._watches.get(kind, ()):
+                self._dirty.update(dict.fromkeys(find(self.world, key)))
             _add_owners(owners, record)
         for owner in map(_owner, owners):
             if owner[:2] in self._workloads:

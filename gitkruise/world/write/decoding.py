@@ -7,19 +7,22 @@ rejects the rest later, with a 422.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 from gitkruise.errors import BadRequest, Problem
 from gitkruise.wire.catalog.kinds import Kind
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.schema.go_decoding import sentence, value_at
 from gitkruise.wire.schema.nodes import Components, Lookup, Node
 from gitkruise.wire.schema.structural import validate, with_defaults
 from gitkruise.world.store import api_errors
 from gitkruise.world.write.changed_parts import touched
 
+SECRET: Final = GroupKind("", "Secret")
+_BASE64: Final = frozenset(string.ascii_letters + string.digits + "+/")
 # What is sent to a subresource or as options: a component of core/v1's document.
 BODIES: Final[Mapping[str, str]] = {
     "Binding": "io.k8s.api.core.v1.Binding",
@@ -53,6 +56,36 @@ def undecodable(kind: Kind, obj: Obj, old: Obj, *, nulls: bool = True) -> tuple[
             if why and (nulls or value_at(value, problem.path) is not None):
                 return why, False
     return "", sound
+
+
+def undecodable_bytes(kind: Kind, obj: Obj) -> str:
+    """The decoder's sentence about the first text of a Secret's data that is no base64, or ""."""
+    data = obj.get("data") if kind.group_kind == SECRET else None
+    for text in data.values() if isinstance(data, Mapping) else ():
+        at = corrupt_at(text) if isinstance(text, str) else None
+        if at is not None:
+            return f"illegal base64 data at input byte {at}"
+    return ""
+
+
+def corrupt_at(text: str) -> int | None:
+    """The place that encoding/base64 names as the first that is wrong, None for valid base64."""
+    read, padded = 0, 0  # characters of the alphabet, and of the padding
+    for place, char in enumerate(text):
+        if char in "\r\n":
+            continue
+        if padded and (char != "=" or (read + padded) % 4 == 0):
+            return place
+        if char == "=":
+            if read % 4 < 2:
+                return place
+            padded += 1
+        elif char in _BASE64:
+            read += 1
+        else:
+            return place
+    rest = (read + padded) % 4
+    return len(text) - rest if rest else None
 
 
 def check_body(core: Lookup, name: str, body: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from gitkruise.wire.schema.nodes import Node
 from gitkruise.world.store.store import ObjectStore
 from gitkruise.world.store.strategies import POD
 from gitkruise.world.write import object_meta
+from gitkruise.world.write.unset_times import with_unset_times
 
 _PATCHERS: Final[Mapping[str, Callable[..., Any]]] = {
     MERGE_PATCH: merge_patch,
@@ -122,6 +123,8 @@ def _patch_part(
     if len(news) < len(patch):
         for name in patch.keys() - news.keys():
             out.pop(name, None)
+    if part == "status" and kind.group_kind == POD:
+        made[part] = with_unset_times(POD, made, {part: old})[part]
     return bool(out)
 
 

@@ -21,6 +21,7 @@ from gitkruise.world.store.store import ObjectStore
 from gitkruise.world.store.strategies import POD, on_update
 from gitkruise.world.write import object_meta
 from gitkruise.world.write.admission import admit_object
+from gitkruise.world.write.unset_times import with_unset_times
 
 
 def uses_fast_path(call: RequestContext) -> bool:
@@ -57,7 +58,7 @@ def update_fast(call: RequestContext, old: Obj, new: Obj) -> Obj:
     if new["metadata"] is not old["metadata"]:
         meta = _without_empty(object_meta.keep_system_fields(old["metadata"], new["metadata"]))
         new = {**new, "metadata": meta}
-    new = on_update(call.kind, call.subresource, old, new)
+    new = with_unset_times(POD, on_update(call.kind, call.subresource, old, new), old)
     if new.get("spec") is not old["spec"] and not only_images(old["spec"], new["spec"]):
         new = admit_object(call, UPDATE, new, old)
     if new["metadata"] is old["metadata"]:

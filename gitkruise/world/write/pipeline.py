@@ -8,6 +8,7 @@ from typing import Any
 
 from gitkruise.admission.rules.request import CREATE, UPDATE
 from gitkruise.errors import BadRequest, InvalidObject, Problem, invalid_object
+from gitkruise.model.workloads.labels import DELETION_COST
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.patch.json_patch import same
 from gitkruise.wire.primitives.names import Obj
@@ -33,6 +34,7 @@ from gitkruise.world.write.fast_write import create_fast, update_fast, uses_fast
 from gitkruise.world.write.omitempty import without_zeroes
 from gitkruise.world.write.scale_limits import count_problems
 from gitkruise.world.write.server_set_fields import as_requested
+from gitkruise.world.write.unset_times import with_unset_times
 
 Listed = Sequence[Mapping[str, Any]]
 
@@ -44,7 +46,8 @@ def new_object(call: RequestContext, obj: Obj, listed: Listed | None = None) -> 
     InvalidObject; nothing is stored.
     """
     kind, sent = call.kind, obj
-    cacheable = kind.group_kind == POD and listed is None
+    costs = DELETION_COST in (obj["metadata"].get("annotations") or ())  # a rule of each pod's own
+    cacheable = kind.group_kind == POD and listed is None and not costs
     if cacheable and (made := _from_sibling(call, sent)) is not None:
         return made
     obj, sound = decoded_part(call, cleaned(call, obj, {}), {})
@@ -58,6 +61,7 @@ def new_object(call: RequestContext, obj: Obj, listed: Listed | None = None) -> 
         made = admit_object(call, CREATE, obj, None)
     except InvalidObject as error:
         raise api_errors.joined(kind, meta["name"], problems, error) from None
+    made = with_unset_times(kind.group_kind, made, {})
     if listed is not None:
         made = with_managers(made, listed)
     elif not kind.crd:
@@ -127,6 +131,7 @@ def changed_object(call: RequestContext, old: Obj, new: Obj, listed: Listed | No
     problems += count_problems(kind, new, call.subresource)
     if problems:
         raise api_errors.invalid(kind, call.name, problems)
+    new = with_unset_times(kind.group_kind, new, old)
     if listed is not None:
         new = with_managers(new, listed)
     else:
@@ -317,6 +322,9 @@ def typed(call: RequestContext, obj: Obj, old: Obj) -> Obj:
 
 def decoded_part(call: RequestContext, obj: Obj, old: Obj) -> tuple[Obj, bool]:
     """`obj`, safe to read, and whether it keeps its schema as it is. Raises BadRequest."""
+    # A patch is refused by the rules of a Secret, which do not show its values.
+    if call.request.verb != "patch" and (why := decoding.undecodable_bytes(call.kind, obj)):
+        raise api_errors.undecodable(call.kind, why)
     if not decoding.flawed(call.kind, obj, old):
         return obj, not call.kind.crd
     why, _ = decoding.undecodable(call.kind, obj, old, nulls=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from gitkruise.model.workloads.launch_priority import ANNOTATION, ORDERED
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -46,8 +47,22 @@ def _template(*path: str) -> Callable[[Obj], Iterator[str]]:
 
     def warnings(obj: Obj) -> Iterator[str]:
         yield from _pod_spec(get(obj, *path, default={}), ".".join(path))
+        yield from _launch_order(obj, *path[:-1])
 
     return warnings
+
+
+def _launch_order(obj: Obj, *path: str) -> Iterator[str]:
+    """Ours: OpenKruise ignores a value that differs from Ordered in case."""
+    notes = get(obj, *path, "metadata", "annotations", default={}) or {}
+    found = notes.get(ANNOTATION)
+    if isinstance(found, str) and found != ORDERED and found.lower() == ORDERED.lower():
+        at = ".".join((*path, "metadata", f"annotations[{ANNOTATION}]"))
+        yield f'{at}: "{found}" has no effect; write "{ORDERED}"'
+
+
+def _cloneset(obj: Obj) -> Iterator[str]:
+    yield from _launch_order(obj, "spec", "template")
 
 
 def _pod_spec(spec: Obj, at: str) -> Iterator[str]:
@@ -71,6 +86,7 @@ _OF_KIND: Final[Mapping[GroupKind, Callable[[Obj], Iterator[str]]]] = {
     },
     _JOB: _template(*_IN_TEMPLATE),
     GroupKind("batch", "CronJob"): _template("spec", "jobTemplate", *_IN_TEMPLATE),
+    GroupKind("apps.kruise.io", "CloneSet"): _cloneset,
     GroupKind("", "Service"): _service,
     GroupKind("discovery.k8s.io", "EndpointSlice"): _slice,
 }

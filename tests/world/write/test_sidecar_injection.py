@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from gitkruise.errors import InternalError, InvalidObject
+from gitkruise.errors import InternalError
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.sidecarset_annotations import INJECTED_LIST, mark_of
@@ -133,15 +133,6 @@ def test_a_sidecar_that_cannot_be_injected_stops_the_pod_with_a_reason() -> None
     }
     born(world, sidecarset(containers=[container("log", "log:1", resourcesPolicy=formula)]))
     with pytest.raises(InternalError, match="SidecarSet ss: targetContainersNameRegex matches no"):
-        born(world, web())
-
-
-def test_a_hot_sidecar_without_an_empty_image_makes_no_valid_pod() -> None:
-    """OpenKruise admits such a SidecarSet, and so do we: the pod is what is refused."""
-    world = empty_world()
-    hot = container("log", "log:1", upgradeStrategy={"upgradeType": "HotUpgrade"})
-    born(world, sidecarset(containers=[hot]))
-    with pytest.raises(InvalidObject, match=r"spec\.containers\[1\]\.image: Required value"):
         born(world, web())
 
 

@@ -1,0 +1,170 @@
+"""ImagePullJobs in the embedded cluster: IMG-20 to IMG-34, PULL-2, PULL-7, PULL-8, PULL-11."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.errors import ApiError
+from gitkruise.model.node.node_image import NODE_IMAGE
+from gitkruise.model.node.pull_job import PULL_JOB
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from tests.worlds import Lab, cloneset, pod
+
+GATES = Gates(image_pull_job_gate=True)
+
+
+def job(image: str = "nginx:1.20", name: str = "job", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ImagePullJob",
+        "metadata": {"name": name},
+        "spec": {"image": image, "completionPolicy": {"type": "Always"}, **spec},
+    }
+
+
+@pytest.fixture
+def lab() -> Lab:
+    made = Lab(gates=GATES)
+    made.run(31)
+    return made
+
+
+def images(lab: Lab) -> list[Obj]:
+    return lab.world.objects(NODE_IMAGE)
+
+
+def counts(lab: Lab, made: Obj) -> str:
+    status = lab.get(made)["status"]
+    return "/".join(str(status[f]) for f in ("desired", "active", "succeeded", "failed"))
+
+
+def test_img_30_every_ready_node_has_one_after_30_seconds() -> None:
+    lab = Lab(gates=GATES)
+    lab.run(29)
+    assert images(lab) == []
+    lab.run(2)
+    nodes = lab.world.objects(GroupKind("", "Node"))
+    assert [one["metadata"]["name"] for one in images(lab)] == [
+        node["metadata"]["name"] for node in nodes
+    ]
+    assert images(lab)[0]["metadata"]["labels"] == nodes[0]["metadata"]["labels"]
+
+
+def test_without_the_gate_there_are_none() -> None:
+    lab = Lab()
+    lab.run(60)
+    assert images(lab) == []
+
+
+def test_a_job_pulls_on_every_node(lab: Lab) -> None:
+    made = lab.apply(job())
+    lab.run(20)
+    found = lab.get(made)["status"]
+    assert (counts(lab, made), found["message"]) == ("3/0/3/0", "job has completed")
+    (status,) = images(lab)[0]["status"]["imageStatuses"]["nginx"]["tags"]
+    assert (status["phase"], status["progress"]) == ("Succeeded", 100)
+    assert status["imageID"].startswith("nginx@sha256:")
+
+
+def test_pull_8_parallelism_limits_the_nodes_at_a_time(lab: Lab) -> None:
+    made = lab.apply(job(parallelism=1))
+    lab.run(0.5)
+    assert counts(lab, made) == "3/1/0/0"
+    lab.run(20)
+    assert counts(lab, made) == "3/0/3/0"
+    starts = [
+        one["status"]["imageStatuses"]["nginx"]["tags"][0]["startTime"] for one in images(lab)
+    ]
+    assert len({*starts}) == 3
+
+
+@pytest.mark.parametrize("image", ["nginx:broken", "registry.invalid/nginx:1"])
+def test_pull_11_an_image_that_cannot_be_pulled_fails(lab: Lab, image: str) -> None:
+    made = lab.apply(job(image, parallelism=3, pullPolicy={"backoffLimit": 2}))
+    lab.run(30)
+    assert counts(lab, made) == "3/0/0/3"
+    assert len(lab.get(made)["status"]["failedNodes"]) == 3
+
+
+def test_nodes_are_chosen_by_name_label_and_pod(lab: Lab) -> None:
+    lab.apply({**pod("p"), "metadata": {"name": "p", "labels": {"app": "web"}}})
+    lab.run(10)
+    name = images(lab)[0]["metadata"]["name"]
+    chosen: list[dict[str, Any]] = [
+        {"selector": {"names": [name, "gone"]}},
+        {"selector": {"matchLabels": {"kubernetes.io/hostname": name}}},
+        {"podSelector": {"matchLabels": {"app": "web"}}},
+    ]
+    made = [lab.apply(job(name=f"job-{at}", **spec)) for at, spec in enumerate(chosen)]
+    lab.run(30)
+    assert [counts(lab, one) for one in made] == ["1/0/1/0"] * 3
+
+
+def test_img_32_a_job_that_is_gone_takes_its_tags_along(lab: Lab) -> None:
+    made = lab.apply(job())
+    lab.run(20)
+    lab.delete(made)
+    lab.run(20)
+    assert all(not one["spec"].get("images") for one in images(lab))
+
+
+def test_a_node_that_is_gone_takes_its_image_along(lab: Lab) -> None:
+    name = images(lab)[0]["metadata"]["name"]
+    node = lab.world.get(ObjectKey("", "Node", "", name))
+    assert node is not None
+    lab.delete({**node, "metadata": {**node["metadata"], "namespace": ""}})
+    lab.run(5)
+    assert name not in {one["metadata"]["name"] for one in images(lab)}
+
+
+def test_images_of_an_update_in_place_are_pulled_ahead() -> None:
+    gates = Gates(image_pull_job_gate=True, pre_download_image_for_in_place_update=True)
+    lab = Lab(gates=gates)
+    lab.apply(cloneset(replicas=5, maxUnavailable=1))
+    lab.run(60)
+    lab.patch(cloneset(), {"spec": {"template": cloneset(image="app:v2")["spec"]["template"]}})
+    lab.run(1)
+    jobs = lab.world.objects(PULL_JOB)
+    assert [one["spec"]["image"] for one in jobs] == ["app:v2"]
+    lab.run(600)
+    pulled = [tag for one in images(lab) for tag in one["spec"].get("images", {})]
+    assert lab.get(cloneset())["status"]["updatedReadyReplicas"] == 5
+    assert set(pulled) <= {"app"}
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no image": (job(""), "image can not be empty"),
+    "IMG-1: no reference": (job("Nginx"), "invalid image Nginx"),
+    "IMG-2: both": (job(selector={"names": ["a"]}, podSelector={}), "both selector"),
+    "IMG-3: share": (job(parallelism="50%"), "percentage"),
+    "IMG-3: text": (job(parallelism="many"), "valid integer"),
+    "IMG-3: negative": (job(parallelism=-1), "non-negative"),
+    "IMG-5: never": (
+        job(completionPolicy={"type": "Never", "ttlSecondsAfterFinished": 1}), "only work with",
+    ),
+    "IMG-5: deadline": (
+        job(completionPolicy={"type": "Always", "activeDeadlineSeconds": 5}), "greater than",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", REFUSED)
+def test_a_job_that_no_controller_can_follow_is_refused(row: str) -> None:
+    made, message = REFUSED[row]
+    with pytest.raises(ApiError, match=message):
+        Lab(gates=GATES).apply(made)
+
+
+def test_img_9_without_its_gate_a_job_is_refused() -> None:
+    with pytest.raises(ApiError, match="feature-gate ImagePullJobGate is not enabled"):
+        Lab().apply(job())
+
+
+def test_img_6_pull_secrets_stay(lab: Lab) -> None:
+    made = lab.apply(job(pullSecrets=["a"]))
+    with pytest.raises(ApiError, match="pullSecrets is immutable"):
+        lab.patch(made, {"spec": {"pullSecrets": ["b"]}})
+    assert lab.get(made)["spec"]["pullPolicy"] == {"timeoutSeconds": 600, "backoffLimit": 3}
