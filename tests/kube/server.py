@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitkruise.kube.auth.connection import Connection, explicit
+from gitkruise.kube.auth.connection import Connection
+from gitkruise.kube.auth.credentials import Header
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.system.clock import SystemClock
 
@@ -76,6 +77,12 @@ async def silence(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -
     await reader.read()
 
 
+def connection_to(url: str, *, token: str = "", ca_pem: str = "") -> Connection:
+    """A server spelled out."""
+    credentials = Header(f"Bearer {token}" if token else "")
+    return Connection(server=url, credentials=credentials, ca_pem=ca_pem)
+
+
 @asynccontextmanager
 async def serving(
     *answers: Answer, tls: ssl.SSLContext | None = None, **options: Any
@@ -86,7 +93,7 @@ async def serving(
     server = await asyncio.start_server(scripted.serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
     address = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
-    transport = HttpTransport(connect(explicit(address, token="t0ken")), FAST, **options)
+    transport = HttpTransport(connect(connection_to(address, token="t0ken")), FAST, **options)
     try:
         yield transport, scripted
     finally:

@@ -1,4 +1,4 @@
-"""Address and identity for a cluster: from a kubeconfig, inside a pod, or spelled out."""
+"""Address and identity for a cluster: from a kubeconfig, or inside a pod."""
 
 from __future__ import annotations
 
@@ -65,20 +65,6 @@ class Connection:
                 f"a certificate or key for {self.host} is unusable", str(error)
             ) from error
         return context
-
-
-def explicit(server: str, *, token: str = "", ca_pem: str = "") -> Connection:
-    """A server spelled out. Raises ClusterFailed GK4106 when `server` is no http(s) address."""
-    parts = urlsplit(server)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise kubeconfig.broken(
-            f"{server!r} is not the address of an API server", "want https://host:port"
-        )
-    return Connection(
-        server=server.rstrip("/"),
-        credentials=Header(f"Bearer {token}" if token else ""),
-        ca_pem=ca_pem,
-    )
 
 
 def in_cluster(environ: Mapping[str, str], root: Path = SERVICE_ACCOUNT) -> Connection | None:

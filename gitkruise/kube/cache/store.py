@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -71,15 +71,13 @@ class InformerCache:
     delete and an add. So late, repeated and lost events end in the projection of the truth.
     Only kinds with a follower (`follow`) are kept.
 
-    Pods that come as RawObject stay bytes. All lose `metadata.managedFields` unless
-    `keep_managed_fields`; with `managers_except` the fields that other managers than that one own,
-    status aside, stay in `Seen.managed`, as bytes.
+    Pods that come as RawObject stay bytes. All lose `metadata.managedFields`; with
+    `managers_except` the fields that other managers than that one own, status aside, stay in
+    `CachedObject.managed`, as bytes.
     """
 
-    def __init__(
-        self, *, keep_managed_fields: bool = False, managers_except: str | None = None
-    ) -> None:
-        self._keep_managed, self._beside = keep_managed_fields, managers_except
+    def __init__(self, *, managers_except: str | None = None) -> None:
+        self._beside = managers_except
         self._kinds: dict[GroupKind, dict[str, dict[str, CachedObject]]] = {}
         self._owned: dict[str, dict[tuple[GroupKind, str], dict[str, CachedObject]]] = {}
         self._by_uid: dict[str, ObjectKey] = {}
@@ -102,11 +100,12 @@ class InformerCache:
         return [seen.read() for seen in self.all_seen(group_kind, namespace)]
 
     def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> list[Obj]:
-        return [seen.read() for seen in self._owned_seen(uid, group_kind, namespace)]
+        found = self.owned_by(uid, group_kind, namespace)
+        return [found[name].read() for name in sorted(found)]
 
     def pods_of(self, uid: str, namespace: str) -> PodGroups:
-        owned = self._owned.get(uid, {}).get((POD, namespace), {})
-        return grouped([s.facts for s in owned.values() if s.facts is not None])
+        owned = self.owned_by(uid, POD, namespace).values()
+        return grouped([seen.facts for seen in owned if seen.facts is not None])
 
     def pod(self, key: ObjectKey) -> PodFacts | None:
         seen = self.seen(key)
@@ -125,6 +124,12 @@ class InformerCache:
         spaces = self._kinds.get(group_kind, {})
         wanted = [namespace] if namespace else sorted(spaces)
         return [spaces[ns][name] for ns in wanted if ns in spaces for name in sorted(spaces[ns])]
+
+    def owned_by(
+        self, uid: str, group_kind: GroupKind, namespace: str
+    ) -> Mapping[str, CachedObject]:
+        """Return the observed objects that name `uid` among their owners, by name."""
+        return self._owned.get(uid, {}).get((group_kind, namespace), {})
 
     def key_of_uid(self, uid: str) -> ObjectKey | None:
         """Return the key of the object that has `uid` now."""
@@ -147,6 +152,11 @@ class InformerCache:
         """Announce a feed. One per kind and namespace: a relist drops what it does not name."""
         self._synced.setdefault(feed, False)
         self._horizon.setdefault(feed, _UNHEARD)
+
+    def unfollow(self, feed: Feed) -> None:
+        """End a feed. Its objects stay until another feed shows that they are gone."""
+        for known in (self._synced, self._horizon, self._listing):
+            known.pop(feed, None)
 
     def synced(self, kinds: frozenset[GroupKind]) -> bool:
         """Every one of `kinds` is followed and has been listed completely at least once."""
@@ -179,7 +189,7 @@ class InformerCache:
 
     def note_write(self, obj: Obj) -> None:
         """The server's reply to our create, update or patch, or to a live read: like an event."""
-        feed = self._feed_of(_key(obj))
+        feed = self._feed_of(key_in(obj))
         if feed is not None:
             self._offer(self._read(obj), self._horizon[feed])
 
@@ -231,10 +241,6 @@ class InformerCache:
             if _covers(feed, key):
                 return feed
         return None
-
-    def _owned_seen(self, uid: str, group_kind: GroupKind, namespace: str) -> list[CachedObject]:
-        found = self._owned.get(uid, {}).get((group_kind, namespace), {})
-        return [found[name] for name in sorted(found)]
 
     def _offer(self, new: CachedObject, horizon: int) -> None:
         """Accept `new` if it is news."""
@@ -300,15 +306,17 @@ class InformerCache:
         self._subscribers.tell((change.key.group_kind,), change)
 
     def _read(self, obj: Obj) -> CachedObject:
-        meta, key = meta_of(obj), _key(obj)
+        meta, key = meta_of(obj), key_in(obj)
         facts, managed, written = None, b"", None
         if isinstance(obj, RawObject):
             facts = pod_facts_from_bytes(obj.raw) if key.group_kind == POD else None
-            obj = obj if self._keep_managed else obj.without_managers()
+            obj = obj.without_managers()
         else:
-            facts = pod_facts(obj) if key.group_kind == POD else None
-            managed, written = self._managers(obj), self._spec_written(obj)
-            obj = obj if self._keep_managed else drop(obj, ("metadata", "managedFields"))
+            if key.group_kind == POD:
+                facts = pod_facts(obj)
+            else:
+                managed, written = self._managers(obj), self._spec_written(obj)
+            obj = drop(obj, ("metadata", "managedFields"))
         return CachedObject(
             key=key,
             uid=meta.uid,
@@ -343,7 +351,8 @@ class InformerCache:
         return max(filter(None, times), default=None)
 
 
-def _key(obj: Obj) -> ObjectKey:
+def key_in(obj: Obj) -> ObjectKey:
+    """Return the key of an object, which may be kept as bytes."""
     if isinstance(obj, RawObject):
         meta, group = meta_of(obj), obj.api_version.rpartition("/")[0]
         return ObjectKey(group, obj.kind, meta.namespace, meta.name)

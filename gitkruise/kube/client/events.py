@@ -40,6 +40,12 @@ class Subject:
     version: str
     uid: str
     resource_version: str = ""
+    field_path: str = ""  # the part that is meant: spec.containers{name}
+
+
+def container_subject(pod: ObjectKey, uid: str, container: str) -> Subject:
+    """Return the subject of an event about one container of a pod."""
+    return Subject(key=pod, version="v1", uid=uid, field_path=f"spec.containers{{{container}}}")
 
 
 @dataclass(slots=True)
@@ -211,6 +217,7 @@ def _body(series: _Series) -> dict[str, Any]:
         "name": key.name,
         "uid": subject.uid,
         "resourceVersion": subject.resource_version,
+        "fieldPath": subject.field_path,
     }
     return {
         "apiVersion": "v1",

@@ -42,7 +42,7 @@ class KeyPair:
         except (TypeError, UnsupportedAlgorithm) as error:
             raise ValueError(str(error)) from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError("the key is not one of an elliptic curve")  # noqa: TRY004
+            raise ValueError("the key is not one of an elliptic curve")  # noqa: TRY004  as of any bad PEM
         if x509.load_pem_x509_certificate(self.certificate).public_key() != key.public_key():
             raise ValueError("the key is not that of the certificate")
 
@@ -71,7 +71,7 @@ def new_server(authority: KeyPair, now: datetime, hosts: Sequence[str] = LOOPBAC
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     signer = serialization.load_pem_private_key(authority.key, password=None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise ValueError("the key of the authority is not one of an elliptic curve")  # noqa: TRY004
+        raise ValueError("the key of the authority is not one of an elliptic curve")  # noqa: TRY004  as of any bad PEM
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:_COMMON_NAME_MAX])])
     names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])

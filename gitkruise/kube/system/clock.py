@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import selectors
 import time
@@ -127,6 +128,19 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._virtual.monotonic()
+
+    @property
+    def _clock_resolution(self) -> float:
+        """Return the time that a timer may be early.
+
+        With asyncio's nanosecond a loop that waits until an instant can find itself just before
+        it, and no time would pass any more.
+        """
+        return math.ulp(self.time())
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, _: float) -> None:
+        """Ignore the resolution of the real clock, which asyncio sets."""
 
 
 class _JumpingSelector(selectors.BaseSelector):

@@ -194,9 +194,3 @@ def test_the_order_of_search(tmp_path: Path) -> None:
     assert auth.find(environ, kubeconfig_file=str(one)).context == "one"
     with pytest.raises(ClusterFailed, match=r"GK4106: cannot read .*/gone"):
         auth.find(environ, kubeconfig_file=str(tmp_path / "gone"))
-
-
-@pytest.mark.parametrize("server", ["10.0.0.1:6443", "ftp://x", "https://", ""])
-def test_a_server_must_be_an_address(server: str) -> None:
-    with pytest.raises(ClusterFailed, match="GK4106"):
-        auth.explicit(server)

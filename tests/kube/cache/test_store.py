@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gitkruise.kube.cache.layered import LayeredCache
 from gitkruise.kube.cache.list_watch import Feed, Init, InitApply, InitDone, ObjectGone, ObjectSeen
 from gitkruise.kube.cache.store import InformerCache, StoreChange
 from gitkruise.kube.client.codec import decode, encode
@@ -39,13 +40,22 @@ def key(name: str) -> ObjectKey:
     return ObjectKey("", "Pod", "shop", name)
 
 
-@pytest.fixture
-def store() -> InformerCache:
-    store = InformerCache()
+@pytest.fixture(params=["alone", "shared kinds", "own kinds"])
+def store(request: pytest.FixtureRequest) -> InformerCache:
+    """A cache alone, or over one that keeps its pods, or keeps everything else."""
+    shared = {"shared kinds": frozenset({POD}), "own kinds": frozenset({CONFIG_MAP})}
+    over = shared.get(request.param)
+    store = InformerCache() if over is None else LayeredCache(InformerCache(), over)
     store.follow(FEED)
     for event in (Init(), InitApply(pod("a", 3)), InitApply(pod("b", 4)), InitDone("10")):
         store.apply(FEED, event)
     return store
+
+
+def of_pods(store: InformerCache) -> InformerCache:
+    """The cache in which the pods of `store` are."""
+    shares = isinstance(store, LayeredCache) and POD in store.shared
+    return store._below if shares else store  # type: ignore[attr-defined]
 
 
 def held(store: InformerCache) -> dict[str, tuple[str, int]]:
@@ -137,7 +147,7 @@ def test_a_predecessor_of_our_create_does_not_come_back(store: InformerCache) ->
     store.apply(FEED, ObjectSeen(pod("a", 12)))
     assert held(store) == {"b": AB["b"]}
     store.apply(FEED, ObjectGone(pod("a", 13)))
-    assert set(store._gone) == {"new"}
+    assert set(of_pods(store)._gone) == {"new"}
 
 
 def test_a_relist_from_before_our_delete_does_not_end_its_memory(store: InformerCache) -> None:
@@ -184,7 +194,7 @@ def test_owners_are_found_and_lost_with_their_references(store: InformerCache) -
     store.apply(FEED, ObjectSeen(pod("b", 14, owners=("y",))))
     store.apply(FEED, ObjectGone(pod("a", 15)))
     assert not store.pods_of("x", "shop")
-    assert set(store._owned) == {"y"}
+    assert set(of_pods(store)._owned) == {"y"}
 
 
 def test_subscribers_hear_each_accepted_change_once(store: InformerCache) -> None:
@@ -216,29 +226,57 @@ def test_synced_means_every_kind_is_followed_and_listed(store: InformerCache) ->
     assert store.synced(frozenset({POD, CONFIG_MAP}))
 
 
-def test_managed_fields_go_unless_asked_for() -> None:
+def test_a_feed_that_ends_keeps_its_objects_until_another_one_lists_them(
+    store: InformerCache,
+) -> None:
+    store.unfollow(FEED)
+    assert held(store) == AB
+    assert not store.synced(frozenset({POD}))
+    store.follow(FEED)
+    for event in (Init(), InitApply(pod("a", 12)), InitDone("20")):
+        store.apply(FEED, event)
+    assert held(store) == {"a": ("uid-a", 12)}
+    assert store.synced(frozenset({POD}))
+
+
+def test_a_write_through_a_cache_is_read_in_the_one_below() -> None:
+    below = InformerCache()
+    below.follow(FEED)
+    above, heard = LayeredCache(below, frozenset({POD})), list[StoreChange]()
+    leave = above.subscribe(heard.append, frozenset({POD, CONFIG_MAP}))
+    above.note_write(pod("a", 3, owners=("web",)))
+    assert held(below) == {"a": ("uid-a", 3)}
+    assert [found.name for found in above.pods_of("web", "shop")] == ["a"]
+    assert above.key_of_uid("uid-a") == key("a")
+    below.note_write(pod("a", 4))
+    assert held(above) == {"a": ("uid-a", 4)}
+    above.note_absent(key("a"), "uid-a")
+    assert held(below) == {}
+    leave()
+    below.note_write(pod("b", 5))
+    assert [(change.before, change.after) == (None, None) for change in heard] == [False] * 3
+
+
+def test_managed_fields_go() -> None:
     obj = {**pod("a", 3, managedFields=[{"manager": "x"}]), "kind": "ConfigMap"}
-    for keep in (True, False):
-        store = InformerCache(keep_managed_fields=keep)
-        store.follow(MAPS)
-        store.apply(MAPS, ObjectSeen(obj))
-        found = store.objects(CONFIG_MAP, "shop")[0]
-        assert ("managedFields" in found["metadata"]) is keep
+    store = InformerCache()
+    store.follow(MAPS)
+    store.apply(MAPS, ObjectSeen(obj))
+    assert "managedFields" not in store.objects(CONFIG_MAP, "shop")[0]["metadata"]
     assert obj["metadata"]["managedFields"]
 
 
 def test_managed_fields_of_pods_kept_as_bytes_go_too() -> None:
     obj = pod("a", 3, managedFields=[{"manager": "x"}])
-    for keep in (True, False):
-        store = InformerCache(keep_managed_fields=keep)
-        store.follow(FEED)
-        raw = RawObject(encode(obj), api_version="v1", kind="Pod")
-        store.apply(FEED, ObjectSeen(raw))
-        without = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
-        assert store.objects(POD)[0] == (obj if keep else {**obj, "metadata": without})
-        (seen,) = store.all_seen(POD)
-        assert isinstance(seen.obj, RawObject)
-        assert (b"managedFields" in seen.obj.raw) is keep
+    store = InformerCache()
+    store.follow(FEED)
+    raw = RawObject(encode(obj), api_version="v1", kind="Pod")
+    store.apply(FEED, ObjectSeen(raw))
+    without = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
+    assert store.objects(POD)[0] == {**obj, "metadata": without}
+    (seen,) = store.all_seen(POD)
+    assert isinstance(seen.obj, RawObject)
+    assert b"managedFields" not in seen.obj.raw
 
 
 ENTRIES = [

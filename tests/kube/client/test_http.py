@@ -19,14 +19,14 @@ from gitkruise.errors import (
     Unauthorized,
     Unavailable,
 )
-from gitkruise.kube.auth.connection import Connection, explicit
+from gitkruise.kube.auth.connection import Connection
 from gitkruise.kube.client.codec import encode
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.limits import AdaptiveLimit
 from gitkruise.kube.client.rawobject import RawObject, thaw
 from gitkruise.wire.primitives.gojson import RawJSON
 from gitkruise.wire.primitives.requests import APPLY_PATCH, MERGE_PATCH, ApiRequest, ResourceRef
-from tests.kube.server import FAST, Answer, raw, reply, run, serving, silence
+from tests.kube.server import FAST, Answer, connection_to, raw, reply, run, serving, silence
 from tests.kube.toy import CONFIG_MAPS, PODS
 
 GET = ApiRequest(verb="get", resource=CONFIG_MAPS, namespace="shop", name="a")
@@ -186,7 +186,7 @@ def test_nothing_listens() -> None:
     async def main() -> None:
         async with serving() as (transport, _):
             server = transport.connection.server
-        transport = HttpTransport(explicit(server), FAST)
+        transport = HttpTransport(connection_to(server), FAST)
         try:
             with pytest.raises(Unavailable) as caught:
                 await transport.send(POST)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from gitkruise.errors import ClusterFailed, Unavailable
-from gitkruise.kube.auth.connection import Connection, explicit
+from gitkruise.kube.auth.connection import Connection
 from gitkruise.kube.client.connection_errors import cluster_failed
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.kube.certificates import Pair, self_signed
-from tests.kube.server import reply, run, serving
+from tests.kube.server import connection_to, reply, run, serving
 from tests.kube.toy import CONFIG_MAPS
 
 GET = ApiRequest(verb="get", resource=CONFIG_MAPS, namespace="shop", name="a")
@@ -70,6 +70,6 @@ def test_untrusted_servers(tmp_path: Path, shown: Pair, trusts_it: bool, words: 
 
 
 def test_a_broken_authority_is_named() -> None:
-    connection = replace(explicit("https://127.0.0.1:1"), ca_pem="-----BEGIN nothing")
+    connection = replace(connection_to("https://127.0.0.1:1"), ca_pem="-----BEGIN nothing")
     with pytest.raises(ClusterFailed, match=r"GK4106: a certificate or key for 127\.0\.0\.1:1"):
         connection.ssl_context()

@@ -15,11 +15,12 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitkruise.kube.auth.connection import Connection, explicit
+from gitkruise.kube.auth.connection import Connection
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.system.clock import SystemClock
 from tests.conftest import need
 from tests.kube.certificates import self_signed
+from tests.kube.server import connection_to
 
 ADMIN, STRANGER = "admin-token", "stranger-token"
 TOKENS = f"""{ADMIN},admin,uid-admin,system:masters
@@ -58,6 +59,7 @@ class Apiserver:
 
     `durable`: etcd answers once a write is on disk, as it does for everybody but tests.
     `unplugged`: admission plugins that are off, for they count on controllers.
+    `tokens`: rows of the token file; `flags`: further ones of kube-apiserver.
     """
 
     folder: Path
@@ -66,6 +68,8 @@ class Apiserver:
     ca_pem: str = ""
     durable: bool = False
     unplugged: tuple[str, ...] = ("ServiceAccount",)
+    tokens: str = TOKENS
+    flags: tuple[str, ...] = ()
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -73,7 +77,7 @@ class Apiserver:
         return f"https://127.0.0.1:{self.port}"
 
     def connection(self, token: str = ADMIN) -> Connection:
-        return explicit(self.url, token=token, ca_pem=self.ca_pem)
+        return connection_to(self.url, token=token, ca_pem=self.ca_pem)
 
     def kubeconfig(self, token: str = ADMIN, *, ca_pem: str = "", name: str = "real") -> Path:
         """A kubeconfig file whose only context is `name`."""
@@ -103,7 +107,7 @@ class Apiserver:
         self.ca_pem = pair.cert_pem
         for name, text in (("tls.crt", pair.cert_pem), ("tls.key", pair.key_pem)):
             (self.folder / name).write_text(text)
-        (self.folder / "tokens.csv").write_text(TOKENS)
+        (self.folder / "tokens.csv").write_text(self.tokens)
         self.start_server()
 
     def start_server(self) -> None:
@@ -118,6 +122,7 @@ class Apiserver:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             f"--disable-admission-plugins={','.join(self.unplugged)}", "--profiling=false",
+            *self.flags,
         )  # fmt: skip
         self._wait()
 

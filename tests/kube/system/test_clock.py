@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -93,3 +94,21 @@ def test_work_that_never_lets_time_pass_is_an_error(monkeypatch: pytest.MonkeyPa
     ManualClock().run(patient())
     with pytest.raises(RuntimeError, match="livelock"):
         ManualClock().run(busy())
+
+
+def test_no_timer_is_early() -> None:
+    """Sums of floats miss a due time by less than a nanosecond; who then looks at the clock and
+    waits again must not find that no time has passed."""
+    clock = ManualClock()
+
+    async def main() -> float:
+        for _ in range(10):
+            await clock.sleep(0.1)
+        assert 1.0 - 1e-9 < clock.monotonic() < 1.0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(1.0):
+                asyncio.get_running_loop().call_soon(lambda: None)
+                await asyncio.Event().wait()
+        return clock.monotonic()
+
+    assert clock.run(main()) == 1.0

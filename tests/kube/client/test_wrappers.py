@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from gitkruise.kube.client.throttled import QueuedTransport
+from gitkruise.kube.client.wrappers import QueuedTransport
 from gitkruise.kube.system.clock import ManualClock
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from tests.kube.toy import CONFIG_MAPS

@@ -1,17 +1,73 @@
-"""A transport whose requests impersonate another user: the service account of a unit."""
+"""Transports over another one: requests that impersonate, are counted, or wait for their turn."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
-from gitkruise.errors import ClusterFailed, Finding, Forbidden
+from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, ResourceRef, WatchEvent
 
 _WHO: Final = ResourceRef("authentication.k8s.io", "v1", "selfsubjectreviews")
+Answered = Callable[[ApiRequest, int], None]
+
+
+class QueuedTransport:
+    """Implements kube.transport.Transport over another: at most `at_once` sends are handed on.
+
+    The others wait here, in order. A thousand units that all have something to send would fill
+    the queue of the transport itself, and a lease that is to be renewed would wait behind them.
+    """
+
+    def __init__(self, inner: Transport, *, at_once: int) -> None:
+        self._inner = inner
+        self._turns = asyncio.Semaphore(at_once)
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        async with self._turns:
+            return await self._inner.send(request)
+
+    def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        return self._inner.watch(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Counted:
+    """Implements kube.transport.Transport over another: `answered` gets each request's HTTP status.
+
+    Of watches it gets only those that failed: a watch that goes on has no end to report.
+    """
+
+    def __init__(self, inner: Transport, answered: Answered) -> None:
+        self._inner, self._answered = inner, answered
+
+    async def send(self, request: ApiRequest) -> ApiReply:
+        try:
+            reply = await self._inner.send(request)
+        except ApiError as error:
+            self._answered(request, error.status)
+            raise
+        self._answered(request, reply.status)
+        return reply
+
+    async def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
+        try:
+            async with aclosing(self._inner.watch(request)) as events:
+                async for event in events:
+                    yield event
+        except ApiError as error:
+            self._answered(request, error.status)
+            raise
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class ActingFor:
