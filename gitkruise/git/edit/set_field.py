@@ -17,7 +17,7 @@ from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.parsing.documents import Parsed, parse_file
 from gitkruise.git.parsing.json_events import looks_like_json
 from gitkruise.git.parsing.yaml_scalars import resolve
-from gitkruise.model.gitops.document import Document, FieldPath
+from gitkruise.model.gitops.document import Document, FieldPath, Spot
 from gitkruise.wire.primitives.names import ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.printable import shown
@@ -38,7 +38,8 @@ def edit_field(data: bytes, file: str, key: ObjectKey, path: FieldPath, value: A
     Raises InvalidManifests: what does not parse, GK3601 no such object, GK3602 no safe edit.
     """
     parsed = _parsed(data, file)
-    return _edited((data, file), parsed, find_object(parsed, key, file), path, value, str(key))
+    document = find_object(parsed, key, file)
+    return _edited(data, file, parsed, document, path, value, named=str(key))
 
 
 def edit_document(data: bytes, file: str, path: FieldPath, value: Any, *, index: int = 0) -> bytes:
@@ -48,7 +49,7 @@ def edit_document(data: bytes, file: str, path: FieldPath, value: Any, *, index:
     """
     parsed = _parsed(data, file)
     document = next(d for d in parsed.documents if d.index >= index)
-    return _edited((data, file), parsed, document, path, value, shown(file))
+    return _edited(data, file, parsed, document, path, value, named=shown(file))
 
 
 def _parsed(data: bytes, file: str) -> Parsed:
@@ -59,12 +60,11 @@ def _parsed(data: bytes, file: str) -> Parsed:
 
 
 def _edited(
-    whole: tuple[bytes, str], parsed: Parsed, document: Document, path: FieldPath, value: Any,
-    named: str,
+    data: bytes, file: str, parsed: Parsed, document: Document, path: FieldPath, value: Any,
+    *, named: str,
 ) -> bytes:  # fmt: skip
     assert path
     assert isinstance(value, str | int | float | bool | None)
-    data, file = whole
     if get(document.obj, *path) == value and type(get(document.obj, *path)) is type(value):
         return data
     text = data.decode("utf-8")
@@ -277,7 +277,7 @@ def _insert(target: _Target) -> str | None:
     lines = target.lines()
     start = marks[parent_path].value
     if lines[start.line - 1][start.column - 1 : start.column] == "{":
-        return _into_braces(target, lines, (start.line, start.column), missing, parent)
+        return _into_braces(target, lines, start, missing, parent)
     keys = sorted(
         mark.key for name in parent if (mark := marks.get((*parent_path, name))) and mark.key
     )
@@ -296,14 +296,14 @@ def _insert(target: _Target) -> str | None:
 
 
 def _into_braces(
-    target: _Target, lines: list[str], start: tuple[int, int], missing: FieldPath,
+    target: _Target, lines: list[str], start: Spot, missing: FieldPath,
     parent: Mapping[str, Any],
 ) -> str:  # fmt: skip
     text = _scalar(target.value, "", json_rules=target.json)
     for name in reversed(missing[1:]):
         text = "{" + (json.dumps(name) if target.json else str(name)) + f": {text}" + "}"
     first = json.dumps(missing[0]) if target.json else str(missing[0])
-    line, column = start
     added = f"{first}: {text}" + (", " if parent else "")
-    lines[line - 1] = lines[line - 1][:column] + added + lines[line - 1][column:]
+    line = lines[start.line - 1]
+    lines[start.line - 1] = line[: start.column] + added + line[start.column :]
     return "".join(lines)

@@ -217,7 +217,7 @@ def write_loose(objects: Path, kind: str, data: bytes, *, algorithm: str) -> str
     name = object_id(kind, data, algorithm=algorithm)
     folder = f"{objects}/{name[:2]}"  # thousands of objects may come together: no Path for each
     path = f"{folder}/{name[2:]}"
-    if os.path.exists(path):  # noqa: PTH110
+    if os.path.exists(path):  # noqa: PTH110  as above
         return name
     packed = zlib.compress(b"%s %d\0%s" % (kind.encode(), len(data), data), 1)
     temporary = f"{folder}{os.sep}tmp_obj_{secrets.token_hex(8)}"
@@ -231,7 +231,7 @@ def write_loose(objects: Path, kind: str, data: bytes, *, algorithm: str) -> str
             file.write(packed)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)  # noqa: PTH105
+        os.replace(temporary, path)  # noqa: PTH105  as above
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

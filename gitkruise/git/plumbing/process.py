@@ -218,7 +218,7 @@ def collect(
     stopped = ""
     output, errors = bytearray(), bytearray()
     try:
-        stopped = _pump(process, data, (output, errors), deadline, output_max)
+        stopped = _pump(process, data, output, errors, deadline, output_max)
     finally:
         if stopped or process.poll() is None:
             stopped = _wait(process, deadline if not stopped else 0.0) or stopped
@@ -230,13 +230,12 @@ def collect(
 
 
 def _pump(
-    process: subprocess.Popen[bytes], data: bytes, sinks: tuple[bytearray, bytearray],
+    process: subprocess.Popen[bytes], data: bytes, output: bytearray, errors: bytearray,
     deadline: float, output_max: int,
 ) -> str:  # fmt: skip
     assert process.stdin
     assert process.stdout
     assert process.stderr
-    output, errors = sinks
     left = memoryview(data)
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ, output)

@@ -67,7 +67,7 @@ def name_bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=8_192)  # units ask for the same paths at every commit
 def clean_path(path: str) -> str:
     """A path below the repository's root, without '.' and slashes at its ends ("" is the root).
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
-from gitkruise.git.plumbing.errors import RefMoved, push_refused
+from gitkruise.git.plumbing.errors import RefMoved, push_refused, remote_failure
 from gitkruise.git.plumbing.process import Result
 from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.plumbing.safe_config import LIST, inert
@@ -298,6 +298,5 @@ def _overtaken(name: str, *, new: bool) -> SourceFailed:
 
 
 def _remote_failed(remote: str, result: Result, limit_s: float = _TIME_S) -> SourceFailed:
-    from gitkruise.git.plumbing.errors import remote_failure  # noqa: PLC0415  only when it fails
 
     return remote_failure(remote, result, tries=1, timeout_s=limit_s)

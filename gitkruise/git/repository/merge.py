@@ -39,7 +39,7 @@ def merged(repository: Repository, ours: str, theirs: str) -> str:
     if not base:
         raise _unmergeable(into, other, "they share no history")
     if not repository.local:
-        _bring_files(repository, base, (ours, theirs))
+        _bring_files(repository, base, ours, theirs)
     tree = _tree(repository.git_dir, into, other)
     author = CommitAuthor(name="gitkruise plan", email="")
     now = max(commit.time or _EPOCH for commit in (into, other))
@@ -49,16 +49,16 @@ def merged(repository: Repository, ours: str, theirs: str) -> str:
     )
 
 
-def _bring_files(repository: Repository, base: str, sides: tuple[str, str]) -> None:
+def _bring_files(repository: Repository, base: str, ours: str, theirs: str) -> None:
     """Make the files present that git compares by line; a mirror lacks what no unit reads.
 
     Those are files that both sides changed and, because git finds renames by content, files that
     one side added or deleted.
     """
-    changed = [frozenset(repository.changed_paths(base, side)) for side in sides]
-    both = changed[0] & changed[1]
+    changed = {side: set(repository.changed_paths(base, side)) for side in (ours, theirs)}
+    both = changed[ours] & changed[theirs]
     wanted: set[str] = set()
-    for side, paths in zip(sides, changed, strict=True):
+    for side, paths in changed.items():
         for path in paths:
             pair = (repository.find(base, path), repository.find(side, path))
             if path in both or None in pair:

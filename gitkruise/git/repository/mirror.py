@@ -46,7 +46,7 @@ def make_mirror(launch: Launch, git_dir: Path, algorithm: str = "sha1") -> None:
         raise SourceFailed(Finding(code="GK3002", message=message))
 
 
-@functools.cache
+@functools.cache  # a process for each repository would ask the same program
 def check_git_version(launch: Launch) -> None:
     """Raises UsageProblem GK3003 when the installed git is too old for us."""
     command = git_command(None, ["version"])

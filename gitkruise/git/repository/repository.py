@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gitkruise.errors import Finding, PathMissing, SourceFailed
+from gitkruise.errors import Finding, InvalidManifests, PathMissing, SourceFailed
 from gitkruise.git.plumbing import process, tree_walk
 from gitkruise.git.plumbing.ancestry import FIRST, Lineage
 from gitkruise.git.plumbing.commits import tree_of
@@ -337,6 +337,23 @@ class Repository:
                 raise damaged(blob, "blob")
         return {info.id: info.size for info in infos if info is not None}
 
+    def fetch_files(self, commit: str, paths: Iterable[str]) -> None:
+        """Fetch every manifest below `paths` together, before many units read theirs one by one.
+
+        A path that is missing, or cannot be listed, is skipped: its reader reports the error.
+        """
+        if self.local:
+            return
+        wanted: set[str] = set()
+        for path in sorted(set(paths)):
+            try:
+                if self.find(commit, path) is not None:
+                    entries = self.list_tree(commit, path)
+                    wanted |= {e.id for e in entries if e.is_file and _is_manifest(e.path)}
+            except InvalidManifests:
+                continue
+        self.sizes(sorted(wanted))
+
     def read_blob(self, blob: str) -> bytes:
         """A file's bytes. Ask `sizes` first where the size is not known to be small."""
         try:
@@ -397,3 +414,7 @@ class Repository:
 def _kept(name: str) -> str:
     """The ref of a mirror for a ref of its remote."""
     return "refs/gitkruise/" + name.removeprefix("refs/")
+
+
+def _is_manifest(path: str) -> bool:
+    return path.lower().endswith((".yaml", ".yml", ".json"))
