@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -25,7 +26,8 @@ from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
-from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
+from gitkruise.gitops.reconcile.unit_cluster import UnitContext
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.restore import restored
 from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
 from gitkruise.gitops.source.repositories import unknown_live
@@ -83,6 +85,8 @@ class Wire(WorldTransport):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self.requests: list[ApiRequest] = []
+        self.watched: Counter[str] = Counter()  # open watches by plural
+        self.muted: set[str] = set()  # plurals whose watches tell nothing
         self.cut = False
         self.honours = True  # whom a request is made for
         self.refuse: Callable[[ApiRequest], ApiError | None] = lambda _: None
@@ -95,15 +99,22 @@ class Wire(WorldTransport):
         return await super().send(request if self.honours else replace(request, user=""))
 
     def watch(self, request: ApiRequest) -> AsyncGenerator[WatchEvent]:
-        return self._checked(super().watch(request))
+        return self._checked(super().watch(request), request.resource.plural)
 
-    async def _checked(self, events: AsyncGenerator[WatchEvent]) -> AsyncGenerator[WatchEvent]:
+    async def _checked(
+        self, events: AsyncGenerator[WatchEvent], plural: str
+    ) -> AsyncGenerator[WatchEvent]:
         if self.cut:
             raise Unavailable("connection refused")
-        async for event in events:
-            if self.cut:
-                raise Unavailable("connection reset")
-            yield event
+        self.watched[plural] += 1
+        try:
+            async for event in events:
+                if self.cut:
+                    raise Unavailable("connection reset")
+                if plural not in self.muted:
+                    yield event
+        finally:
+            self.watched[plural] -= 1
 
     def writes(self, *, dry: bool = False) -> list[str]:
         """`patch web`, … in order: dry runs or the others, annotations left out."""

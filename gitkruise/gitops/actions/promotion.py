@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -20,25 +20,30 @@ from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
 from gitkruise.gitops.actions.proposals import ActionRequest, Proposal, Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
-from gitkruise.gitops.actions.soak import Soak, Soaking
 from gitkruise.gitops.config.sync_windows import Windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
+from gitkruise.kube.cache.store import CachedObject
+from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.promotion import BRANCHES, Promotion, PromotionRecord
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.annotations import hold_of
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 
 log = logging.getLogger(__name__)
 _CHANNEL: Final = "promotion"
 LOOK: Final = timedelta(seconds=30)  # at a pull request that is open
 MERGE: Final = timedelta(seconds=5)  # until the first try to merge one
+RESTARTED: Final = "the soak counts from this start: no managedFields say when the spec was written"
+_Mark = tuple[str, str, datetime | None]
 
 
 class Promoter:
@@ -262,3 +267,52 @@ def _body(told: PromotionRecord, spec: Promotion, proposal: Proposal) -> str:
         f"Step {told.step + 1} of {told.steps} of the promotion of {told.key}: "
         f"{proposal.edit.words}.\n\n{stood}{merged if spec.merge == 'whenReady' else waits}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Soaking:
+    """Time since which a rollout is healthy, and a note about it."""
+
+    since: datetime
+    note: str = ""
+
+
+class Soak:
+    """Begin of a soak: from the cluster and this process, never from records.
+
+    A user who may push the status branch may write any time there. A rollout that this process saw
+    arrive soaks from then on. After a start it soaks from the last write of its spec or from when
+    the last of its pods became available, whichever is later. If the cluster does not know when the
+    spec was written, the soak starts over.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._saw_moving = False
+        self._known: tuple[_Mark, Soaking] | None = None
+
+    def moves(self) -> None:
+        """The rollout does not stand well now."""
+        self._saw_moving, self._known = True, None
+
+    def since(self, seen: CachedObject, rollout: Rollout, pods: Iterable[PodFacts]) -> Soaking:
+        """Return the soak of `rollout`, which is healthy now, without a break."""
+        mark = (seen.uid, rollout.update_revision, seen.spec_written)
+        listed = tuple(pods)
+        if self._known is None or self._known[0] != mark:
+            self._known = (mark, self._begun(seen, listed))
+            self._saw_moving = True
+        known = self._known[1]
+        revision = rollout.update_revision.rpartition("-")[2]
+        ready = [p.ready_since for p in listed if p.ready_since and p.short_revision == revision]
+        return Soaking(max([known.since, *ready]), known.note)
+
+    def _begun(self, seen: CachedObject, pods: tuple[PodFacts, ...]) -> Soaking:
+        now = self._clock.now()
+        if self._saw_moving:
+            return Soaking(now)
+        if seen.spec_written is None:
+            return Soaking(now, RESTARTED)
+        rest = timedelta(seconds=get(seen.read(), "spec", "minReadySeconds", default=0))
+        ready = [pod.ready_since + rest for pod in pods if pod.ready_since]
+        return Soaking(max([seen.spec_written, *ready]))

@@ -114,8 +114,9 @@ class Proposer:
         return (state.side, after), target, edit
 
     def _target(self, key: ObjectKey, tip: str) -> tuple[BranchState, ActionTarget]:
-        rules = (self.live.catalog, self.gates)
-        state = read_branch(self.repository, self.branch, tip, self.config, rules)
+        state = read_branch(
+            self.repository, self.branch, tip, self.config, self.live.catalog, self.gates
+        )
         return find_target(
             [state], ObjectQuery(kind=key.group_kind, name=key.name, namespace=key.namespace)
         )

@@ -52,6 +52,14 @@ class TemplateSpan:
     document: Document
 
 
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """An object as it is at a commit."""
+
+    commit: str
+    document: Document
+
+
 def strategy_path(document: Document, field: str) -> tuple[str, ...]:
     """Return the path of an update strategy field, by the kind and version of the document.
 
@@ -84,11 +92,11 @@ def compute_rollback(
     """
     kustomized = Kustomized.of(repository, now, folder)
     if kustomized is not None:
-        return _kustomized_rollback(repository, kustomized, key, (now, to), file)
+        return _kustomized_rollback(repository, kustomized, key, now=now, to=to, file=file)
     current = find_document(repository, now, key, file)
     target = find_document(repository, to, key, file)
     file = current.file
-    data = _with_template(repository, key, (now, current), (to, target))
+    data = _with_template(repository, key, _Version(now, current), _Version(to, target))
     partition = strategy_path(current, "partition")
     if not _lets_all_go(current):
         data = edit_field(data, file, key, partition, 0)
@@ -106,12 +114,14 @@ def _kustomized_rollback(
     repository: Repository,
     kustomized: Kustomized,
     key: ObjectKey,
-    commits: tuple[str, str],
+    *,
+    now: str,
+    to: str,
     file: str,
 ) -> Rollback:
     """`compute_rollback` of a rendered object: each field goes back in the place that sets it."""
-    now, to = commits
-    current, target = (_state(repository, c, key, (file, kustomized.folder)) for c in commits)
+    current = _state(repository, now, key, file, kustomized.folder)
+    target = _state(repository, to, key, file, kustomized.folder)
     for commit, found in ((now, current), (to, target)):
         if found is None:
             raise _not_in_git(key, commit)
@@ -127,7 +137,7 @@ def _kustomized_rollback(
         for change in changes:
             edits.set(current, change.path, change.after, wanted)
     else:
-        _restored(repository, edits, (current, target), (now, to), wanted)
+        _restored(repository, edits, _Version(now, current), _Version(to, target), wanted)
     paused = bool(get(current.obj, *strategy_path(current, "paused")))
     for name, value, due in (
         ("partition", 0, not _lets_all_go(current)),
@@ -152,14 +162,14 @@ def _is_value(change: FieldChange) -> bool:
 def _restored(
     repository: Repository,
     edits: KustomizedEdits,
-    documents: tuple[Document, Document],
-    commits: tuple[str, str],
+    now: _Version,
+    to: _Version,
     wanted: Any,
 ) -> None:
     """Put back a template that had other fields: by the lines of the object's own file, and by the
     values that kustomizations set. Raises InvalidManifests GK3602 where that is not all."""
-    (current, target), (now, to) = documents, commits
-    old, new = edits.own(current), edits.own(target, to)
+    current = now.document
+    old, new = edits.own(current), edits.own(to.document, to.commit)
     own = key_of(old.obj) if "kind" in old.obj else None
     same = all(get(old.obj, *p) == get(new.obj, *p) for p in (*_TEMPLATE, *_SIDECARS))
     for change in all_differences(current.obj, wanted, None):
@@ -173,34 +183,37 @@ def _restored(
             raise refused("GK3602", message, *place)
     if own is not None and not same:
         edits.files[old.file] = _with_template(
-            repository, own, (now, old), (to, new), edits.data(old.file)
+            repository,
+            own,
+            _Version(now.commit, old),
+            _Version(to.commit, new),
+            edits.data(old.file),
         )
 
 
 def _with_template(
     repository: Repository,
     key: ObjectKey,
-    now: tuple[str, Document],
-    to: tuple[str, Document],
+    now: _Version,
+    to: _Version,
     data: bytes | None = None,
 ) -> bytes:
     """The file, or `data`, with the old template: by its values where those are all, else by its
     lines."""
-    (commit, current), (older, target) = now, to
-    data = _read(repository, commit, current.file) if data is None else data
+    current, target = now.document, to.document
+    data = _read(repository, now.commit, current.file) if data is None else data
     for path in template_paths(key):
         if get(current.obj, *path) != get(target.obj, *path):
-            data = _with_part(data, current, (path, get(target.obj, *path)), key) or graft(
-                data, current.file, key, path, _read(repository, older, target.file)
+            data = _with_part(data, current, path, get(target.obj, *path), key) or graft(
+                data, current.file, key, path, _read(repository, to.commit, target.file)
             )
     return data
 
 
 def _with_part(
-    data: bytes, current: Document, part: tuple[FieldPath, Any], key: ObjectKey
+    data: bytes, current: Document, path: FieldPath, wanted: Any, key: ObjectKey
 ) -> bytes | None:
     """The file with one part of a template as it was, where only values differ; else None."""
-    path, wanted = part
     changes = all_differences(get(current.obj, *path), wanted, None)
     if not all(isinstance(c.after, str | int | float | bool | None) for c in changes):
         return None
@@ -242,10 +255,10 @@ def _states(
     """
     kustomized = Kustomized.of(repository, commit, folder)
     paths = [file, *(kustomized.folders(commit) if kustomized else ())]
-    where = (file, kustomized.folder if kustomized else None)
+    rendered = kustomized.folder if kustomized else None
     for each in repository.commits_between("", commit, paths=paths, limit=_COMMITS_MAX):
         try:
-            found = _state(repository, each.id, key, where)
+            found = _state(repository, each.id, key, file, rendered)
         except InvalidManifests:
             continue
         if found is None:
@@ -254,11 +267,10 @@ def _states(
 
 
 def _state(
-    repository: Repository, commit: str, key: ObjectKey, where: tuple[str, str | None]
+    repository: Repository, commit: str, key: ObjectKey, file: str, folder: str | None
 ) -> Document | None:
     """The object at a commit, rendered if its unit was a kustomization by then, else as its file
     has it. Raises InvalidManifests where that cannot be read."""
-    file, folder = where
     kustomized = Kustomized.of(repository, commit, folder)
     if kustomized is not None:
         return kustomized.document(commit, key)

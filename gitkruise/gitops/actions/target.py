@@ -64,7 +64,7 @@ def units_by_branch(config: Config, default: str) -> dict[str, Config]:
 
 
 def read_branch(
-    repository: Repository, branch: str, tip: str, config: Config, rules: tuple[Catalog, Gates]
+    repository: Repository, branch: str, tip: str, config: Config, catalog: Catalog, gates: Gates
 ) -> BranchState:
     """Return the objects of the units of a branch at its tip; a missing folder has no objects.
 
@@ -76,7 +76,7 @@ def read_branch(
         if repository.find(tip, unit.spec.path) is not None
     }
     config = Config(config.sources, here, config.sinks, config.receivers)
-    side = read_side(repository, tip, config, *rules)
+    side = read_side(repository, tip, config, catalog, gates)
     return BranchState(branch=branch, config=config, side=side)
 
 

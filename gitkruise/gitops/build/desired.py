@@ -9,8 +9,7 @@ from typing import Any, Final
 from gitkruise.errors import Finding
 from gitkruise.gitops.build import ordering_checks
 from gitkruise.gitops.build.field_types import untyped
-from gitkruise.gitops.build.health_expressions import own_health
-from gitkruise.gitops.build.object_checks import SERVER_FIELDS, name_problems
+from gitkruise.gitops.build.object_checks import SERVER_FIELDS, name_problems, own_health
 from gitkruise.kube.system.cel import BadCelExpression, compiled
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.gitops.document import Document

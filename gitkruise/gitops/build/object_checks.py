@@ -12,6 +12,8 @@ from gitkruise.errors import Finding, Problem, Severity
 from gitkruise.gitops.build.redacted_findings import rule
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.document import Document
+from gitkruise.model.planning.canary import ANNOTATION, PLAIN, canary_of
+from gitkruise.planner.sync.annotations import HEALTH
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.images import is_image
@@ -31,6 +33,7 @@ SERVER_FIELDS: Final = (
 )
 _NAMES: Final = {GroupKind("", "Namespace"): dns_label, GroupKind("", "Service"): service_name}
 _FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.io"})
+_DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 _CONTAINERS: Final = ("initContainers", "containers")
 _POD_SPECS: Final = (
     ("spec",),
@@ -166,6 +169,31 @@ def _variables(desired: Desired) -> Iterator[Finding]:
             seen.add(str(name))
 
 
+def _canary(desired: Desired) -> Iterator[Finding]:
+    """GK2025, a warning: a canary that no controller acts on. Admission rejects a qualified value
+    that is invalid."""
+    notes = get(desired.obj, "metadata", "annotations", default={})
+    if desired.key.group_kind != _DEPLOYMENT or not {ANNOTATION, PLAIN} & set(notes):
+        return
+    key = ANNOTATION if ANNOTATION in notes else PLAIN
+    try:
+        canary_of(notes)
+        recreate = get(desired.obj, "spec", "strategy", "type") == "Recreate"
+        why = "strategy Recreate replaces all pods" if recreate else ""
+    except ValueError as error:
+        why = str(error) if key == PLAIN else ""
+    if why:
+        yield Finding(
+            code="GK2025",
+            message=f"{desired.key}: the annotation {key} is ignored: {why}",
+            places=(desired.document.place(("metadata", "annotations", key)),),
+            notes=(("effect", "its rollouts do not pause before all pods are updated"),
+                   ("next", f'write {ANNOTATION}: "3" or "30%", or take it out')),
+            object=str(desired.key),
+            severity=Severity.WARNING,
+        )  # fmt: skip
+
+
 def _refused(
     desired: Desired, path: tuple[str | int, ...], code: str, message: str,
     notes: tuple[tuple[str, str], ...] = (),
@@ -180,5 +208,18 @@ def _refused(
 
 
 _RULES: Final[tuple[Rule, ...]] = (
-    _metadata, _the_servers, _the_clusters, _images, _variables,
+    _metadata, _the_servers, _the_clusters, _images, _variables, _canary,
 )  # fmt: skip
+
+
+def own_health(document: Document, why: str) -> Finding:
+    """Return the finding for an object with an invalid health expression."""
+    return Finding(
+        code="GK2017",
+        message=f"{HEALTH} of {document.obj['kind']} {document.obj['metadata']['name']}: {why}",
+        places=(document.place(("metadata", "annotations", HEALTH)),),
+        notes=(
+            ("why", "it is Ignore, or an expression in CEL that is true when the object is well"),
+            ("next", "such as: status.phase == 'Up'"),
+        ),
+    )

@@ -70,8 +70,8 @@ class Workers(Protocol):
         ...
 
     async def plan_text(
-        self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
-        gates: Gates, facts: ClusterFacts | None = None,
+        self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+        facts: ClusterFacts | None = None, *, base: str, head: str,
     ) -> PlanText:  # fmt: skip
         """Return the plan of a pull request from the live state; without `facts`, that of a pull
         request by a stranger. Raises SourceFailed, InvalidManifests."""

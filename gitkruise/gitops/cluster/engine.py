@@ -11,29 +11,37 @@ from gitkruise.errors import ClusterFailed, Finding, Forbidden, NotFound
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import ApiRequest
-from gitkruise.wire.primitives.times import parse_time
+from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
+from gitkruise.wire.primitives.times import format_micro_time, parse_time
 
 if TYPE_CHECKING:
     from gitkruise.model.gitops.config import Unit
-    from gitkruise.wire.primitives.names import ObjectKey
+    from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 KRUISE_NAMESPACE: Final = "kruise-system"
 KRUISE_LEASE: Final = "kruise-manager"
+LEASE_NAMESPACE: Final = "kube-system"
+WORKLOADS_LEASE: Final = "gitkruise-workloads"
+HEEDS_CANARIES: Final = "gitkruise.io/heeds-canaries"  # on that lease, in an embedded cluster
 OWN, KRUISE, AUTO = "own", "kruise", "auto"
 
 
 async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
     """Return whether kruise-manager renewed its leader lease within twice the lease's duration."""
-    request = ApiRequest(verb="get", resource=LEASES, namespace=KRUISE_NAMESPACE, name=KRUISE_LEASE)
-    try:
-        lease = (await transport.send(request)).body
-    except NotFound:
+    lease = await _lease(transport, KRUISE_NAMESPACE, KRUISE_LEASE)
+    if lease is None:
         return False
     holder = get(lease, "spec", "holderIdentity", default="")
     renewed = parse_time(get(lease, "spec", "renewTime"))
     lasts = timedelta(seconds=int(get(lease, "spec", "leaseDurationSeconds", default=15)))
     return bool(holder) and renewed is not None and now < renewed + 2 * lasts
+
+
+async def heeds_canaries(transport: Transport) -> bool:
+    """Return whether the cluster's Deployment controller pauses at a canary: that of an embedded
+    cluster does, Kubernetes' own does not. Raises ApiError."""
+    lease = await _lease(transport, LEASE_NAMESPACE, WORKLOADS_LEASE)
+    return lease is not None and bool(get(lease, "metadata", "annotations", HEEDS_CANARIES))
 
 
 async def choose_engine(transport: Transport, wishes: set[str], now: datetime) -> str:
@@ -81,3 +89,52 @@ async def delegated_by(
             alive = await kruise_is_alive(transport, now)
     driving = {KRUISE, AUTO} if alive else {KRUISE}
     return frozenset(key for key, u in units.items() if u.spec.workloads.engine in driving)
+
+
+async def hold_workloads(transport: Transport, now: datetime, marks: Mapping[str, str]) -> None:
+    """Hold the lease of the workload controllers for good, for an embedded cluster.
+
+    `marks` say what its controllers can do. Raises ApiError.
+    """
+    instant = format_micro_time(now)
+    spec = {
+        "holderIdentity": "sandbox",
+        "leaseDurationSeconds": 10 * 365 * 24 * 3600,
+        "acquireTime": instant,
+        "renewTime": instant,
+    }
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "namespace": LEASE_NAMESPACE,
+            "name": WORKLOADS_LEASE,
+            "annotations": dict(marks),
+        },
+        "spec": spec,
+    }
+    request = ApiRequest(
+        verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=WORKLOADS_LEASE,
+        body=body, content_type=APPLY_PATCH,
+        params={"fieldManager": "gitkruise-sandbox", "force": "true"},
+    )  # fmt: skip
+    await transport.send(request)
+
+
+async def release_workloads(transport: Transport) -> None:
+    """Undo what an earlier run with controllers inside left: the lease held for good."""
+    lease = await _lease(transport, LEASE_NAMESPACE, WORKLOADS_LEASE)
+    if lease is not None and get(lease, "spec", "holderIdentity") == "sandbox":
+        request = ApiRequest(
+            verb="delete", resource=LEASES, namespace=LEASE_NAMESPACE, name=WORKLOADS_LEASE
+        )
+        await transport.send(request)
+
+
+async def _lease(transport: Transport, namespace: str, name: str) -> Obj | None:
+    """Return a Lease, None where there is none. Raises ApiError."""
+    request = ApiRequest(verb="get", resource=LEASES, namespace=namespace, name=name)
+    try:
+        return (await transport.send(request)).body
+    except NotFound:
+        return None

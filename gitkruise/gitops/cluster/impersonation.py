@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gitkruise.kube.client.impersonation import ActingFor
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.wrappers import ActingFor
 from gitkruise.model.gitops.config import Unit
 from gitkruise.wire.primitives.names import account_user
 

@@ -8,23 +8,23 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
-from gitkruise.gitops.cluster.autoscalers import Autoscaled
 from gitkruise.gitops.cluster.inventory import Inventory
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.kube.cache.informer import Informer
+from gitkruise.kube.cache.layered import LayeredCache
 from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache, StoreChange
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.client.discovery import listed, served_catalog
 from gitkruise.kube.client.events import Recorder
-from gitkruise.kube.client.throttled import QueuedTransport
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.wrappers import QueuedTransport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.sync.annotations import MANAGER, UNIT
-from gitkruise.planner.sync.autoscale import AUTOSCALERS
+from gitkruise.planner.sync.autoscale import AUTOSCALERS, target_of
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -40,7 +40,8 @@ class LiveView:
     """An InformerCache that follows what units ask for; `run` keeps it up to date.
 
     Objects are followed by the unit label, so a cluster full of other people's objects costs
-    nothing; pods and revisions are followed whole, in the namespaces that hold workloads.
+    nothing; pods and revisions are followed whole, in the namespaces that hold workloads, or in all
+    of them where controllers of this process share them.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LiveView:
         self._doubted = False
         self._informers: dict[tuple[GroupKind, str], Informer] = {}
         self._new: asyncio.Queue[Informer] = asyncio.Queue()
+        self._watches: dict[Informer, asyncio.Task[None]] = {}
 
     def _hear(self, change: StoreChange) -> None:
         seen = change.after or change.before
@@ -103,8 +105,10 @@ class LiveView:
             tasks.create_task(self._containment.keep(*telling, lambda _: None))
             while True:
                 informer = await self._new.get()
-                watch = (f"the watch of {informer.feed}", informer.run, self._clock)
-                tasks.create_task(self._containment.keep(*watch, lambda _: None))
+                if self._current(informer) is informer:
+                    watch = (f"the watch of {informer.feed}", informer.run, self._clock)
+                    keeping = self._containment.keep(*watch, lambda _: None)
+                    self._watches[informer] = tasks.create_task(keeping)
 
     async def _look_again(self) -> None:
         """Discover the kinds again while one cannot be followed, or after a rejection: its
@@ -162,13 +166,26 @@ class LiveView:
         return True
 
     def want_workloads(self, namespaces: Iterable[str]) -> list[Informer]:
-        """Follow the pods and revisions of `namespaces`."""
-        kinds = [k for gk in (POD, REVISION) if (k := self.catalog.stored(gk)) is not None]
+        """Follow the pods and revisions of `namespaces`; "" means all."""
         return [
             self._follow(_feed(kind, namespace=namespace))
             for namespace in sorted(namespaces)
-            for kind in kinds
+            for kind in self._of_workloads()
         ]
+
+    def share_workloads(self) -> LayeredCache:
+        """Return a cache for controllers that write pods and revisions, which it reads here.
+
+        They are listed again: who wrote them before may have stopped a moment ago.
+        """
+        kinds = self._of_workloads()
+        for kind in kinds:
+            self._retire(kind.group_kind)
+            self._follow(_feed(kind))
+        return LayeredCache(self.store, frozenset(kind.group_kind for kind in kinds))
+
+    def _of_workloads(self) -> list[Kind]:
+        return [k for gk in (POD, REVISION) if (k := self.catalog.stored(gk)) is not None]
 
     async def scan(self, label: str, *, fresh: bool = False) -> list[ObjectKey]:
         """Return every object in the cluster with the unit label `label`.
@@ -186,9 +203,16 @@ class LiveView:
         for informer in informers:
             try:
                 async with self._clock.timeout(PATIENCE_S):
-                    await informer.synced.wait()
+                    await self._synced(informer)
             except TimeoutError:
-                raise ClusterFailed(_not_followed(informer)) from None
+                raise ClusterFailed(_not_followed(self._current(informer))) from None
+
+    async def _synced(self, informer: Informer) -> None:
+        """Wait until `informer`, or the one that replaces it meanwhile, has a complete list."""
+        await informer.synced.wait()
+        while (current := self._current(informer)) is not informer:
+            informer = current
+            await informer.synced.wait()
 
     def problem(self) -> Finding | None:
         """Return the finding for a kind that the cluster serves and that cannot be followed now."""
@@ -199,13 +223,32 @@ class LiveView:
         return self.catalog.stored(kind) is not None
 
     def _follow(self, feed: Feed) -> Informer:
-        place = (feed.group_kind, feed.namespace)
-        informer = self._informers.get(place)
+        informer = self._follower(feed)
         if informer is None:
+            if not feed.namespace:
+                self._retire(feed.group_kind)
             informer = Informer(feed, self.transport, self.store, self._clock)
-            self._informers[place] = informer
+            self._informers[feed.group_kind, feed.namespace] = informer
             self._new.put_nowait(informer)
         return informer
+
+    def _follower(self, feed: Feed) -> Informer | None:
+        """Return the informer that shows the objects of `feed`: that of all namespaces, if any."""
+        whole = self._informers.get((feed.group_kind, ""))
+        return whole or self._informers.get((feed.group_kind, feed.namespace))
+
+    def _current(self, informer: Informer) -> Informer:
+        """Return the informer that replaced `informer`, or itself."""
+        return self._follower(informer.feed) or informer
+
+    def _retire(self, kind: GroupKind) -> None:
+        """End the informers of a kind, which another one replaces immediately."""
+        for place in [place for place in self._informers if place[0] == kind]:
+            informer = self._informers.pop(place)
+            if (watch := self._watches.pop(informer, None)) is not None:
+                watch.cancel()
+            self.store.unfollow(informer.feed)
+            informer.synced.set()  # who waits for it waits for its successor
 
     async def everything(self, kind: GroupKind, namespace: str) -> list[Obj]:
         """All objects of a kind, live. Raises ApiError."""
@@ -229,3 +272,22 @@ def _not_followed(informer: Informer) -> Finding:
 
 def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:
     return Feed(ref=kind.ref, kind=kind.kind, namespace=namespace, label_selector=selector)
+
+
+class Autoscaled:
+    """Workloads whose replicas autoscalers of the cluster set, updated by events of the cache."""
+
+    def __init__(self, store: InformerCache) -> None:
+        self._target: dict[ObjectKey, ObjectKey] = {}
+        store.subscribe(self._hear, frozenset(AUTOSCALERS))
+
+    def targets(self) -> frozenset[ObjectKey]:
+        """Return every workload that an autoscaler scales."""
+        return frozenset(self._target.values())
+
+    def _hear(self, change: StoreChange) -> None:
+        target = target_of(change.after.read()) if change.after is not None else None
+        if target is None:
+            self._target.pop(change.key, None)
+        else:
+            self._target[change.key] = target

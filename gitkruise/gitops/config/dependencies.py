@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gitkruise.kube.cache.subscriptions import Subscriptions
-from gitkruise.model.gitops.config import Reference, Unit, resolve_reference
+from gitkruise.model.gitops.config import Reference, Suspend, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.printable import shown
 
 if TYPE_CHECKING:  # a plan starts sooner without
+    from datetime import datetime
+
     from gitkruise.gitops.build.untrusted import CheckResult, Workers
     from gitkruise.gitops.config.sync_windows import Windows
+    from gitkruise.kube.system.clock import Clock
     from gitkruise.model.gitops.record import UnitRecord
 
 # The phases that `ready` expressions know, as kstatus and Flux name them.
@@ -86,14 +90,26 @@ def _variables(record: UnitRecord) -> dict[str, Any]:
     }
 
 
+def suspension_details(unit: Unit) -> str:
+    """Return ` by dana until 2026-11-21T20:00:00Z (freeze)` with the fields that are set."""
+    asked = unit.spec.suspend
+    if not isinstance(asked, Suspend):
+        return ""
+    by = f" by {shown(asked.by, 80)}" if asked.by else ""
+    until = f" until {shown(asked.until, 40)}" if asked.until else ""
+    why = f" ({shown(asked.reason, 200)})" if asked.reason else ""
+    return f"{by}{until}{why}"
+
+
 class Gate:
-    """Decides what one unit waits for before it takes a commit that changes something."""
+    """Decides what one unit waits for before it takes a commit that has an effect."""
 
     def __init__(
-        self, unit: Unit, standings: UnitStates, windows: Windows, workers: Workers
+        self, unit: Unit, standings: UnitStates, windows: Windows, workers: Workers, clock: Clock
     ) -> None:
-        self._standings, self._unit, self.windows = standings, unit.id, windows
-        self._workers = workers
+        self._standings, self._spec, self.windows = standings, unit.spec, windows
+        self._unit, self._workers, self._clock = unit.id, workers, clock
+        self._suspension = f"the end of its suspension{suspension_details(unit)}"
         self._answers: dict[tuple[str, str], tuple[dict[str, Any], CheckResult]] = {}
         self.consent = ""  # what a person is to agree to before the newest commit is taken
         self._awaited = tuple(
@@ -108,11 +124,17 @@ class Gate:
     async def blocked_by(self) -> str:
         """Return `shop/db (Rolling, 1/3 updated)`, several joined by commas; "" when nothing
         blocks."""
-        reasons = [self.windows.why(), self.consent]
+        until = self._spec.suspended(self._clock.now())
+        reasons = [self._suspension if until else "", self.windows.why(), self.consent]
         for name, ready in self._awaited:
             why = self._standings.not_ready_reason(name) or await self._unready(name, ready)
             reasons.append(f"{name} ({why})" if why else "")
         return ", ".join(filter(None, reasons))
+
+    def opens(self) -> Iterator[datetime]:
+        """Yield when the suspension ends and a window opens, as far as these are closed now."""
+        times = self._spec.suspended(self._clock.now()), self.windows.opens()
+        yield from filter(None, times)
 
     async def _unready(self, name: str, ready: str) -> str:
         """Return why a unit with a record is not ready; "" when it is.

@@ -15,7 +15,7 @@ from gitkruise.gitops.build.post_build import gather
 from gitkruise.gitops.config.cluster_units import cluster_config
 from gitkruise.gitops.preview.changes import changes_between, with_live
 from gitkruise.gitops.preview.inputs import CONFIG_FILE, config_at
-from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
+from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.gitops.status.observer import drift_records
 from gitkruise.gitops.status.reader import read_units, status_branches

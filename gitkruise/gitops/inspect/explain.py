@@ -15,6 +15,7 @@ from gitkruise.model.gitops.record import Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.planner.report.summary import keeps
+from gitkruise.planner.sync.canary_pause import canary_pause
 from gitkruise.wire.primitives.names import ObjectKey, named
 
 
@@ -198,8 +199,8 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
         yield from _repairs(m)
     elif state is State.HELD and m.rollout is not None:
         yield f"gitkruise promote {words}" if m.rollout.kept else "deleting the old pods"
-    elif state is State.PAUSED:
-        yield f"gitkruise resume {words}"
+    elif state in {State.HELD, State.PAUSED}:
+        yield _release(m, state)
     elif state is State.DRIFTED:
         yield "gitkruise drift shows what differs; drift.mode: correct puts it back"
     elif state is State.WAITING and unit is not None and unit.waits:
@@ -210,9 +211,24 @@ def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> 
         yield f"gitkruise plan {unit.attempted.short} shows what is wrong with the newest commit"
 
 
+def _release(m: Managed, state: State) -> str:
+    """Return what lets the rest of a held or paused rollout go on."""
+    if m.rollout is not None:
+        return f"gitkruise resume {named(m.key)}"
+    if state is State.PAUSED:
+        return f"a commit that ends its pause{_where(m)}"
+    if canary_pause(m.obj) is not None:
+        return f"a commit that raises or removes its canary{_where(m)}"
+    return f"a commit that lowers its partition{_where(m)}"
+
+
+def _where(m: Managed) -> str:
+    return f" ({m.path})" if m.path else ""
+
+
 def _repairs(m: Managed) -> Iterator[str]:
     """Yield what mends an object that is stuck for a reason of its own."""
-    where = f" ({m.path})" if m.path else ""
+    where = _where(m)
     if m.rollout is None:
         if m.failing:
             yield f"a commit that mends it{where}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gitkruise.errors import DiagnosticError, SourcePlace
+from gitkruise.git.manifests.reader import content_at
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.preview.inputs import config_at, read_side
 from gitkruise.gitops.source.ancestry import leads_to
@@ -52,7 +53,7 @@ class WaitCondition:
     def _judge(self, news: UnitNews, now: datetime) -> WaitResult:
         applied = news.applied.id if news.applied else ""
         read = news.attempted.id if news.attempted else applied
-        known = bool(read) and self._covers(read, news.unit)
+        known = bool(read) and self._covers(read, news)
         refused = news.state is State.REJECTED and bool(applied)
         if not known and not (refused and self._within(applied)):
             at = f"at {applied[:7]}" if applied else "nothing applied yet"
@@ -81,7 +82,7 @@ class WaitCondition:
 
     def _reached(self, news: UnitNews, state: State, now: datetime) -> bool | None:
         if self.goal == "applied" and any(
-            there is not None and self._covers(there.id, news.unit)
+            there is not None and self._covers(there.id, news)
             for there in (news.sent, news.applied)
         ):
             return True
@@ -98,26 +99,39 @@ class WaitCondition:
         """Return whether the history of `there` contains the commit."""
         return there == self.commit or leads_to(self.repository, self.commit, there)
 
-    def _covers(self, there: str, unit: str) -> bool:
+    def _covers(self, there: str, news: UnitNews) -> bool:
         """Return whether a unit at `there` contains the commit, by history or by content."""
         if self._within(there):
             return True
-        if (there, unit) not in self._same:
-            self._same[there, unit] = self._asks_the_same(there, unit)
-        return self._same[there, unit]
+        if (there, news.unit) not in self._same:
+            self._same[there, news.unit] = self._asks_the_same(there, news)
+        return self._same[there, news.unit]
 
-    def _asks_the_same(self, there: str, unit: str) -> bool:
-        """Return whether the commit changes nothing of a unit: neither objects nor errors."""
+    def _asks_the_same(self, there: str, news: UnitNews) -> bool:
+        """Return whether the commit changes nothing of a unit: neither objects nor errors.
+
+        Of a unit that git does not configure only its folder is known, by its record.
+        """
         if not leads_to(self.repository, there, self.commit):
             return False
         try:
             config = self.config or config_at(self.repository, self.commit)
+            if news.unit not in config.units:
+                return bool(news.path) and self._folder(there, news) == self._folder(
+                    self.commit, news
+                )
         except DiagnosticError:
             return False  # it cannot be read: the controller will say so
-        if unit not in config.units:
-            return False
-        alone = Config(config.sources, {unit: config.units[unit]}, config.sinks)
+        alone = Config(config.sources, {news.unit: config.units[news.unit]}, config.sinks)
         return self._outcome(there, alone) == self._outcome(self.commit, alone)
+
+    def _folder(self, commit: str, news: UnitNews) -> tuple[str, str]:
+        """Return the content of a unit's folder, as it is and as far as it is rendered.
+
+        Raises SourceFailed and InvalidManifests.
+        """
+        plain = content_at(self.repository, commit, news.path, kind="plain")
+        return plain.tree, content_at(self.repository, commit, news.path).tree
 
     def _outcome(
         self, commit: str, unit: Config

@@ -1,8 +1,8 @@
 """Notifications of forges and chats: commit statuses, deployments, comments, checks, messages.
 
 Records of units come in through `offer`, which never waits. Writers (`commit_statuses`,
-`deployments`, `pull_requests`, `notifier`) derive items from them and store these, one per key, in
-the outbox, a SQLite file in the state directory. For each channel a `sender` takes items out and
+`pull_requests`, `notifier`) derive items from them and store these, one per key, in the outbox, a
+SQLite file in the state directory. For each channel a `sender` takes items out and
 repeats them until they arrive, so a silent receiver delays nothing else and a restart loses
 nothing. `pull_request_plan` plans open pull requests; `merge_commits` finds the merge of a commit.
 

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -19,13 +20,14 @@ from gitkruise.gitops.notify.merge_commits import MergeCommits
 from gitkruise.gitops.notify.outbox import OutboxEntry
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.system.clock import Clock
-from gitkruise.model.gitops.config import CommitStatus
+from gitkruise.model.gitops.config import CommitStatus, Deployment
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.notifications import CommitStatusItem, LastStatus, OutboxItem
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.planner.notify.commit_statuses import (
     aggregate_context,
     closing,
+    deployment,
     due,
     statuses,
     told_of,
@@ -211,3 +213,25 @@ class CommitStatusWriter:
         except SourceFailed as error:
             log.warning(log_line("merge-commit-unknown", unit=unit, error=error))
             return commit
+
+
+def deployments(
+    channel: Channel,
+    spec: Deployment,
+    branches: Mapping[str, UnitBranch],
+    clock: Clock,
+    *,
+    cluster: str,
+    ref: str,
+    containment: Containment = UNREPORTED,
+) -> CommitStatusWriter:
+    """Return the writer of one deployment per commit, with the state of all units that run it.
+
+    `ref` is the branch that is followed ("" for none). The channel should be of its own: a token
+    that may not deploy holds up all of its items.
+    """
+    form = StatusForm(partial(deployment, ref=ref), "deployment", behind=False)
+    over_all = CommitStatus(context=spec.environment)
+    return CommitStatusWriter(
+        channel, over_all, branches, clock, cluster=cluster, form=form, containment=containment
+    )

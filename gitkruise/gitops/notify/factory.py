@@ -18,8 +18,7 @@ from gitkruise.gitops.containment import Containment
 from gitkruise.gitops.forges.factory import carrier_for, open_forge
 from gitkruise.gitops.forges.http import HttpCarrier
 from gitkruise.gitops.notify.channel import Channel, deliver
-from gitkruise.gitops.notify.commit_statuses import CommitStatusWriter, UnitBranch
-from gitkruise.gitops.notify.deployments import deployments
+from gitkruise.gitops.notify.commit_statuses import CommitStatusWriter, UnitBranch, deployments
 from gitkruise.gitops.notify.merge_commits import MergeCommits
 from gitkruise.gitops.notify.notifier import Notifier, WebhookTarget
 from gitkruise.gitops.notify.outbox import NotificationOutbox, open_outbox
@@ -27,7 +26,8 @@ from gitkruise.gitops.notify.pull_request_plan import PullRequestPlanner
 from gitkruise.gitops.notify.pull_requests import PullRequestLoop
 from gitkruise.gitops.notify.sender import Send, Sender
 from gitkruise.gitops.receiver.dispatch import place_of
-from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
+from gitkruise.gitops.reconcile.unit_cluster import UnitContext
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.source.secret_ref import Rotating
 from gitkruise.gitops.status.unit_status import UNTOLD, Reporter
 from gitkruise.kube.system.clock import Clock

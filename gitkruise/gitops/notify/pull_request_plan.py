@@ -80,9 +80,8 @@ class PullRequestPlanner:
 
     async def _apart(self, base: str, merge: str) -> frames.PlanText:
         """Return a plan without live objects: the author of a foreign pull request sees it."""
-        sides = (base, merge)
         return await self.workers.plan_text(
-            self.repository, sides, self.config, self.live.catalog, self.gates
+            self.repository, self.config, self.live.catalog, self.gates, base=base, head=merge
         )
 
     async def _live(self, base: str, merge: str) -> frames.PlanText:
@@ -97,7 +96,7 @@ class PullRequestPlanner:
             before, after, self.live.catalog,
             transport=self.live.transport, now=self.clock.now(), cluster=self.cluster,
         )  # fmt: skip
-        return await self.workers.plan_text(self.repository, (base, merge), *rules, facts)
+        return await self.workers.plan_text(self.repository, *rules, facts, base=base, head=merge)
 
     def brought(self, story: PullRequestReport, merged_as: str) -> tuple[str, ...]:
         """The commits that a merge brought to the branch. Blocking. Raises SourceFailed."""

@@ -10,6 +10,7 @@ from gitkruise.admission.conversion.registry import convert
 from gitkruise.kube.client.codec import encode
 from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule, Live, ObjectChange
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
+from gitkruise.planner.sync.annotations import DIGEST, annotation
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.planner.sync.drift import differences, ignored_paths
 from gitkruise.wire.catalog.catalog import Catalog
@@ -54,7 +55,8 @@ def with_live(
     """`changes` with what the cluster has of them already, and what a sync would correct as well.
 
     What git adds and the cluster has is a change of what is there; what git takes out and the
-    cluster lost is none. `ignore` holds the rules of each object's unit.
+    cluster lost is none, and neither is what the cluster took from git already. `ignore` holds the
+    rules of each object's unit.
     """
     wanted = {d.key: d for d in target}
     return tuple(
@@ -77,7 +79,8 @@ def _held_against(
         return change
     if there is None:
         return replace(change, kind=ChangeKind.CREATE, before=None, fields=())
-    if change.kind is ChangeKind.CONFIGURE:
+    applied = annotation(there, DIGEST) == d.digest
+    if change.kind is ChangeKind.CONFIGURE and not applied:
         return change
     there = convert(there, d.version)
     managers = encode(get(there, "metadata", "managedFields", default=()))
@@ -86,7 +89,7 @@ def _held_against(
     passed = ignored_paths(d, seen, found, ignore.get(d.key, ()))
     fields = tuple(field for field in found if field.path not in passed)
     same = ChangeKind.CONFIGURE if fields else ChangeKind.UNCHANGED
-    drift = change.kind is ChangeKind.UNCHANGED and bool(fields)
+    drift = bool(fields) and (applied or change.kind is ChangeKind.UNCHANGED)
     return replace(change, kind=same, fields=fields, before=there, drift=drift)
 
 

@@ -11,6 +11,7 @@ from gitkruise.gitops.cluster.engine import delegated_by
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.live_diff import read_live
 from gitkruise.gitops.preview.simulate import rollout_objects
+from gitkruise.gitops.reconcile.preflight import ignored_canaries
 from gitkruise.kube.client.discovery import CRDS, listed, served_by
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
@@ -23,9 +24,10 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 class ClusterFacts:
     """The live state that a plan starts from.
 
-    `objects` are those of the plan that exist, `findings` say which could not be read. `rollouts`
-    is what the rollouts of the plan can depend on, pods included; `delegated` names the objects
-    whose pods OpenKruise drives. `cluster` is its name in the report.
+    `objects` are those of the plan that exist, `findings` say which could not be read, and what
+    the cluster would ignore. `rollouts` is what the rollouts of the plan can depend on, pods
+    included; `delegated` names the objects whose pods OpenKruise drives. `cluster` is its name in
+    the report.
     """
 
     cluster: str
@@ -81,7 +83,7 @@ async def _read(
         now=now,
         definitions=tuple(map(thaw, definitions)),
         objects={key: thaw(obj) for key, obj in seen.objects.items()},
-        findings=seen.findings,
+        findings=(*seen.findings, *await ignored_canaries(target.objects, transport)),
         rollouts=await rollout_objects(transport, catalog, spaces),
         delegated=await delegated_by(transport, target.units, now),
     )

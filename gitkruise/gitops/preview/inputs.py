@@ -10,13 +10,14 @@ from typing import Final, TypeAlias
 
 from gitkruise.errors import Finding, InvalidManifests, Severity, SourceFailed, UsageProblem
 from gitkruise.git.manifests.reader import ParseCache, read_desired
+from gitkruise.git.parsing.documents import LIMITS, parse_file
 from gitkruise.git.plumbing.trees import TreeEntry
 from gitkruise.git.repository.merge import merged
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.build.post_build import PostBuild, offline
 from gitkruise.gitops.build.validate import check_documents
 from gitkruise.gitops.config.loader import make_config
-from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
+from gitkruise.gitops.reconcile.drift_correction import ignore_rules
 from gitkruise.model.gitops.change import Desired, IgnoreRule
 from gitkruise.model.gitops.config import (
     API_VERSION,
@@ -70,7 +71,6 @@ def config_at(repository: Repository, commit: str) -> Config:
 
     Raises UsageProblem for a broken one, and for Units that are declared more than once.
     """
-    from gitkruise.git.parsing.documents import parse_file  # noqa: PLC0415  imports libyaml
 
     entries = repository.list_tree(commit)
     found = [e for e in entries if e.path == CONFIG_FILE]
@@ -84,7 +84,6 @@ def config_at(repository: Repository, commit: str) -> Config:
 
 def _declared_units(repository: Repository, entries: Sequence[TreeEntry]) -> Config | None:
     """The Units among manifests that follow this repository, as their cluster does."""
-    from gitkruise.git.parsing.documents import LIMITS, parse_file  # noqa: PLC0415  imports libyaml
 
     files = [e for e in entries if e.is_file and e.path.lower().endswith(_MANIFESTS)]
     sizes = repository.sizes([e.id for e in files])
@@ -241,7 +240,7 @@ def read_units(
     cache = ParseCache()
     for name, unit in config.units.items():
         lines = config.source_of(unit).spec.ignore.splitlines()
-        got, wrong = _read_unit(repository, commit, unit, (cache, lines), (catalog, gates))
+        got, wrong = _read_unit(repository, commit, unit, catalog, gates, cache=cache, ignore=lines)
         yield name, got, wrong
 
 
@@ -276,10 +275,12 @@ def _read_unit(
     repository: Repository,
     commit: str,
     unit: Unit,
-    reading: tuple[ParseCache, Sequence[str]],
-    rules: tuple[Catalog, Gates],
+    catalog: Catalog,
+    gates: Gates,
+    *,
+    cache: ParseCache,
+    ignore: Sequence[str],
 ) -> tuple[Sequence[Desired], Sequence[Finding]]:
-    (cache, ignore), (catalog, gates) = reading, rules
     kind = unit.spec.render.kind
     try:
         manifests = read_desired(

@@ -193,10 +193,11 @@ async def open_receivers(
     config: Config,
     pollings: Mapping[str, Polling],
     listen: Listen,
-    around: tuple[Transport, Clock],
+    transport: Transport,
+    clock: Clock,
     stack: AsyncExitStack,
-    pulls: Mapping[str, Sequence[Callable[[], None]]] = MappingProxyType({}),
     *,
+    pulls: Mapping[str, Sequence[Callable[[], None]]] = MappingProxyType({}),
     edge: Edge = _NO_EDGE,
 ) -> ReceiverServer:
     """Listen for all Receivers of `config` until `stack` closes; without any, do not listen.
@@ -207,7 +208,6 @@ async def open_receivers(
     """
     if not config.receivers:
         return ReceiverServer()
-    transport, clock = around
     debounces = {polling: Debounce(polling.look_now, clock) for polling in set(pollings.values())}
     calls = {call: Debounce(call, clock) for one in pulls.values() for call in one}
     doors: dict[str, WebhookEndpoint] = {}

@@ -20,7 +20,7 @@ from gitkruise.errors import (
     Retry,
     StatusDetails,
 )
-from gitkruise.gitops.build.kruise_defaulting import dialect_of
+from gitkruise.gitops.build.kruise_defaulting import ClusterDialect, dialect_of
 from gitkruise.gitops.build.redacted_findings import parse_field, unquoted
 from gitkruise.gitops.cluster.impersonation import account_of, proven
 from gitkruise.gitops.reconcile.field_adoption import adopt
@@ -42,6 +42,7 @@ from gitkruise.planner.sync.annotations import (
     marked,
 )
 from gitkruise.planner.sync.autoscale import sized_as
+from gitkruise.planner.sync.canary_pause import PAUSED, canary_pause, resumed_by, with_pause
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -51,6 +52,7 @@ from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiR
 TRIES: Final = 5  # of one request that meets writes of others
 _SYSTEM: Final = SystemClock()
 _NAMESPACE: Final = GroupKind("", "Namespace")
+_PAUSED: Final = ".spec.paused"
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
 _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
@@ -146,19 +148,11 @@ class Applier:
         if dialect is None:
             return Sent(desired=d, finding=_not_served(d, catalog), retry=True, unserved=True)
         asked = sized_as(d, live) if live is not None and d.key in self._autoscaled else d
-        request = ApiRequest(
-            verb="patch",
-            resource=dialect.kind.ref,
-            namespace=d.key.namespace,
-            name=d.key.name,
-            body=dialect.outgoing(self._body(asked, live), live, self._gates),
-            content_type=APPLY_PATCH,
-            params={
-                "fieldManager": MANAGER,
-                "force": str(self._unit.spec.apply.conflicts == "force").lower(),
-                **({"dryRun": "All"} if dry_run else {}),
-            },
-        )
+        if live is not None and canary_pause(live) is not None:
+            asked, refused = await self._paused(asked, live, dialect, dry_run=dry_run)
+            if refused is not None:
+                return refused
+        request = self._request(asked, live, dialect, dry_run=dry_run)
         if create_only(d.obj):
             params = {k: v for k, v in request.params.items() if k != "force"}
             request = replace(request, verb="create", name="", content_type=JSON, params=params)
@@ -169,6 +163,39 @@ class Applier:
         if sent.reply is not None and live is None and request.verb == "patch" and not dry_run:
             sent = await self._taken_over(sent, request)
         return sent if sent.reply is None else replace(sent, reply=dialect.incoming(sent.reply))
+
+    def _request(
+        self, d: Desired, live: Obj | None, dialect: ClusterDialect, *, dry_run: bool
+    ) -> ApiRequest:
+        return ApiRequest(
+            verb="patch",
+            resource=dialect.kind.ref,
+            namespace=d.key.namespace,
+            name=d.key.name,
+            body=dialect.outgoing(self._body(d, live), live, self._gates),
+            content_type=APPLY_PATCH,
+            params={
+                "fieldManager": MANAGER,
+                "force": str(self._unit.spec.apply.conflicts == "force").lower(),
+                **({"dryRun": "All"} if dry_run else {}),
+            },
+        )
+
+    async def _paused(
+        self, d: Desired, live: Obj, dialect: ClusterDialect, *, dry_run: bool
+    ) -> tuple[Desired, Sent | None]:
+        """Return (`d` as it is sent while a canary pauses `live`, the rejection of a trial).
+
+        Only a server knows whether the pod template changes: it adds defaults, and removes fields
+        that git no longer contains.
+        """
+        held = with_pause(d, paused=True) if get(d.obj, *PAUSED) is False else d
+        if dry_run:
+            return held, None
+        trial = await self._attempt(held, self._request(held, live, dialect, dry_run=True), live)
+        if trial.reply is None:
+            return held, replace(trial, desired=d)
+        return with_pause(d, paused=False) if resumed_by(d, live, trial.reply) else held, None
 
     async def _take_over(self, d: Desired, request: ApiRequest, live: Obj) -> Sent:
         """Force one request instead of asking first; fall back to asking when the object
@@ -211,10 +238,15 @@ class Applier:
             if d.key in self._autoscaled and all(c.field == _SIZE for c in error.details.causes):
                 why = Finding(code="GK4102", message=f"{d.key}: its size changed meanwhile")
                 return Sent(desired=d, finding=why, retry=True)
-            if self._may_take(error):
+            ends_pause = _ends_pause(error, live)
+            if ends_pause or self._may_take(error):
                 forced = {**request.params, "force": "true"}
                 taken = await self._attempt(d, replace(request, params=forced), live)
-                return replace(taken, taken=tuple(sorted(_managers(error.details))))
+                return (
+                    taken
+                    if ends_pause
+                    else replace(taken, taken=tuple(sorted(_managers(error.details))))
+                )
             return Sent(desired=d, finding=_conflict(d, error))
         except AlreadyExists:
             return Sent(desired=d, present=True)
@@ -258,6 +290,12 @@ class Applier:
             return False
         owners = [(_CONFLICTING.search(c.message), c.field) for c in error.details.causes]
         return bool(owners) and all(found and _ours(found[1], field) for found, field in owners)
+
+
+def _ends_pause(error: ApplyConflict, live: Obj | None) -> bool:
+    """Return whether the conflict is about the pause that a canary brought about, and alone."""
+    fields = {c.field for c in error.details.causes}
+    return fields == {_PAUSED} and live is not None and canary_pause(live) is not None
 
 
 def _ours(manager: str, field: str) -> bool:

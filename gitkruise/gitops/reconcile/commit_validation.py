@@ -3,142 +3,107 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from gitkruise.errors import DiagnosticError, Finding, SourceFailed
 from gitkruise.gitops.build.builder import Builder, BuildRequest, BuiltCommit, built_commit
 from gitkruise.gitops.build.post_build import gather
-from gitkruise.gitops.build.untrusted import Workers
-from gitkruise.gitops.cluster.hook_runs import HookRuns
-from gitkruise.gitops.cluster.live_cache import LiveView
-from gitkruise.gitops.cluster.ownership import Claims
-from gitkruise.gitops.cluster.write_authority import WriteAuthority
-from gitkruise.gitops.config.dependencies import Gate, UnitStates
+from gitkruise.gitops.config.dependencies import Gate
 from gitkruise.gitops.config.sync_windows import Windows
-from gitkruise.gitops.containment import UNREPORTED, Containment
-from gitkruise.gitops.reconcile.applier import Sent, ensure_namespace
-from gitkruise.gitops.reconcile.approval import Consent, Move, approvals, request
+from gitkruise.gitops.reconcile.applier import ensure_namespace
+from gitkruise.gitops.reconcile.approval import Consent, approvals
 from gitkruise.gitops.reconcile.preflight import (
     brought,
     check_updates,
+    ignored_canaries,
     refusals,
     testable,
     unreachable,
 )
-from gitkruise.gitops.status.observer import Observation
+from gitkruise.gitops.reconcile.unit_cluster import UnitCluster, UnitContext
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import Desired, DesiredSet
-from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.health.kinds import ROLLOUTS
-from gitkruise.planner.sync.annotations import unit_label
 from gitkruise.planner.sync.autoscale import scalable
+from gitkruise.planner.sync.prune import consent_to
 from gitkruise.wire.primitives.names import ObjectKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitContext:
-    """Dependencies that all units of a process share."""
+class LastTaken:
+    """The last commit of a unit when the next one is validated.
 
-    live: LiveView
-    clock: Clock
-    cluster: str
-    gates: Gates
-    engine: str
-    workers: Workers
-    hooks: HookRuns
-    by_hand: bool = False  # a person asked for one pass
-    claims: Claims = field(default_factory=Claims)
-    standings: UnitStates = field(default_factory=UnitStates)
-    authority: WriteAuthority = field(default_factory=WriteAuthority)
-    containment: Containment = UNREPORTED
+    `built` is the live commit, `looked` the newest one that was read, `recorded` the one that the
+    unit's record names.
+    """
 
-
-class CandidateObserver(Protocol):
-    """The unit's side of the cluster, as the validator needs it."""
-
-    def changed(self, desired: DesiredSet) -> tuple[list[Desired], Observation]:
-        """Return the objects that taking `desired` would change, and the live state."""
-        ...
-
-    async def complete(self) -> str:
-        """Complete the inventory; return the newest commit taken before this start, "" for none."""
-        ...
-
-    async def try_out(
-        self, objects: Sequence[Desired], seen: Observation, commit: str
-    ) -> list[Sent]:
-        """Dry-run `objects`."""
-        ...
+    built: BuiltCommit | None = None
+    looked: str = ""
+    recorded: GitCommit | None = None
 
 
 class CommitValidator:
     """Validates commits of one unit."""
 
     def __init__(
-        self, reader: Builder, around: UnitContext, trial: CandidateObserver, transport: Transport
+        self, reader: Builder, around: UnitContext, cluster: UnitCluster, transport: Transport
     ) -> None:
         """Create a validator; `transport` acts with the unit's rights."""
-        self._reader, self._around, self._dry_run = reader, around, trial
+        self._reader, self._around, self._cluster = reader, around, cluster
         self._transport = transport
         self._unit = reader.unit
-        label = unit_label(around.cluster, reader.unit.id)
-        self._consent = Consent(reader.unit, label, around.gates)
+        self._consent = Consent(reader.unit, cluster.label, around.gates)
         windows = Windows(reader.unit.spec.windows, around.clock, by_hand=around.by_hand)
-        self.gate = Gate(reader.unit, around.standings, windows, around.workers)
+        self.gate = Gate(reader.unit, around.standings, windows, around.workers, around.clock)
 
-    async def read(
-        self,
-        commit: str,
-        before: BuiltCommit | None,
-        looked: str,
-        *,
-        known: bool = False,
-    ) -> BuiltCommit:
+    async def read(self, commit: str, last: LastTaken, *, known: bool = False) -> BuiltCommit:
         """Validate a commit; one whose content is live already is not dry-run.
 
-        `before` is the live commit, `looked` the newest commit that was read; `known`: the commit
-        was taken before a start. Raises DiagnosticError or ApiError when git or the cluster does
-        not answer.
+        `known`: the commit was taken before a start. Raises DiagnosticError or ApiError when git or
+        the cluster does not answer.
         """
-        built = await self._followed(commit, before, looked)
+        before = last.built
+        built = await self._followed(commit, before, last.looked)
         if built.desired is None or (before and built.desired is before.desired):
             return built
-        if not (built.desired.objects or known) and await self._would_empty(built.desired, before):
+        if not (built.desired.objects or known) and await self._would_empty(built.desired, last):
             return replace(built, desired=None, findings=(*built.findings, _EMPTIED))
-        if not known:
-            self.gate.consent = ""
-        blocker = await self.gate.blocked_by()
-        if blocker and self._dry_run.changed(built.desired)[0]:
+        if not known and (blocker := await self._blocked_by(built.desired, last)):
             return replace(built, desired=None, blocked_by=blocker)
         findings, replaced = await self._preflight(built.desired, built.causal.id)
         if not findings:
-            return built if known else await self._agreed(built, before, replaced)
+            return built if known else await self._agreed(built, last, replaced)
         if await self._around.live.rediscover():
-            return await self.read(commit, before, looked, known=known)
+            return await self.read(commit, last, known=known)
         told = (*built.findings, *findings)
         return replace(built, desired=None, findings=told, by_cluster=True)
 
+    async def _blocked_by(self, desired: DesiredSet, last: LastTaken) -> str:
+        """Return what a commit that has an effect waits for; "" when nothing blocks it."""
+        self.gate.consent = ""
+        blocker = await self.gate.blocked_by()
+        if blocker:
+            await self._cluster.complete(last.recorded)
+        return blocker if blocker and self._cluster.effect(desired) else ""
+
     async def _agreed(
-        self, built: BuiltCommit, before: BuiltCommit | None, replaced: frozenset[ObjectKey]
+        self, built: BuiltCommit, last: LastTaken, replaced: frozenset[ObjectKey]
     ) -> BuiltCommit:
         """Return the intake if no approval is needed or one was given; otherwise it waits."""
         assert built.desired is not None
         if not self._consent.needed:
             return built
-        stood = await self._dry_run.complete()
-        changed, seen = self._dry_run.changed(built.desired)
-        move = Move(desired=built.desired, changed=changed, live=seen.live, replaced=replaced)
-        mark, why = self._consent.asks(move)
+        stood = await self._cluster.complete(last.recorded)
+        mark, why = self._consent.asks(self._cluster.effect(built.desired), replaced)
         if not mark or mark == self._unit.approved:
             return built
-        since = before.commit.id if before is not None else stood
+        since = last.built.commit.id if last.built is not None else stood
         repository, commit = self._reader.repository, built.commit.id
         if mark in await asyncio.to_thread(approvals, repository, commit, since):
             return built
-        self.gate.consent = request(mark, why)
+        self.gate.consent = consent_to(why, mark)
         return replace(built, desired=None, blocked_by=self.gate.consent)
 
     async def lives(self, commit: str) -> bool:
@@ -147,7 +112,7 @@ class CommitValidator:
             built = await self._followed(commit, None, "")
         except SourceFailed:
             return False  # it is not here
-        return built.desired is not None and not self._dry_run.changed(built.desired)[0]
+        return built.desired is not None and not self._cluster.effect(built.desired).changed
 
     async def follow(self, desired: DesiredSet) -> None:
         """Follow every kind that the commit names, before anything is decided about it."""
@@ -189,14 +154,14 @@ class CommitValidator:
                 return built_commit(answer, before)
         return built
 
-    async def _would_empty(self, nothing: DesiredSet, before: BuiltCommit | None) -> bool:
+    async def _would_empty(self, nothing: DesiredSet, last: LastTaken) -> bool:
         """Return whether a commit without objects would delete live objects of the unit."""
         if self._unit.spec.prune.allow_empty:
             return False
-        if before is not None and before.desired is not None:
-            return bool(before.desired.objects)
-        await self._dry_run.complete()
-        lives = self._dry_run.changed(nothing)[1].live.values()
+        if last.built is not None and last.built.desired is not None:
+            return bool(last.built.desired.objects)
+        await self._cluster.complete(last.recorded)
+        lives = self._cluster.effect(nothing).seen.live.values()
         return any(not found.obj["metadata"].get("deletionTimestamp") for found in lives)
 
     async def _preflight(
@@ -205,16 +170,18 @@ class CommitValidator:
         """Return what our rules and the dry run report against the objects that would change, and
         the objects that would be replaced."""
         live = self._around.live
-        changed, seen = self._dry_run.changed(desired)
+        effect = self._cluster.effect(desired)
+        changed, seen = effect.changed, effect.seen
         objs = {key: found.obj for key, found in seen.live.items()}
         findings = check_updates(changed, objs, live.catalog, self._around.gates)
+        findings += await ignored_canaries(changed, live.transport)
         if findings or not changed:
             return findings, frozenset()
         target = self._unit.spec.target.namespace or self._unit.namespace
         new = await brought(desired, objs, live.transport)
         if self._unit.spec.target.create_namespace and target not in new:
             await ensure_namespace(self._transport, target, live.catalog)
-        sent = await self._dry_run.try_out(testable(changed, new), seen, commit)
+        sent = await self._cluster.try_out(testable(changed, new), seen, commit)
         silent = unreachable(sent)
         if silent is not None:
             raise DiagnosticError(silent)

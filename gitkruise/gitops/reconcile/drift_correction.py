@@ -1,4 +1,4 @@
-"""Pacing of drift correction: the first is immediate, later ones wait longer."""
+"""A unit's `drift` block: the fields it ignores, and the pacing of corrections."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from gitkruise.model.gitops.change import Fight, ObjectChange, Path
+from gitkruise.model.gitops.change import Fight, IgnoreRule, ObjectChange, Path
 from gitkruise.model.gitops.config import Drift, duration
+from gitkruise.planner.sync.drift import pointer
 from gitkruise.wire.primitives.names import ObjectKey
 
 _DOUBLINGS_MAX: Final = 10  # or whatever the factor is; the pause is at its longest by then
@@ -89,13 +90,11 @@ class DriftBackoff:
                 past = _Past(self._pace, 0, now, now)
             self._past[field] = replace(past, count=past.count + 1, last=now, calm=None)
 
-    def look(self, drift: Iterable[ObjectChange], now: datetime) -> bool:
-        """Record `drift` as all there is now: other fields are calm.
-
-        Returns whether some of it is new and has to wait for its delay.
-        """
+    def look(self, drift: Iterable[ObjectChange], now: datetime) -> None:
+        """Record `drift` as all there is now: what is new waits for its delay, other fields are
+        calm."""
         if not self._past and not self._pace.delay:
-            return False
+            return
         moved = set(_fields(drift))
         fresh = {f for f in moved if self._is_new(f)} if self._pace.delay else set()
         self._past |= {field: _Past(self._pace, 0, now, now) for field in fresh}
@@ -106,7 +105,6 @@ class DriftBackoff:
                 self._past[field] = replace(past, calm=None)
             elif past.calm is None:
                 self._past[field] = replace(past, calm=now)
-        return bool(fresh)
 
     def _is_new(self, field: Field) -> bool:
         """Return whether a differing field is new, or went back by itself meanwhile."""
@@ -133,6 +131,19 @@ class DriftBackoff:
     def forget(self, keys: Collection[ObjectKey]) -> None:
         """Forget `keys`: git wants something different of them now, which no one has contested."""
         self._past = {field: past for field, past in self._past.items() if field[0] not in keys}
+
+
+def ignore_rules(drift: Drift) -> tuple[IgnoreRule, ...]:
+    """Return `drift.ignore`; its pointers were checked when the configuration was loaded."""
+    return tuple(
+        IgnoreRule(
+            kind=rule.kind,
+            name=rule.name,
+            paths=tuple(pointer(path) for path in rule.paths),
+            manager=rule.manager,
+        )
+        for rule in drift.ignore
+    )
 
 
 def _fields(changes: Iterable[ObjectChange]) -> Iterator[Field]:

@@ -7,18 +7,22 @@ from typing import Final
 
 from gitkruise.errors import Concern, Finding, Forbidden
 from gitkruise.gitops.build.validate import check_object
+from gitkruise.gitops.cluster.engine import heeds_canaries
 from gitkruise.gitops.reconcile.applier import Sent
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired, DesiredSet
+from gitkruise.model.planning.canary import ANNOTATION
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.planner.sync.annotations import annotation
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.requests import NAMESPACES
 
 # Kinds whose update rules we know as well as the server does; others are left to its dry run.
 _OURS: Final = frozenset({CLONESET})
+_DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 NAMESPACE: Final = GroupKind("", "Namespace")
 
 
@@ -31,6 +35,32 @@ def check_updates(
         for d in changed
         if d.key.group_kind in _OURS and d.key in live
         for finding in check_object(d, catalog, gates, old=live[d.key])
+    ]
+
+
+async def ignored_canaries(changed: Sequence[Desired], transport: Transport) -> list[Finding]:
+    """Return GK2404 for each Deployment with a canary where the cluster would not pause at it.
+
+    The plain key may be another program's. Raises ApiError.
+    """
+    asking = [
+        d for d in changed if d.key.group_kind == _DEPLOYMENT and annotation(d.obj, ANNOTATION)
+    ]
+    if not asking or await heeds_canaries(transport):
+        return []
+    return [
+        Finding(
+            code="GK2404",
+            message=f"{d.key}: this cluster would not pause its rollout at the canary",
+            places=(d.document.place(("metadata", "annotations", ANNOTATION)),),
+            notes=(
+                ("why", "Kubernetes' Deployment controller does not know canaries: it updates all"),
+                ("unchanged", f"the live {d.key}"),
+                ("next", "take the annotation out, or make it a CloneSet with a partition"),
+            ),
+            object=str(d.key),
+        )
+        for d in asking
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,31 +12,25 @@ from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding
 from gitkruise.gitops.build.builder import Builder, BuiltCommit, with_unchanged
 from gitkruise.gitops.cluster.impersonation import account_of, acting_as
 from gitkruise.gitops.config.fingerprints import source_of
-from gitkruise.gitops.reconcile.applier import Applier, Sent, left_by_tools
-from gitkruise.gitops.reconcile.commit_validation import CommitValidator, UnitContext
+from gitkruise.gitops.reconcile.applier import Sent, left_by_tools
+from gitkruise.gitops.reconcile.commit_validation import CommitValidator, LastTaken
 from gitkruise.gitops.reconcile.drift_correction import DriftBackoff, Pace
-from gitkruise.gitops.reconcile.ignore_rules import ignore_rules
 from gitkruise.gitops.reconcile.interventions import report_applied
 from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_to_replace
-from gitkruise.gitops.reconcile.rejected_objects import RejectedObjects, look_again
+from gitkruise.gitops.reconcile.rejected_objects import look_again
 from gitkruise.gitops.reconcile.retry import Setbacks
+from gitkruise.gitops.reconcile.unit_cluster import UnitCluster, UnitContext
 from gitkruise.gitops.source.ancestry import newer_than, overtaken
-from gitkruise.gitops.status.health_checks import HealthChecks
-from gitkruise.gitops.status.observer import Observation, Observer
+from gitkruise.gitops.status.observer import Observation
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.system.clock import wait_for
-from gitkruise.model.gitops.change import Desired, DesiredSet, Path, SyncPlan, SyncSnapshot
+from gitkruise.model.gitops.change import Desired, DesiredSet, SyncPlan
 from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.planner.sync.annotations import COMMIT, annotation, unit_label
-from gitkruise.planner.sync.autoscale import REPLICAS
-from gitkruise.planner.sync.diff import kept_differences
-from gitkruise.planner.sync.drift import Memo
+from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.hooks import content_of_hooks
-from gitkruise.planner.sync.plan import apply_ignores, outdated, plan_sync
+from gitkruise.planner.sync.plan import find_drift, plan_sync
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-
-__all__ = ["UnitContext", "UnitReconciler"]
 
 SETTLE_S, SETTLE_MAX_S = 0.02, 0.5  # news of one moment are looked at together
 LOOK: Final = timedelta(seconds=30)  # to see whether the cluster still speaks to us
@@ -52,24 +46,18 @@ class UnitReconciler:
         self, unit: Unit, reader: Builder, around: UnitContext, reporter: Reporter
     ) -> None:
         self.unit, self.reader, self._around, self._reporter = unit, reader, around, reporter
+        self._wake = asyncio.Event()
         self._writer = acting_as(account_of(unit), around.live.transport)
-        self._validator = CommitValidator(reader, around, self, self._writer)
-        self._named = f"Unit {unit.id}"
-        self.label = unit_label(around.cluster, unit.id)
+        self.pruning = UnitPruner(unit, reader.repository, around.claims, self._wake.set)
+        self.cluster = UnitCluster(unit, around, self.pruning, self._writer)
+        self._validator = CommitValidator(reader, around, self.cluster, self._writer)
+        self._named, self.label = f"Unit {unit.id}", self.cluster.label
         self.built: BuiltCommit | None = None  # the last commit that could be taken
         self._before: Mapping[ObjectKey, Desired] = {}  # what the one before it asked for
         self._pending, self._looked = "", ""
         self._parked = ""  # a commit that waits until other units are ready
         self._borne: frozenset[str] | None = None  # by live objects when this process started
-        self._wake = asyncio.Event()
-        self._settled: dict[ObjectKey, frozenset[Path]] = {}
-        self._rejected, self._backoff = RejectedObjects(), DriftBackoff(Pace.of(unit.spec.drift))
-        self._ignore = ignore_rules(unit.spec.drift)
-        patience = duration(unit.spec.health.no_progress_timeout)
-        self._observer = Observer(around.live.store, around.engine, patience)
-        self._verdicts = HealthChecks(unit, self.label, around.workers)
-        self._memo: Memo = {}
-        self._watched: frozenset[ObjectKey] = frozenset()
+        self._backoff = DriftBackoff(Pace.of(unit.spec.drift))
         self._again: tuple[str, datetime] | None = None  # a commit to be looked at again
         self._setbacks = Setbacks(unit.id, around.clock, reporter)
         self._hooked = False  # whether all hooks ran for what is kept
@@ -81,7 +69,6 @@ class UnitReconciler:
         self._validator.gate.listen(self._wake.set)
         self._source = source_of(unit)
         reporter.listen(around.standings.hear)
-        self.pruning = UnitPruner(unit, reader.repository, around.claims, self._wake.set)
         around.claims.own(unit.id, self.label, self._unsettled)
 
     # From outside ---------------------------------------------------------------------------
@@ -203,17 +190,14 @@ class UnitReconciler:
         assert built.desired is not None
         content = content_of_hooks(built.desired, built.causal.id)
         self._hooked = await self._around.hooks.ran(self.unit.id, content)
-        now, present = self._around.clock.now(), self._rejected.present
-        found = self._observe(built.desired)
-        await self._verdicts.ask(found, built.desired)
-        seen, bad = self._verdicts.weigh(found, built.desired, now, present)
+        now = self._around.clock.now()
+        seen, bad = await self.cluster.weigh(built.desired)
         until = self.unit.spec.suspended(now)
-        self._times += [until] if until else []
         plan = self._plan(built.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
         silent = self._around.live.problem()
-        troubles = (*bad, *self._rejected.findings, *filter(None, [silent, lingers]))
+        troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers]))
         if not until and plan.quiet and not self._unasked:
             self._reporter.well()
         self._reporter.observed(built, seen, plan, troubles, suspended=bool(until))
@@ -236,50 +220,9 @@ class UnitReconciler:
     def _next_look(self, seen: Observation | None) -> datetime | None:
         now, again = self._around.clock.now(), self._again[1] if self._again else None
         shelved = self._shelved[1] if self._shelved else None
-        times = [*self._times, again, shelved, self._rejected.wake_at(now)]
-        times += [self._verdicts.wake_at(now), self._validator.gate.windows.opens()]
-        if seen is not None:
-            times.append(self._observer.wake_at(seen.rollouts))
+        times = [*self._times, again, shelved, *self.cluster.wake_at(seen, now)]
+        times += self._validator.gate.opens()
         return min((t for t in times if t), default=None)
-
-    def _observe(self, desired: DesiredSet) -> Observation:
-        store = self._around.live.store
-        versions = {d.key: d.version for d in desired.objects}
-        versions |= dict.fromkeys(self.pruning.gone(versions, store), "")
-        seen = self._observer.look(versions, self._around.clock.now())
-        self._watched = frozenset(versions)
-        owners = frozenset(found.obj["metadata"]["uid"] for found in seen.live.values())
-        self._around.live.changes.watch(self.unit.id, self._watched | owners)
-        return seen
-
-    def _snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
-        spec, now = self.unit.spec, self._around.clock.now()
-        newest = self._news or self._looked
-        return SyncSnapshot(
-            desired=desired,
-            unit_label=self.label,
-            live=seen.live,
-            inventory=frozenset(self.pruning.inventory),
-            inventory_complete=self.pruning.complete,
-            prune=self.pruning.rules,
-            correct_drift=spec.drift.mode == "correct",
-            settled=self._settled,
-            refused=self._rejected.standing(now),
-            ignore=self._ignore,
-            resting=self._backoff.resting(now),
-            fought=self._backoff.fought(now),
-            hooked=self._hooked,
-            autoscaled=self._around.live.autoscaled.targets(),
-            held=self._verdicts.held,
-            replacing=frozenset(self._rejected.replacing),
-            present=frozenset(self._rejected.present),
-            claimed=self._around.claims.others(self.unit.id, self._watched),
-            owners=self._around.claims.owners(self.unit.id, self.label, seen.live),
-            newer=bool(self._news),
-            prune_held=self._validator.gate.windows.why() or self.pruning.held(self.built, newest),
-            approved=self.pruning.approved,
-            agreed=self.pruning.agreed,
-        )
 
     async def _approved(self, plan: SyncPlan) -> bool:
         """Return whether a user approved a deletion that the plan leaves out without approval."""
@@ -288,11 +231,21 @@ class UnitReconciler:
 
     def _plan(self, desired: DesiredSet, seen: Observation) -> SyncPlan:
         catalog, now = self._around.live.catalog, self._around.clock.now()
-        plan = plan_sync(self._snapshot(desired, seen), catalog, self._memo)
-        if self._backoff.look(plan.drift, now):
-            plan = plan_sync(self._snapshot(desired, seen), catalog, self._memo)
-        again = self._backoff.wake_at(plan.drift, now)
+        facts, memo = self.cluster.snapshot(desired, seen), self.cluster.memo
+        drift = find_drift(facts, catalog, memo)
+        self._backoff.look(drift, now)
+        again = self._backoff.wake_at(drift, now)
         self._times += [again] if again else []
+        newest, closed = self._news or self._looked, self._validator.gate.windows.why()
+        facts = replace(
+            facts,
+            resting=self._backoff.resting(now),
+            fought=self._backoff.fought(now),
+            hooked=self._hooked,
+            newer=bool(self._news) or not self.pruning.sure,
+            prune_held=closed or self.pruning.held(self.built, newest),
+        )
+        plan = plan_sync(facts, drift, catalog, memo)
         return plan if self.unit.spec.drift.mode != "off" else replace(plan, drift=(), standing=())
 
     async def _act(self, plan: SyncPlan, seen: Observation) -> bool:
@@ -306,7 +259,10 @@ class UnitReconciler:
             await self._validator.learn_kinds(built.desired, plan.apply)
             self._backoff.corrected(plan.healing, self._around.clock.now())
             theirs = {change.key for change in plan.healing if left_by_tools(change)}
-            sent = await self._send(plan.apply, seen, built.causal.id, take=theirs)
+            sent = await self.cluster.apply(
+                plan.apply, seen, built.causal.id,
+                take=theirs, stop=lambda: self._pending != self._unasked,
+            )  # fmt: skip
             self._around.authority.check()
             report_applied(live.events, self.unit.id, sent, plan.healing, seen.live, journal)
             return self._absorb(sent, seen)
@@ -340,23 +296,6 @@ class UnitReconciler:
         assert self.built is not None
         return self.built
 
-    async def _send(
-        self,
-        objects: Sequence[Desired],
-        seen: Observation,
-        commit: str,
-        *,
-        take: Collection[ObjectKey] = (),
-        dry_run: bool = False,
-    ) -> list[Sent]:
-        around = self._around
-        where = (self._writer, self.unit, self.label, commit)
-        sized = around.live.autoscaled.targets()
-        applier = Applier(*where, gates=around.gates, autoscaled=sized, clock=around.clock)
-        live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
-        kinds, stop = around.live.catalog, lambda: self._pending != self._unasked and not dry_run
-        return await applier.send(objects, live, kinds, take=take, dry_run=dry_run, overtaken=stop)
-
     def _absorb(self, sent: Sequence[Sent], seen: Observation) -> bool:
         """Record replies and rejections; return whether every request was accepted."""
         passing = []
@@ -365,7 +304,7 @@ class UnitReconciler:
                 self._accept(item.desired, item.reply, seen)
             elif item.finding is not None and item.retry:
                 passing.append(item.finding)
-            elif self._rejected.note(item, self._around.clock.now()):
+            elif self.cluster.rejected.note(item, self._around.clock.now()):
                 self._around.live.doubt()
         if passing:
             self._times.append(self._setbacks.back_off())
@@ -373,19 +312,9 @@ class UnitReconciler:
         return not passing
 
     def _accept(self, desired: Desired, reply: Obj, seen: Observation) -> None:
-        live = self._around.live
-        before = seen.live.get(desired.key)
-        live.store.note_write(reply)
-        self.pruning.inventory.add(desired.key)
-        self._rejected.forget(desired.key)
-        kind = live.catalog.by_kind(desired.key.group, desired.version, desired.key.kind)
-        node = kind.schema if kind else None
-        live_before = before.obj if before is not None else None
-        kept = kept_differences(desired.obj, live_before, reply, node)
-        sized = desired.key in live.autoscaled.targets()
-        self._settled[desired.key] = kept - {REPLICAS} if sized else kept
+        before = self.cluster.accept(desired, reply, seen)
         was = d.obj if (d := self._before.get(desired.key)) else None
-        self._reporter.applied(self._need_built(), desired, live_before, was)
+        self._reporter.applied(self._need_built(), desired, before, was)
 
     # Commits --------------------------------------------------------------------------------
 
@@ -410,7 +339,9 @@ class UnitReconciler:
         commit, self._pending = self._pending, ""
         try:
             await self.confirm()
-            built = await self._validator.read(commit, self.built, self._looked)
+            recorded = self._reporter.record.applied
+            last = LastTaken(built=self.built, looked=self._looked, recorded=recorded)
+            built = await self._validator.read(commit, last)
             if built.desired is None and self.built is None:
                 await self._go_back(commit)
             self._reporter.blocked_by(built.blocked_by, built)
@@ -434,10 +365,9 @@ class UnitReconciler:
     async def _go_back(self, commit: str) -> None:
         """Keep what was live before, after a start on a commit that cannot be read."""
         await self.confirm()
-        await self.pruning.find(self._around.live, self.label)
-        good = await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
+        good = await self.cluster.complete(self._reporter.record.applied)
         if good and good != commit:
-            built = await self._validator.read(good, None, "", known=True)
+            built = await self._validator.read(good, LastTaken(), known=True)
             if built.desired is not None:
                 self._take(built)
 
@@ -450,20 +380,8 @@ class UnitReconciler:
             moved = [k for k, d in self._before.items() if digests.get(k) != d.digest]
             self._backoff.forget(moved)
         self.built = built
-        self._rejected.clear()
-        keys = {d.key for d in built.desired.objects}
-        self._settled = {k: v for k, v in self._settled.items() if k in keys}
-        self._memo = {k: v for k, v in self._memo.items() if k in keys}
-        self._observer.forget({*keys, *self.pruning.inventory})
+        self.cluster.taken(built.desired)
         self.pruning.taken(built.desired)
-
-    def changed(self, desired: DesiredSet) -> tuple[list[Desired], Observation]:
-        """Return the objects that taking `desired` would change, and the live state."""
-        seen = self._observe(desired)
-        snapshot = replace(self._snapshot(desired, seen), refused={})
-        catalog = self._around.live.catalog
-        moved = [d for d in desired.objects if outdated(d, snapshot)]
-        return [apply_ignores(d, snapshot, catalog, {}) for d in moved], seen
 
     async def confirm(self) -> None:
         """Drop a recorded commit that live objects neither carry nor match; once per start.
@@ -474,25 +392,7 @@ class UnitReconciler:
         applied = self._reporter.record.applied
         if self._borne is not None or self.built is not None or applied is None:
             return
-        borne = await self.live_commits()
+        borne = await self.cluster.live_commits()
         if applied.id not in borne and not await self._validator.lives(applied.id):
             self._reporter.disclaim()
         self._borne = borne
-
-    async def complete(self) -> str:
-        """Complete the inventory; return the newest commit taken before this start."""
-        await self.pruning.find(self._around.live, self.label)
-        return await self.pruning.stood_on(self._around.live.store, self._reporter.record.applied)
-
-    async def live_commits(self) -> frozenset[str]:
-        """Return the commits that live objects of the unit carry. Raises ApiError or
-        ClusterFailed."""
-        await self.pruning.find(self._around.live, self.label)
-        found = map(self._around.live.store.seen, self.pruning.inventory)
-        return frozenset(annotation(seen.obj, COMMIT) for seen in found if seen) - {""}
-
-    async def try_out(
-        self, objects: Sequence[Desired], seen: Observation, commit: str
-    ) -> list[Sent]:
-        """Dry-run `objects`."""
-        return await self._send(objects, seen, commit, dry_run=True)

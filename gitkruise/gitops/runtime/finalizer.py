@@ -12,9 +12,9 @@ from typing import Final
 
 from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Severity
 from gitkruise.gitops.cluster.impersonation import acting_as
-from gitkruise.gitops.reconcile.commit_validation import UnitContext
 from gitkruise.gitops.reconcile.pre_delete_hooks import run_last_jobs
 from gitkruise.gitops.reconcile.pruner import UnitPruner, delete_all, release_all
+from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.kube.system.clock import wait_for
 from gitkruise.model.gitops.change import DesiredSet, Live, PruneRules, SyncSnapshot
 from gitkruise.model.gitops.document import GitCommit

@@ -1,20 +1,21 @@
-"""Sources of one repository, followed for the units that read from them."""
+"""Sources of one repository, followed for the units that read from them; fan-out of commits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from gitkruise.errors import ApiError, ClusterFailed, Finding, SourceFailed
+from gitkruise.errors import ApiError, ClusterFailed, Crashed, Finding, SourceFailed
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.build.builder import BuiltCommit
+from gitkruise.gitops.build.untrusted import BuiltUnit, Workers
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.fingerprints import source_of
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
-from gitkruise.gitops.runtime.fan_out import FanOut
 from gitkruise.gitops.source.accepted_commits import Memory
 from gitkruise.gitops.source.accepted_rewrites import AcceptedRewrites
 from gitkruise.gitops.source.follower import FollowPolicy, SourceFollower
@@ -83,7 +84,7 @@ async def _renew(
 
     async def live() -> frozenset[str]:
         mine = [unit for unit in units.values() if source_of(unit.unit) == name]
-        return frozenset().union(*[await unit.live_commits() for unit in mine])
+        return frozenset().union(*[await unit.cluster.live_commits() for unit in mine])
 
     try:
         for unit in units.values():
@@ -125,3 +126,53 @@ def _follower(
             policy, paths=tuple(unit.unit.spec.path for unit in mine), prepare=fan_out.prepare
         ),
     )
+
+
+class FanOut:
+    """Offers commits to units. One that changes nothing for a unit costs it no round."""
+
+    def __init__(
+        self, units: Sequence[UnitReconciler], workers: Workers, containment: Containment
+    ) -> None:
+        self._units, self._workers, self._containment = units, workers, containment
+        self._prepared: tuple[str, dict[int, tuple[BuiltCommit, BuiltCommit]]] = ("", {})
+
+    async def prepare(self, commit: str) -> None:
+        """Find the units that `commit` changes, before it is offered."""
+        asked: list[tuple[int, BuiltCommit, BuiltUnit]] = []
+        for number, unit in enumerate(self._units):
+            was = unit.built
+            if was is not None and was.desired is not None:
+                asked.append((number, was, (unit.reader, was.commit.id, was.desired.tree)))
+        self._prepared = (commit, {})
+        if not asked or await asyncio.to_thread(self._refused, commit):
+            return
+        try:
+            with self._containment.of("the units of a commit"):
+                info, found = await self._workers.find_unchanged(
+                    [stood for *_, stood in asked], commit
+                )
+        except (Crashed, SourceFailed):
+            return  # the unit that reads it reports the error
+        unchanged = {
+            number: (was, replace(was, commit=info, overtaken=()))
+            for (number, was, _), same in zip(asked, found, strict=True)
+            if same
+        }
+        self._prepared = (commit, unchanged)
+
+    def _refused(self, commit: str) -> bool:
+        """Return whether the commit is not trusted; the units of a source agree on that."""
+        return any(unit.reader.trusted(commit) is not None for unit in self._units)
+
+    def offer(self, commit: str) -> None:
+        """Offer the commit to every unit: immediately to those that it changes."""
+        (prepared, unchanged), self._prepared = self._prepared, ("", {})
+        if prepared != commit:
+            unchanged = {}
+        for number, unit in enumerate(self._units):
+            if number not in unchanged:
+                unit.offer(commit)
+        for number, (was, now) in unchanged.items():
+            if not self._units[number].accept_unchanged(was, now):
+                self._units[number].offer(commit)

@@ -15,7 +15,7 @@ from gitkruise.gitops.actions.pull_requests import ActionPullRequests
 from gitkruise.gitops.config.fingerprints import Fingerprints, sink_of
 from gitkruise.gitops.config.promotion_checks import check_promotion
 from gitkruise.gitops.forges.factory import open_forge
-from gitkruise.gitops.reconcile.commit_validation import UnitContext
+from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors
 from gitkruise.gitops.runtime.components import ComponentSet

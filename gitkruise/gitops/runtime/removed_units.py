@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gitkruise.gitops.reconcile.commit_validation import UnitContext
+from gitkruise.gitops.reconcile.unit_cluster import UnitContext
 from gitkruise.gitops.runtime.finalizer import RemovedUnit, UnitFinalizer
 from gitkruise.gitops.runtime.removals import Removals, recalled
 from gitkruise.gitops.runtime.restore import removed_record

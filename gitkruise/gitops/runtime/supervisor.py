@@ -34,7 +34,8 @@ from gitkruise.gitops.config.fingerprints import (
 )
 from gitkruise.gitops.notify.factory import Notifications, open_notifications
 from gitkruise.gitops.receiver.server import ReceiverServer, open_receivers, receiver_keys
-from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
+from gitkruise.gitops.reconcile.unit_cluster import UnitContext
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.runtime.component_errors import ComponentErrors, Name
 from gitkruise.gitops.runtime.components import ComponentSet
 from gitkruise.gitops.runtime.followers import FollowerDeps, Followers, follow
@@ -451,13 +452,12 @@ class Supervisor:
             good[name] = receiver
         here = {n: config.sources[n] for n in self._sources}
         effective = msgspec.structs.replace(config, receivers=good, sources=here)
-        around = (self._transport, self._around.clock)
         async with AsyncExitStack() as stack:
             try:
                 with self._containment.of(f"Receivers {', '.join(good)}"):
                     heard = await open_receivers(
-                        effective, self.pollings, self._deps.listen, around, stack,
-                        self.notifications.calls(),
+                        effective, self.pollings, self._deps.listen, self._transport,
+                        self._around.clock, stack, pulls=self.notifications.calls(),
                         edge=(self._containment, self._receiver_crashed),
                     )  # fmt: skip
             except (DiagnosticError, ApiError) as error:

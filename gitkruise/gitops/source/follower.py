@@ -10,7 +10,6 @@ from typing import Final
 
 from gitkruise.errors import ApiError, Concern, Crashed, DiagnosticError, Finding, SourceFailed
 from gitkruise.git.plumbing.refs import is_object_id
-from gitkruise.git.repository.prefetch import bring_files
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.source.accepted_commits import Memory
@@ -157,7 +156,7 @@ class SourceFollower:
         try:
             problem = self._rewritten(target, accepted) or self._untrusted(target)
             if problem is None:
-                bring_files(self.repository, target.commit, self._policy.paths)
+                self.repository.fetch_files(target.commit, self._policy.paths)
         except DiagnosticError as error:
             return error.findings[0]
         return problem

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from gitkruise.errors import Finding
-from gitkruise.gitops.build.health_expressions import own_health
+from gitkruise.gitops.build.object_checks import own_health
 from gitkruise.gitops.build.ordering_checks import no_hold
 from gitkruise.gitops.build.untrusted import CheckResult, Workers
 from gitkruise.gitops.config.dependency_checks import WORDS, bad_expression

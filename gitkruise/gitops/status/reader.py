@@ -53,7 +53,8 @@ class UnitNews:
     drift: tuple[DriftRecord, ...] = ()
     promotion: PromotionRecord | None = None
     sent: GitCommit | None = None
-    waits: str = ""  # what `attempted` waits for before any of it is sent
+    waits: str = ""  # what `attempted` waits for before all of it is carried out
+    path: str = ""  # the unit's folder; "" in records of earlier versions
 
 
 def status_branches(repository: Repository) -> dict[str, str]:
@@ -197,6 +198,7 @@ def _unit(
         promotion=read_promotion(raw["promotion"]) if raw.get("promotion") else None,
         sent=commit("sent"),
         waits=str(raw.get("waits", "")),
+        path=str(raw.get("path", "")),
     )
 
 

@@ -215,6 +215,7 @@ def _status(record: UnitRecord) -> dict[str, Any]:
             "unit": record.unit,
             "cluster": record.cluster,
             "source": record.source,
+            "path": record.path,
             "state": str(record.state),
             "message": _cut(record.message),
             "since": format_time(record.since),

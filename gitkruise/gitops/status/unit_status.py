@@ -10,6 +10,7 @@ from typing import Final
 from gitkruise.errors import Concern, Crashed, Finding, Severity
 from gitkruise.gitops.build.builder import BuiltCommit
 from gitkruise.gitops.cluster.impersonation import account_of
+from gitkruise.gitops.config.dependencies import suspension_details
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.observer import (
     Observation,
@@ -21,7 +22,7 @@ from gitkruise.gitops.status.observer import (
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.change import Desired, SyncPlan
-from gitkruise.model.gitops.config import Suspend, Unit, duration
+from gitkruise.model.gitops.config import Unit, duration
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Intervention, Removal, RolloutStep, UnitRecord
@@ -33,7 +34,6 @@ from gitkruise.planner.report.summary import summarize
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.planner.sync.diff import all_differences, owned_differences
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.printable import shown
 
 UNTOLD: Final = "GK3503"
 _INTERVENTIONS_MAX: Final = 50  # git keeps the older ones in the history of the branch
@@ -80,6 +80,7 @@ class Reporter:
             state=State.UNKNOWN,
             message="not looked at yet",
             since=clock.now(),
+            path=unit.spec.path or ".",
             removal=None if unit.custom else removal_of(unit),
         )
 
@@ -99,8 +100,10 @@ class Reporter:
         self, record: UnitRecord | None, steps: dict[ObjectKey, tuple[RolloutStep, ...]]
     ) -> None:
         """Continue from the record of an earlier run on the status branch."""
-        known = replace(record, removal=self.record.removal) if record else self.record
-        self.record, self._steps = known, dict(steps)
+        now = self.record
+        if record is not None:
+            now = replace(record, path=now.path, removal=now.removal)
+        self.record, self._steps = now, dict(steps)
 
     def disclaim(self) -> None:
         """Drop the recorded commit: live objects do not confirm it."""
@@ -253,13 +256,13 @@ class Reporter:
         objects = object_records(built.desired, answer, drift)
         troubles = (*self._contained(), *refused, *blocked, *self._sourceless(), *self._problems)
         state, message = unit_state(objects, plan, self._rejection(), troubles)
-        waits = self._awaits
+        waits = self._awaits or (plan.waits if plan is not None else "")
         if suspended and due.pending and not waits:
-            waits = f"the end of its suspension{_suspended(self.unit)}"
+            waits = f"the end of its suspension{suspension_details(self.unit)}"
         if waits and state in _PATIENT:
             state, message = State.WAITING, f"waits for {waits}"
         elif suspended:
-            message = f"suspended{_suspended(self.unit)}: {message}"
+            message = f"suspended{suspension_details(self.unit)}: {message}"
         waiting = self._awaiting if self._awaits else None
         done = plan is not None and plan.all_done
         self._follow_steps(built, seen)
@@ -361,14 +364,3 @@ def removal_of(unit: Unit) -> Removal:
         limit=prune.max_delete,
         account=account_of(unit),
     )
-
-
-def _suspended(unit: Unit) -> str:
-    """Return ` by dana until 2026-11-21T20:00:00Z (freeze)` with the fields that are set."""
-    asked = unit.spec.suspend
-    if not isinstance(asked, Suspend):
-        return ""
-    by = f" by {shown(asked.by, 80)}" if asked.by else ""
-    until = f" until {shown(asked.until, 40)}" if asked.until else ""
-    why = f" ({shown(asked.reason, 200)})" if asked.reason else ""
-    return f"{by}{until}{why}"

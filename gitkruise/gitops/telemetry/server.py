@@ -19,8 +19,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from gitkruise.errors import ApiError
 from gitkruise.gitops.telemetry.metrics import Metrics, MetricsSource
-from gitkruise.kube.client.instrumented import Counted
 from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.client.wrappers import Counted
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.serve.certificates import LOOPBACK, new_authority, new_server, server_context
 from gitkruise.kube.serve.http_server import ServerTerms, serving

@@ -242,7 +242,7 @@ class Unpacker:
         if self._known is None:
             self._known = {d.digest: d for d in self._before}
         known = self._known.get(one.digest)
-        if known is not None and (known.key, known.stage) == (one.key, one.stage):  # noqa: SIM102
+        if known is not None and (known.key, known.stage) == (one.key, one.stage):  # noqa: SIM102  the cheap test first
             if known.document == document:
                 return known
         return Desired(

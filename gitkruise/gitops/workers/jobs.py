@@ -41,8 +41,8 @@ def first_true(texts: Sequence[str], obj: bytes, *, every: bool = False) -> tupl
 
 
 def plan_text(
-    repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog, gates: Gates,
-    facts: ClusterFacts | None,
+    repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+    facts: ClusterFacts | None, *, base: str, head: str,
 ) -> frames.PlanText:  # fmt: skip
     """Plan a pull request from its base ("" for none) to its head, from the live objects; without
     facts of the cluster, which no stranger sees, from git alone. Raises SourceFailed."""
@@ -52,7 +52,7 @@ def plan_text(
     from gitkruise.gitops.preview.report import report_of  # noqa: PLC0415  as above
     from gitkruise.planner.report.report_text import summary  # noqa: PLC0415  as above
 
-    rules, (base, head) = (config, catalog, gates), sides
+    rules = (config, catalog, gates)
     try:
         before = read_base(repository, base, config, *rules) if base else None
         after = read_side(repository, head, *rules)

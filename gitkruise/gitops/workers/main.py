@@ -292,8 +292,9 @@ def _judge(desk: WorkerMemory, job: HealthJob) -> None:
 
 def _plan_text(desk: WorkerMemory, job: PlanTextJob) -> None:
     repository, _ = desk.repository(job.place)
-    sides = (job.base, job.head)
-    plan = plan_text(repository, sides, job.config, desk.catalog, job.gates, job.facts)
+    plan = plan_text(
+        repository, job.config, desk.catalog, job.gates, job.facts, base=job.base, head=job.head
+    )
     desk.wire.send(plan)
 
 

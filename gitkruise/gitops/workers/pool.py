@@ -77,10 +77,12 @@ class InProcess:
         return await asyncio.to_thread(read_side, repository, commit, *rules)
 
     async def plan_text(
-        self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
-        gates: Gates, facts: ClusterFacts | None = None,
+        self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+        facts: ClusterFacts | None = None, *, base: str, head: str,
     ) -> frames.PlanText:  # fmt: skip
-        return await asyncio.to_thread(plan_text, repository, sides, config, catalog, gates, facts)
+        return await asyncio.to_thread(
+            plan_text, repository, config, catalog, gates, facts, base=base, head=head
+        )
 
 
 class WorkerPool:
@@ -196,12 +198,12 @@ class WorkerPool:
         return await self._planned(self._seat(repository), exchange)
 
     async def plan_text(
-        self, repository: Repository, sides: tuple[str, str], config: Config, catalog: Catalog,
-        gates: Gates, facts: ClusterFacts | None = None,
+        self, repository: Repository, config: Config, catalog: Catalog, gates: Gates,
+        facts: ClusterFacts | None = None, *, base: str, head: str,
     ) -> frames.PlanText:  # fmt: skip
         def exchange(process: WorkerProcess) -> frames.PlanText:
             job = PlanTextJob(
-                cpu_s=process.budget.cpu_s, place=place(repository), base=sides[0], head=sides[1],
+                cpu_s=process.budget.cpu_s, place=place(repository), base=base, head=head,
                 config=_units(config), gates=gates, facts=facts,
             )  # fmt: skip
             for frame in process.exchange(with_kinds(job, process, catalog), repository):

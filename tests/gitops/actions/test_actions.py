@@ -32,7 +32,7 @@ RULES = (load_catalog(), Gates())
 
 def found_target(repository: Repository) -> tuple[BranchState, ActionTarget]:
     tip = repository.resolve("main")
-    state = read_branch(repository, "main", tip, whole_repository(), RULES)
+    state = read_branch(repository, "main", tip, whole_repository(), *RULES)
     return find_target([state], ObjectQuery(kind=CLONESET, name="web"))
 
 
@@ -43,7 +43,7 @@ def played(origin: Origin, verb: ActionVerb, wish: ActionArgs) -> RolloutForecas
         edit = compute(verb, repository, target, wish)
         commit = origin.commit({edit.file: edit.data}, branch="proposed")
         run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")
-        after = read_branch(repository, "proposed", commit, state.config, RULES)
+        after = read_branch(repository, "proposed", commit, state.config, *RULES)
         stages = earlier_stages(repository, target, state.side.objects)
         preview = offline_preview(state.side, after.side, *RULES, earlier=stages)
         check_outcome(edit, target, preview)

@@ -31,7 +31,7 @@ RULES = (load_catalog(), Gates())
 
 def found_target(stage: Stage) -> tuple[BranchState, ActionTarget]:
     tip = stage.repository.resolve("main")
-    state = read_branch(stage.repository, "main", tip, whole_repository(), RULES)
+    state = read_branch(stage.repository, "main", tip, whole_repository(), *RULES)
     return find_target([state], ObjectQuery(kind=SIDECARSET, name="mesh", namespace="shop"))
 
 
@@ -45,7 +45,7 @@ def played(stage: Stage, verb: ActionVerb, wish: ActionArgs) -> RolloutForecast:
     edit = compute(verb, stage.repository, target, wish)
     proposed = stage.origin.commit({edit.file: edit.data}, branch="proposed")
     run_git(stage.origin.work, "reset", "-q", "--hard", "HEAD~1")
-    after = read_branch(stage.repository, "proposed", proposed, state.config, RULES)
+    after = read_branch(stage.repository, "proposed", proposed, state.config, *RULES)
     stages = earlier_stages(stage.repository, target, state.side.objects)
     preview = offline_preview(state.side, after.side, *RULES, earlier=stages)
     check_outcome(edit, target, preview)

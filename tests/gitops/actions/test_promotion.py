@@ -234,7 +234,7 @@ def person(stage: Stage, verb: ActionVerb, to: str = "", **files: str) -> str:
     """What `gitkruise VERB` commits, and how its message ends."""
     rules = (stage.world.catalog, Gates())
     tip = stage.repository.resolve("main")
-    state = read_branch(stage.repository, "main", tip, configured(stage), rules)
+    state = read_branch(stage.repository, "main", tip, configured(stage), *rules)
     _, target = find_target([state], ObjectQuery(kind=CLONESET, name="web"))
     edit = compute(verb, stage.repository, target, ActionArgs(partition=to, keep=3))
     return stage.origin.commit({edit.file: edit.data, **files}, act_message(edit, target))

@@ -22,7 +22,7 @@ from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import put
 from tests.git.repos import make_origin
 from tests.gitops.stage import config_map, documents
-from tests.worlds import cloneset
+from tests.worlds import cloneset, deployment
 
 CONTAINER = ("spec", "template", "spec", "containers")
 SECRET: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
@@ -51,6 +51,11 @@ def judged(rows: Rows, row: str) -> tuple[list[Desired], list[Finding]]:
 
 def web(*path: str | int, value: Any) -> str:
     return documents(put(cloneset("web", 4, "app:v1"), path, value))
+
+
+def canary(key: str, value: str, **strategy: Any) -> str:
+    obj = put(deployment("web"), ("metadata", "annotations"), {key: value})
+    return documents(put(obj, ("spec", "strategy"), strategy))
 
 
 def rolling(**fields: Any) -> str:
@@ -156,6 +161,8 @@ REFUSED: list[tuple[str, str, str, str]] = [
         env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])),
     ("B-M19 mount", "GK2101", "a.yaml:19:", container(
         volumeMounts=[{"name": "gone", "mountPath": "/x"}])),
+    *((f"CAN-8 {value}", "GK2101", "a.yaml:6:", canary("gitkruise.io/canary", value))
+      for value in ("three", "-1", "30.5%", "")),
     ("B-M20 empty", "GK2101", "a.yaml:17:16", container(image="")),
     *((f"B-M20 {i[:8]}", "GK2023", "a.yaml:17:16", container(image=i))
       for i in ("a b", "a:b:c", "a@sha256:xyz", "REPO/App:x", "x" * 5000, "app:${TAG}")),
@@ -192,6 +199,10 @@ READ: list[tuple[str, list[str], str]] = [
         "metadata": {"name": "system:Reader"}, "rules": []})),
     ("B-M11", ["GK2021"] * 5, meta(uid="x", resourceVersion="5", generation=3, selfLink="x",
                                    creationTimestamp="2020-01-01T00:00:00Z", managedFields=[])),
+    ("CAN-8", [], canary("gitkruise.io/canary", "30%")),
+    ("CAN-8 plain", [], canary("canary", "3")),
+    ("CAN-8 not ours", ["GK2025"], canary("canary", "true")),
+    ("CAN-8 recreate", ["GK2025"], canary("canary", "3", type="Recreate")),
     ("B-M11 empty", [], documents({**config_map("a"), "status": {}})),
     ("B-M12 ours", [], meta(finalizers=["foregroundDeletion", "kubernetes.io/pvc-protection"])),
     ("B-M13", ["GK2021"], web("status", value={"replicas": 3})),

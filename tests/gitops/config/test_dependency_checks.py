@@ -37,7 +37,8 @@ def standings(state: State) -> UnitStates:
 def gate(pool: WorkerPool, ready: str, state: State = State.DONE) -> Gate:
     needed = DependsOn(name="db", ready=ready)
     unit = Unit("shop", "web", UnitSpec(source_ref=Reference(name="src"), depends_on=(needed,)))
-    return Gate(unit, standings(state), Windows((), SystemClock()), pool)
+    clock = SystemClock()
+    return Gate(unit, standings(state), Windows((), clock), pool, clock)
 
 
 def test_an_expression_without_end_takes_nothing_from_the_event_loop(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_what_only_deletes_waits_too_over_a_restart(staged: MakeStage) -> None:
             await stage.follower.check()
             await stage.rest(until(stage, 11))
             assert stage.get("ConfigMap", "two") is not None
-            assert "GK2305" in [f.code for f in stage.record.findings]
+            assert (stage.state, stage.record.waits) == ("Waiting", NOON.removeprefix("waits for "))
             await stage.rest(until(stage, 12) + 1)
             assert stage.get("ConfigMap", "two") is None
 

@@ -138,3 +138,30 @@ def test_a_deployment_whose_image_cannot_be_pulled_does_not_go_on_by_itself(
             assert (await _why(stage, DEPLOYMENT)).next == ()
 
     stage.play(script)
+
+
+def test_a_deployment_held_by_its_canary_names_what_moves_it(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(canaried("app:v1"), message="first")
+            await stage.rest()
+            await stage.push(canaried("app:v2"), message="second")
+            await stage.rest()
+            answer = await _why(stage, DEPLOYMENT)
+            assert str(answer.state) == "Held"
+            assert answer.reasons == ("1 of 4 updated, held by canary 1",)
+            assert answer.next == ("a commit that raises or removes its canary (app.yaml:1)",)
+            await stage.push(canaried("app:bad"), message="bad")
+            await stage.rest()
+            answer = await _why(stage, DEPLOYMENT)
+            assert answer.reasons[0] == "1 pod cannot start: image app:bad cannot be pulled"
+
+    stage.play(script)
+
+
+def canaried(image: str) -> Any:
+    obj: Any = deployment("store", 4, image)
+    obj["metadata"]["annotations"] = {"gitkruise.io/canary": "1"}
+    return obj

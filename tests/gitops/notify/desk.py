@@ -12,8 +12,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from gitkruise.gitops.forges.http import JsonReply
 from gitkruise.gitops.notify.channel import Channel, deliver
-from gitkruise.gitops.notify.commit_statuses import CommitStatusWriter, UnitBranch
-from gitkruise.gitops.notify.deployments import deployments
+from gitkruise.gitops.notify.commit_statuses import CommitStatusWriter, UnitBranch, deployments
 from gitkruise.gitops.notify.merge_commits import MergeCommits
 from gitkruise.gitops.notify.notifier import Notifier, WebhookTarget
 from gitkruise.gitops.notify.outbox import NotificationOutbox

@@ -78,7 +78,7 @@ def listening(stage: Stage, config: Config, script: Script) -> None:
         clock = SystemClock()
         async with AsyncExitStack() as stack:
             around = (Wire(stage.cluster), clock)
-            heard = await open_receivers(config, looks, Listen(port=0), around, stack)
+            heard = await open_receivers(config, looks, Listen(port=0), *around, stack)
             async with asyncio.TaskGroup() as tasks, aiohttp.ClientSession() as session:
                 debounces = [tasks.create_task(debounce.run()) for debounce in heard.debounces]
                 await script(session, heard, looks)
@@ -355,7 +355,7 @@ def test_a_taken_port_is_told(staged: MakeStage, tmp_path: Path) -> None:
         around = (Wire(stage.cluster), SystemClock())
         async with AsyncExitStack() as stack:
             with pytest.raises(UsageProblem, match="GK7027"):
-                await open_receivers(config, looks, Listen(port=port), around, stack)
+                await open_receivers(config, looks, Listen(port=port), *around, stack)
 
     listening(stage, config, script)
 

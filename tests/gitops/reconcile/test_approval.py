@@ -175,6 +175,10 @@ def test_risky_changes_wait_for_consent(
             if why:
                 assert stage.images() in ([], ["app:v1"] * 4)
                 await agree(stage)
+                if "leaves the cluster" in why:  # the deletion itself asks for what it holds
+                    held = "deletion of Namespace more: deleting it would delete what it holds"
+                    assert asks(stage) == held
+                    await agree(stage)
                 assert asks(stage) == ""
 
     stage.play(script)

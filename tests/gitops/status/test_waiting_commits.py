@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
 from gitkruise.gitops.status.serializer import commit_subject
-from gitkruise.model.gitops.config import Suspend, Unit, UnitSpec
+from gitkruise.model.gitops.config import Suspend, UnitSpec
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.notify.commit_statuses import statuses
+from gitkruise.wire.primitives.times import format_time
 from tests.gitops.stage import MakeStage, Stage, config_map
 
 pytestmark = pytest.mark.slow
@@ -108,13 +110,13 @@ def test_the_end_of_waiting_clears_the_record(staged: MakeStage) -> None:
     stage = staged()
 
     async def script() -> None:
-        await live(stage, {"suspend": True})
+        until = format_time(stage.clock.now() + timedelta(minutes=10))
+        await live(stage, {"suspend": {"until": until}})
         async with stage.running():
             await stage.push(NEW, message="new")
             await stage.rest()
-            assert stage.record.waits == "the end of its suspension"
-            stage.unit.unit = Unit("shop", "web", UnitSpec(source_ref=stage.spec.source_ref))
-            await stage.rest()
+            assert stage.record.waits == f"the end of its suspension until {until}"
+            await stage.rest(600)
             assert (stage.state, stage.record.waits) == ("Done", "")
             assert stage.get("ConfigMap", "a")["data"] == {"mode": "new"}
 

@@ -19,7 +19,6 @@ from gitkruise.gitops.status.publisher import Outbox
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.telemetry.metrics import Metrics
 from gitkruise.gitops.telemetry.server import Meter, metered
-from gitkruise.kube.auth.connection import explicit
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.serve.addresses import Listen
@@ -35,6 +34,7 @@ from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.gitops.source.test_repositories import configured, source, unit
 from tests.gitops.stage import MakeStage, config_map, documents
 from tests.gitops.status.test_records import RECORD
+from tests.kube.server import connection_to
 from tests.sandbox.served import served
 from tests.worlds import START, empty_world
 
@@ -239,7 +239,7 @@ def test_others_need_the_token_of_somebody_the_cluster_knows() -> None:
     with served(SandboxOptions(ephemeral=True, nodes=1, controllers=False)) as running:
         client = running.client
         token = client.token
-        connection = explicit(client.url, token=token, ca_pem=client.ca)
+        connection = connection_to(client.url, token=token, ca_pem=client.ca)
         serving(script, public=True, transport=HttpTransport(connection, SystemClock()))
 
 

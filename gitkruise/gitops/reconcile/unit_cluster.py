@@ -1,0 +1,217 @@
+"""One unit's side of the cluster: its live objects, compared with git, tried out and applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from gitkruise.errors import Finding
+from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.cluster.hook_runs import HookRuns
+from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.ownership import Claims
+from gitkruise.gitops.cluster.write_authority import WriteAuthority
+from gitkruise.gitops.config.dependencies import UnitStates
+from gitkruise.gitops.containment import UNREPORTED, Containment
+from gitkruise.gitops.reconcile.applier import Applier, Sent
+from gitkruise.gitops.reconcile.approval import Effect
+from gitkruise.gitops.reconcile.drift_correction import ignore_rules
+from gitkruise.gitops.reconcile.pruner import UnitPruner
+from gitkruise.gitops.reconcile.rejected_objects import RejectedObjects
+from gitkruise.gitops.status.health_checks import HealthChecks
+from gitkruise.gitops.status.observer import Observation, Observer
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.change import Desired, DesiredSet, Path, SyncSnapshot
+from gitkruise.model.gitops.config import Unit, duration
+from gitkruise.model.gitops.document import GitCommit
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.sync.annotations import COMMIT, annotation, unit_label
+from gitkruise.planner.sync.autoscale import REPLICAS
+from gitkruise.planner.sync.diff import kept_differences
+from gitkruise.planner.sync.drift import Memo
+from gitkruise.planner.sync.ownership import withheld
+from gitkruise.planner.sync.plan import apply_ignores, overtaken
+from gitkruise.planner.sync.prune import leaving
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitContext:
+    """Dependencies that all units of a process share."""
+
+    live: LiveView
+    clock: Clock
+    cluster: str
+    gates: Gates
+    engine: str
+    workers: Workers
+    hooks: HookRuns
+    by_hand: bool = False  # a person asked for one pass
+    claims: Claims = field(default_factory=Claims)
+    standings: UnitStates = field(default_factory=UnitStates)
+    authority: WriteAuthority = field(default_factory=WriteAuthority)
+    containment: Containment = UNREPORTED
+
+
+class UnitCluster:
+    """Observes, compares and applies the objects of one unit. It decides nothing.
+
+    `transport` acts with the unit's rights.
+    """
+
+    def __init__(
+        self, unit: Unit, around: UnitContext, pruning: UnitPruner, transport: Transport
+    ) -> None:
+        self._unit, self._around, self._pruning = unit, around, pruning
+        self._transport = transport
+        self.label = unit_label(around.cluster, unit.id)
+        self.rejected = RejectedObjects()
+        patience = duration(unit.spec.health.no_progress_timeout)
+        self._observer = Observer(around.live.store, around.engine, patience)
+        self._health = HealthChecks(unit, self.label, around.workers)
+        self._ignore = ignore_rules(unit.spec.drift)
+        self._settled: dict[ObjectKey, frozenset[Path]] = {}
+        self._watched: frozenset[ObjectKey] = frozenset()
+        self.memo: Memo = {}
+
+    # Observing ------------------------------------------------------------------------------
+
+    def observe(self, desired: DesiredSet) -> Observation:
+        """Observe the objects of `desired` and of the inventory, and be woken by their changes."""
+        live = self._around.live
+        versions = {d.key: d.version for d in desired.objects}
+        versions |= dict.fromkeys(self._pruning.gone(versions, live.store), "")
+        seen = self._observer.look(versions, self._around.clock.now())
+        self._watched = frozenset(versions)
+        owners = frozenset(found.obj["metadata"]["uid"] for found in seen.live.values())
+        live.changes.watch(self._unit.id, self._watched | owners)
+        return seen
+
+    async def weigh(self, desired: DesiredSet) -> tuple[Observation, tuple[Finding, ...]]:
+        """Observe with the unit's own health checks, whose findings are the second part."""
+        now, found = self._around.clock.now(), self.observe(desired)
+        await self._health.ask(found, desired)
+        return self._health.weigh(found, desired, now, self.rejected.present)
+
+    def wake_at(self, seen: Observation | None, now: datetime) -> list[datetime]:
+        """Return when `seen` must be looked at again although nothing changes."""
+        due = [self.rejected.wake_at(now), self._health.wake_at(now)]
+        due += [self._observer.wake_at(seen.rollouts)] if seen is not None else []
+        return [time for time in due if time is not None]
+
+    def snapshot(self, desired: DesiredSet, seen: Observation) -> SyncSnapshot:
+        """Return what a plan may look at, as far as the cluster and the unit's settings say it."""
+        claims, pruning = self._around.claims, self._pruning
+        return SyncSnapshot(
+            desired=desired,
+            unit_label=self.label,
+            live=seen.live,
+            inventory=frozenset(pruning.inventory),
+            inventory_complete=pruning.complete,
+            prune=pruning.rules,
+            correct_drift=self._unit.spec.drift.mode == "correct",
+            settled=self._settled,
+            refused=self.rejected.standing(self._around.clock.now()),
+            ignore=self._ignore,
+            autoscaled=self._around.live.autoscaled.targets(),
+            held=self._health.held,
+            replacing=frozenset(self.rejected.replacing),
+            present=frozenset(self.rejected.present),
+            claimed=claims.others(self._unit.id, self._watched),
+            owners=claims.owners(self._unit.id, self.label, seen.live),
+            approved=pruning.approved,
+            agreed=pruning.agreed,
+        )
+
+    def effect(self, desired: DesiredSet) -> Effect:
+        """Return the effect of taking `desired`."""
+        seen = self.observe(desired)
+        snapshot = replace(self.snapshot(desired, seen), refused={})
+        catalog = self._around.live.catalog
+        moved = [d for d in desired.objects if overtaken(d, snapshot)]
+        free = [d for d in moved if not withheld(d.key, snapshot)]
+        return Effect(
+            changed=[apply_ignores(d, snapshot, catalog, {}) for d in free],
+            taken_over=[d for d in moved if withheld(d.key, snapshot)],
+            leaving=leaving(snapshot),
+            seen=seen,
+        )
+
+    async def complete(self, recorded: GitCommit | None) -> str:
+        """Complete the inventory; return the newest commit taken before this start, "" for none.
+
+        Raises ApiError or ClusterFailed.
+        """
+        await self._pruning.find(self._around.live, self.label)
+        return await self._pruning.stood_on(self._around.live.store, recorded)
+
+    async def live_commits(self) -> frozenset[str]:
+        """Return the commits that live objects of the unit carry. Raises ApiError or
+        ClusterFailed."""
+        await self._pruning.find(self._around.live, self.label)
+        found = map(self._around.live.store.seen, self._pruning.inventory)
+        return frozenset(annotation(seen.obj, COMMIT) for seen in found if seen) - {""}
+
+    # Sending --------------------------------------------------------------------------------
+
+    async def try_out(
+        self, objects: Sequence[Desired], seen: Observation, commit: str
+    ) -> list[Sent]:
+        """Dry-run `objects`. Raises ApiError."""
+        return await self._send(objects, seen, commit, dry_run=True, stop=lambda: False)
+
+    async def apply(
+        self,
+        objects: Sequence[Desired],
+        seen: Observation,
+        commit: str,
+        *,
+        take: Collection[ObjectKey],
+        stop: Callable[[], bool],
+    ) -> list[Sent]:
+        """Apply `objects` of `commit` in order until `stop`; those in `take` are forced. Raises
+        ApiError."""
+        return await self._send(objects, seen, commit, take=take, stop=stop)
+
+    async def _send(
+        self,
+        objects: Sequence[Desired],
+        seen: Observation,
+        commit: str,
+        *,
+        stop: Callable[[], bool],
+        take: Collection[ObjectKey] = (),
+        dry_run: bool = False,
+    ) -> list[Sent]:
+        around = self._around
+        applier = Applier(
+            self._transport, self._unit, self.label, commit,
+            gates=around.gates, autoscaled=around.live.autoscaled.targets(), clock=around.clock,
+        )  # fmt: skip
+        live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
+        catalog = around.live.catalog
+        return await applier.send(
+            objects, live, catalog, take=take, dry_run=dry_run, overtaken=stop
+        )
+
+    def accept(self, desired: Desired, reply: Obj, seen: Observation) -> Obj | None:
+        """Take in the reply to an apply; return the object as it was before, None if new."""
+        live, key, found = self._around.live, desired.key, seen.live.get(desired.key)
+        before = found.obj if found is not None else None
+        live.store.note_write(reply)
+        self._pruning.inventory.add(key)
+        self.rejected.forget(key)
+        kind = live.catalog.by_kind(key.group, desired.version, key.kind)
+        kept = kept_differences(desired.obj, before, reply, kind.schema if kind else None)
+        self._settled[key] = kept - {REPLICAS} if key in live.autoscaled.targets() else kept
+        return before
+
+    def taken(self, desired: DesiredSet) -> None:
+        """The unit wants exactly `desired` from now on: forget what was known of other objects."""
+        self.rejected.clear()
+        keys = {d.key for d in desired.objects}
+        self._settled = {k: v for k, v in self._settled.items() if k in keys}
+        self.memo = {k: v for k, v in self.memo.items() if k in keys}
+        self._observer.forget({*keys, *self._pruning.inventory})

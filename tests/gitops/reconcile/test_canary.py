@@ -1,0 +1,179 @@
+"""Deployments with a canary, driven by commits: CAN-30 to CAN-32."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from gitkruise.gitops.cluster.engine import HEEDS_CANARIES, LEASE_NAMESPACE, WORKLOADS_LEASE
+from gitkruise.gitops.preview.cluster_facts import cluster_facts
+from gitkruise.gitops.preview.inputs import read_side, whole_repository
+from gitkruise.model.workloads.feature_gates import Gates
+from tests.gitops.stage import MakeStage, Stage
+from tests.worlds import START, create, deployment
+
+pytestmark = pytest.mark.slow
+
+
+def web(image: str, canary: str | None, replicas: int = 10, **spec: Any) -> Any:
+    rolling = {"maxSurge": 2, "maxUnavailable": 1}
+    obj: Any = deployment(
+        image=image,
+        replicas=replicas,
+        strategy={"type": "RollingUpdate", "rollingUpdate": rolling},
+        **spec,
+    )
+    notes = {} if canary is None else {"gitkruise.io/canary": canary}
+    obj["metadata"] = {"name": "web", "annotations": notes}
+    return obj
+
+
+LEASE: Final = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {
+        "name": WORKLOADS_LEASE,
+        "namespace": LEASE_NAMESPACE,
+        "annotations": {HEEDS_CANARIES: "true"},
+    },
+    "spec": {"holderIdentity": "sandbox"},
+}
+
+
+@pytest.fixture
+def embedded(staged: MakeStage) -> MakeStage:
+    """Stages of an embedded cluster, whose Deployment controller pauses at a canary."""
+
+    def made(**more: Any) -> Stage:
+        stage = staged(**more)
+        stage.world.handle(create(stage.world, LEASE), START)
+        return stage
+
+    return made
+
+
+def images(stage: Stage) -> dict[str, int]:
+    found = stage.images()
+    return {image: found.count(image) for image in sorted(set(found))}
+
+
+def live(stage: Stage) -> Any:
+    return stage.get("Deployment", "web", "apps")
+
+
+def writes(stage: Stage) -> int:
+    return int(live(stage)["metadata"]["resourceVersion"])
+
+
+@pytest.mark.parametrize("spec", [{}, {"paused": False}], ids=["no paused", "paused false"])
+def test_can_31_commits_lead_a_canary_to_its_end(
+    embedded: MakeStage, spec: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = embedded()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:v1", "3", **spec))
+            await stage.rest()
+            await stage.push(web("app:v2", "3", **spec))
+            await stage.rest()
+            assert images(stage) == {"app:v1": 7, "app:v2": 3}
+            assert (stage.state, live(stage)["spec"]["paused"]) == ("Held", True)
+            await stage.push(web("app:v2", "60%", **spec))
+            await stage.rest()
+            assert images(stage) == {"app:v1": 4, "app:v2": 6}
+            assert stage.state == "Held"
+            await stage.push(web("app:v3", "60%", **spec))
+            await stage.rest()
+            assert images(stage) == {"app:v1": 4, "app:v3": 6}
+            await stage.push(web("app:v3", None, **spec))
+            await stage.rest()
+            assert images(stage) == {"app:v3": 10}
+            assert not any("TakenOver" in line for line in caplog.messages)
+            assert stage.state == "Done"
+
+    stage.play(script)
+
+
+@pytest.mark.parametrize("spec", [{}, {"paused": False}], ids=["no paused", "paused false"])
+def test_can_30_the_pause_is_no_drift_and_other_commits_keep_it(
+    embedded: MakeStage, spec: Any
+) -> None:
+    stage = embedded()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:v1", "3", **spec))
+            await stage.rest()
+            await stage.push(web("app:v2", "3", **spec))
+            await stage.rest()
+            settled = writes(stage)
+            await stage.rest(1800)
+            assert writes(stage) == settled
+            assert stage.record.drift == ()
+            await stage.push(web("app:v2", "3", 20, **spec))
+            await stage.rest()
+            assert images(stage) == {"app:v1": 14, "app:v2": 6}
+            assert (stage.state, live(stage)["spec"]["paused"]) == ("Held", True)
+
+    stage.play(script)
+
+
+def test_can_30_a_correction_of_drift_keeps_the_pause(embedded: MakeStage) -> None:
+    stage = embedded()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:v1", "3"))
+            await stage.rest()
+            await stage.push(web("app:v2", "3"))
+            await stage.rest()
+            stage.meddle(web("app:v9", "3"))
+            await stage.rest()
+            assert images(stage) == {"app:v1": 7, "app:v2": 3}
+            assert live(stage)["spec"]["paused"] is True
+            assert stage.state == "Held"
+
+    stage.play(script)
+
+
+def test_can_32_a_pause_in_git_is_paused_and_not_held(embedded: MakeStage) -> None:
+    stage = embedded()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:v1", "3"))
+            await stage.rest()
+            await stage.push(web("app:v2", "3", paused=True))
+            await stage.rest()
+            assert images(stage) == {"app:v1": 10}
+            assert stage.state == "Paused"
+
+    stage.play(script)
+
+
+def test_a_cluster_that_would_not_pause_gets_no_canary(staged: MakeStage) -> None:
+    """CAN-33: Kubernetes' Deployment controller would update all pods."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:v1", None))
+            await stage.rest()
+            new = await stage.push(web("app:v2", "3"))
+            await stage.rest()
+            assert (stage.state, images(stage)) == ("Rejected", {"app:v1": 10})
+            assert [f.code for f in stage.record.findings] == ["GK2404"]
+            side = read_side(
+                stage.repository, new, whole_repository(), stage.world.catalog, Gates()
+            )
+            facts = await cluster_facts(
+                None, side, stage.world.catalog, transport=stage.wire, now=stage.clock.now()
+            )
+            assert [f.code for f in facts.findings] == ["GK2404"]
+            await stage.push(web("app:v2", None))
+            await stage.rest()
+            assert (stage.state, images(stage)) == ("Done", {"app:v2": 10})
+
+    stage.play(script)
