@@ -1,0 +1,188 @@
+"""Container metadata of the node's pods: the report in an annotation, and restarts it asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from gitkruise.agent.cri.calls import RuntimeCallFailed
+from gitkruise.agent.cri.runtime import Runtime
+from gitkruise.agent.hooks import HookFailed, run_hook
+from gitkruise.errors import GitkruiseError, NotFound
+from gitkruise.kube.cache.list_watch import Feed
+from gitkruise.kube.cache.store import InformerCache, StoreChange
+from gitkruise.kube.client.events import Recorder, container_subject
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.client.rawobject import thaw
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.node.containers import NodeContainer
+from gitkruise.model.planning.plan import Event
+from gitkruise.model.workloads.labels import CONTAINERS_META
+from gitkruise.model.workloads.pod import POD, Container, PodFacts
+from gitkruise.planner.node.container_meta import (
+    StartedContainer,
+    is_reported,
+    report_text,
+    stale_containers,
+)
+from gitkruise.planner.node.recreate_agent import GRACE_DEFAULT_S, rest_of_grace
+from gitkruise.planner.pods.container_hashes import environment_hash, metadata_variables
+from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest
+
+COMPONENT: Final = "kruise-daemon-containermeta"
+WORKERS: Final = 16
+FIRST_S, LONGEST_S = 0.5, 50.0
+# Kubelet starts a container with the metadata that its running sync of the pod began with. A
+# container that is stopped as soon as the change arrives would come back with the old one.
+SETTLE_S: Final = 1.0
+log: Final = logging.getLogger(__name__)
+
+
+def pods_feed(node: str) -> Feed:
+    """The pods of `node`."""
+    return Feed(ref=PODS, kind=POD.kind, field_selector=f"spec.nodeName={node}")
+
+
+@dataclass(slots=True)
+class ContainerMetaAgent:
+    """Looks at a pod of `store` after each of its changes, one look at a time per pod."""
+
+    store: InformerCache
+    transport: Transport
+    runtime: Runtime
+    recorder: Recorder
+    clock: Clock
+    _due: set[ObjectKey] = field(default_factory=set)
+    _busy: set[ObjectKey] = field(default_factory=set)
+    _failures: dict[ObjectKey, int] = field(default_factory=dict)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        slots = asyncio.Semaphore(WORKERS)
+        leave = self.store.subscribe(self._changed, frozenset({POD}))
+        try:
+            async with asyncio.TaskGroup() as looks:
+                while True:
+                    self._news.clear()
+                    for pod in self._due - self._busy:
+                        self._due.discard(pod)
+                        self._busy.add(pod)
+                        looks.create_task(self._look(pod, slots))
+                    await self._news.wait()
+        finally:
+            leave()
+
+    def _changed(self, change: StoreChange) -> None:
+        if change.after is not None:
+            self._due.add(change.key)
+            self._news.set()
+
+    async def _look(self, pod: ObjectKey, slots: asyncio.Semaphore) -> None:
+        try:
+            async with slots:
+                await self._keep(pod)
+            self._failures.pop(pod, None)
+        except GitkruiseError as error:
+            count = self._failures[pod] = self._failures.get(pod, 0) + 1
+            pause = pause_s(count, first_s=FIRST_S, cap_s=LONGEST_S, seed=str(pod))
+            log.warning(log_line("container-meta-failed", pod=pod, error=error, retry_s=pause))
+            await self.clock.sleep(pause)
+            self._due.add(pod)
+        finally:
+            self._busy.discard(pod)
+            self._news.set()
+
+    async def _keep(self, key: ObjectKey) -> None:
+        """Report on the containers of a pod, and stop those that are out of date."""
+        if not await self._stale(key):
+            return
+        await self.clock.sleep(SETTLE_S)
+        for container in await self._stale(key):
+            raw, pod = self.store.get(key), self.store.pod(key)
+            if raw is not None and pod is not None:
+                await self._restart(raw, pod, container.name, container.id)
+
+    async def _stale(self, key: ObjectKey) -> list[StartedContainer]:
+        """Report on the containers of a pod; returns those to stop."""
+        pod = self.store.pod(key)
+        if pod is None or not pod.active or not is_reported(pod):
+            return []
+        started = await self._started(pod)
+        text = report_text(started)
+        if started and pod.annotations.get(CONTAINERS_META) != text:
+            await self._report(pod, text)
+        names = stale_containers(pod, started)
+        return [container for container in started if container.name in names]
+
+    async def _started(self, pod: PodFacts) -> list[StartedContainer]:
+        """The running containers of a pod whose environment is known."""
+        running = await self.runtime.containers_of(pod.uid)
+        specs = {container.name: container for container in pod.containers}
+        found = []
+        for name, container in running.items():
+            if name in specs and container.runs:
+                found.append(await self._origin(specs[name], container))
+        return [container for container in found if container is not None]
+
+    async def _origin(self, spec: Container, container: NodeContainer) -> StartedContainer | None:
+        try:
+            origin = await self.runtime.started_with(container.id)
+        except RuntimeCallFailed as failed:
+            if failed.missing:
+                return None
+            raise
+        variables = metadata_variables(spec)
+        if origin.environment is None and variables:
+            return None
+        values = {name: (origin.environment or {}).get(name, "") for name in variables}
+        return StartedContainer(
+            name=spec.name,
+            id=container.id,
+            restarts=container.attempt,
+            plain=origin.plain,
+            environment=environment_hash(values),
+        )
+
+    async def _report(self, pod: PodFacts, text: str) -> None:
+        """Write the annotation. By way of the status: that right does not include the spec."""
+        request = ApiRequest(
+            verb="patch", resource=PODS, namespace=pod.namespace, name=pod.name,
+            subresource="status",
+            body={"metadata": {"uid": pod.uid, "annotations": {CONTAINERS_META: text}}},
+            content_type=MERGE_PATCH,
+        )  # fmt: skip
+        try:
+            reply = await self.transport.send(request)
+        except NotFound:
+            return
+        self.store.note_write(thaw(reply.body))
+
+    async def _restart(self, raw: Obj, pod: PodFacts, name: str, container_id: str) -> None:
+        """Stop a container, its pre-stop hook first; kubelet starts it with what is so now."""
+        spec: Obj = next(c for c in raw["spec"]["containers"] if c["name"] == name)
+        grace = int(get(raw, "spec", "terminationGracePeriodSeconds", default=GRACE_DEFAULT_S))
+        hook = get(spec, "lifecycle", "preStop")
+        message = f"Stopping container {name}: its environment changed with the pod's metadata"
+        self._record(pod, name, Event("Normal", "Killing", message))
+        began = self.clock.monotonic()
+        if hook and grace > 0:
+            address = str(get(raw, "status", "podIP", default=""))
+            try:
+                await run_hook(
+                    self.runtime, container_id, hook, spec.get("ports") or (), address, grace
+                )
+            except HookFailed as failed:
+                self._record(pod, name, Event("Warning", "FailedPreStopHook", str(failed)))
+        await self.runtime.stop(container_id, rest_of_grace(grace, self.clock.monotonic() - began))
+        log.info(log_line("container-restarted", pod=pod.name, id=container_id))
+
+    def _record(self, pod: PodFacts, name: str, event: Event) -> None:
+        subject = container_subject(ObjectKey(*POD, pod.namespace, pod.name), pod.uid, name)
+        self.recorder.record(subject, event, COMPONENT)

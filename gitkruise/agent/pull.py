@@ -1,0 +1,262 @@
+"""The NodeImage of this node: a task per tag to pull, and one writer of the status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from gitkruise.agent.cri.calls import RuntimeCallFailed
+from gitkruise.agent.cri.runtime import LocalImage, Runtime
+from gitkruise.errors import ApiError
+from gitkruise.kube.cache.list_watch import Feed
+from gitkruise.kube.cache.store import InformerCache, StoreChange
+from gitkruise.kube.client.events import Recorder, Subject
+from gitkruise.kube.client.limits import pause_s
+from gitkruise.kube.client.rawobject import thaw
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.model.node.node_image import NODE_IMAGE, NodeImage, SecretRef, node_image
+from gitkruise.model.node.wire_shapes import VERSION, OwnerRef
+from gitkruise.planner.node.pull_agent import (
+    Attempt,
+    GiveUp,
+    Pause,
+    PullRun,
+    PullTask,
+    agent_status,
+    begun,
+    given_up,
+    is_present,
+    next_move,
+    not_pulled,
+    open_tasks,
+    pulled,
+    result_event,
+    sandbox_settings,
+    timed_out,
+)
+from gitkruise.planner.node.pull_credentials import (
+    BadSecretError,
+    Credentials,
+    credentials_for,
+)
+from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+
+NODE_IMAGES: Final = ResourceRef(NODE_IMAGE.group, VERSION, "nodeimages")
+SECRETS: Final = ResourceRef("", "v1", "secrets")
+COMPONENT: Final = "kruise-daemon-imagepuller"
+WRITE_EVERY: Final = timedelta(milliseconds=500)  # tags that end together share a write
+FIRST_S, LONGEST_S = 0.5, 50.0
+log: Final = logging.getLogger(__name__)
+
+
+class PullFailed(Exception):
+    """An attempt without success; its text is the message of the tag."""
+
+
+def node_image_feed(node: str) -> Feed:
+    """The NodeImage of `node`."""
+    return Feed(ref=NODE_IMAGES, kind=NODE_IMAGE.kind, field_selector=f"metadata.name={node}")
+
+
+@dataclass(slots=True)
+class PullAgent:
+    """Pulls what the NodeImage `node` in `store` names; at most `most` images at the same time."""
+
+    node: str
+    store: InformerCache
+    transport: Transport
+    runtime: Runtime
+    recorder: Recorder
+    clock: Clock
+    most: int = 0  # 0: without limit
+    _runs: dict[PullTask, PullRun] = field(default_factory=dict)
+    _workers: dict[PullTask, asyncio.Task[None]] = field(default_factory=dict)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        slots = asyncio.Semaphore(self.most or 1_000_000)
+        leave = self.store.subscribe(self._changed, frozenset({NODE_IMAGE}))
+        failures = 0
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._news.clear()
+                    limit = None
+                    try:
+                        if await self._sync(
+                            lambda task: group.create_task(self._pull(task, slots))
+                        ):
+                            await self.clock.sleep(WRITE_EVERY.total_seconds())
+                        failures = 0
+                    except ApiError as error:
+                        failures += 1
+                        pause = pause_s(failures, first_s=FIRST_S, cap_s=LONGEST_S, seed=self.node)
+                        log.warning(log_line("pull-status-failed", error=error, retry_s=pause))
+                        limit = timedelta(seconds=pause)
+                    await wait_for(self._news, self.clock, limit)
+        finally:
+            leave()
+
+    def _changed(self, _: StoreChange) -> None:
+        self._news.set()
+
+    async def _sync(self, start: Callable[[PullTask], asyncio.Task[None]]) -> bool:
+        """Start and cancel tasks as the spec asks, and report; returns whether it wrote."""
+        raw = self.store.get(ObjectKey(*NODE_IMAGE, "", self.node))
+        if raw is None:
+            self._keep(frozenset())
+            return False
+        try:
+            wanted = node_image(raw)
+        except msgspec.ValidationError as error:
+            log.warning(log_line("node-image-unreadable", node=self.node, error=error))
+            return False
+        tasks = open_tasks(wanted)
+        self._keep(tasks.keys())
+        for task, tag in tasks.items():
+            if task not in self._runs:
+                self._runs[task] = PullRun(wanted=tag)
+                self._workers[task] = start(task)
+        return await self._report(raw, agent_status(wanted, self._runs))
+
+    def _keep(self, tasks: Any) -> None:
+        """Cancel and forget every task but `tasks`; one that has been reported is over."""
+        for task in self._runs.keys() - tasks:
+            del self._runs[task]
+            self._workers.pop(task).cancel()
+
+    async def _report(self, raw: Obj, status: Obj) -> bool:
+        """Replace the status where it differs. Raises ApiError."""
+        if status == raw.get("status"):
+            return False
+        meta = raw["metadata"]
+        body = {
+            "apiVersion": raw["apiVersion"],
+            "kind": NODE_IMAGE.kind,
+            "metadata": {key: meta[key] for key in ("name", "uid", "resourceVersion")},
+            "spec": raw.get("spec", {}),
+            "status": status,
+        }
+        request = ApiRequest(
+            verb="update", resource=NODE_IMAGES, name=self.node, subresource="status", body=body
+        )
+        reply = await self.transport.send(request)
+        self.store.note_write(thaw(reply.body))
+        return True
+
+    # One tag ----------------------------------------------------------------------------------
+
+    async def _pull(self, task: PullTask, slots: asyncio.Semaphore) -> None:
+        """Try until the image is here or no attempt is left."""
+        async with slots:
+            self._progress(task, begun(self._runs[task], self.clock.now()))
+            while (run := self._runs[task]).ended is None:
+                match next_move(run, self.clock.now()):
+                    case Pause(until=until):
+                        await self.clock.sleep((until - self.clock.now()).total_seconds())
+                    case GiveUp(error=error):
+                        self._progress(task, given_up(run, error, self.clock.now()))
+                    case Attempt() as attempt:
+                        self._progress(task, await self._attempt(task, run, attempt))
+        self._announce(task, run)
+
+    def _progress(self, task: PullTask, run: PullRun) -> None:
+        self._runs[task] = run
+        self._news.set()
+
+    async def _attempt(self, task: PullTask, run: PullRun, attempt: Attempt) -> PullRun:
+        try:
+            async with self.clock.timeout(attempt.timeout_s):
+                image_id = await self._fetch(task, attempt)
+        except TimeoutError:
+            return not_pulled(run, timed_out(task), self.clock.now())
+        except (PullFailed, RuntimeCallFailed) as failed:
+            return not_pulled(run, str(failed), self.clock.now())
+        return pulled(run, image_id, self.clock.now())
+
+    async def _fetch(self, task: PullTask, attempt: Attempt) -> str:
+        """Return the id of the image, pulled where need be. Raises PullFailed."""
+        if attempt.if_absent and (found := _find(task, await self.runtime.images())):
+            return found.id
+        wanted = self._wanted()
+        logins, faults = await self._logins(task, wanted)
+        sandbox = sandbox_settings(wanted, task.name)
+        reference = ""
+        for login in logins or (None,):
+            try:
+                reference = await self.runtime.pull(
+                    task.image,
+                    sandbox=sandbox,
+                    login=None if login is None else (login.username, login.password),
+                    within_s=attempt.timeout_s,
+                )
+                break
+            except RuntimeCallFailed as failed:
+                faults.append(str(failed))
+        if not reference:
+            raise PullFailed(f"Failed to pull image {task.image}: {'; '.join(faults)}")
+        found = _find(task, await self.runtime.images())
+        return reference if found is None else found.id
+
+    def _wanted(self) -> NodeImage:
+        """The NodeImage of now. Raises PullFailed when it is gone."""
+        raw = self.store.get(ObjectKey(*NODE_IMAGE, "", self.node))
+        if raw is None:
+            raise PullFailed("the NodeImage is gone")
+        return node_image(raw)
+
+    async def _logins(
+        self, task: PullTask, wanted: NodeImage
+    ) -> tuple[tuple[Credentials, ...], list[str]]:
+        """Logins for an image, and why a secret offers none."""
+        entry, good, faults = wanted.spec.images.get(task.name), list[Obj](), list[str]()
+        for secret in entry.pull_secrets if entry else ():
+            try:
+                read = await self._secret(secret)
+                credentials_for(task.image, [read])
+                good.append(read)
+            except (ApiError, BadSecretError) as error:
+                faults.append(str(error))
+                log.warning(log_line("pull-secret-unusable", image=task.image, error=error))
+        return credentials_for(task.image, good), faults
+
+    async def _secret(self, ref: SecretRef) -> Obj:
+        ask = ApiRequest(verb="get", resource=SECRETS, namespace=ref.namespace, name=ref.name)
+        found: Obj = thaw((await self.transport.send(ask)).body)
+        return found
+
+    def _announce(self, task: PullTask, run: PullRun) -> None:
+        """Record the outcome on the NodeImage, a failure on each owner of the tag, too."""
+        event = result_event(task, run)
+        raw = self.store.get(ObjectKey(*NODE_IMAGE, "", self.node))
+        subjects = [] if raw is None else [_subject_of(raw)]
+        if run.error:
+            subjects += [_subject(owner) for owner in run.wanted.owners]
+        for subject in subjects:
+            self.recorder.record(subject, event, COMPONENT)
+
+
+def _find(task: PullTask, images: list[LocalImage]) -> LocalImage | None:
+    return next((i for i in images if is_present(task, i.tags, i.digests)), None)
+
+
+def _subject_of(raw: Obj) -> Subject:
+    meta = raw["metadata"]
+    key = ObjectKey(*NODE_IMAGE, "", meta["name"])
+    return Subject(key=key, version=VERSION, uid=meta["uid"])
+
+
+def _subject(owner: OwnerRef) -> Subject:
+    group, version = split_api_version(owner.api_version)
+    key = ObjectKey(group, owner.kind, owner.namespace, owner.name)
+    return Subject(key=key, version=version, uid=owner.uid)
