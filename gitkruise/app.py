@@ -26,13 +26,21 @@ from gitkruise.errors import (
     DiagnosticError,
     Finding,
     GitkruiseError,
-    NotFound,
     UsageProblem,
 )
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.parsing.parse_cache_db import ParsedStore
 from gitkruise.gitops.build.untrusted import Workers
-from gitkruise.gitops.cluster.engine import AUTO, KRUISE, OWN, choose_engine
+from gitkruise.gitops.cluster.engine import (
+    AUTO,
+    HEEDS_CANARIES,
+    KRUISE,
+    LEASE_NAMESPACE,
+    OWN,
+    WORKLOADS_LEASE,
+    choose_engine,
+    hold_workloads,
+)
 from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -40,7 +48,8 @@ from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
 from gitkruise.gitops.containment import Containment
 from gitkruise.gitops.notify.factory import Notifications
-from gitkruise.gitops.reconcile.unit_reconciler import UnitContext, UnitReconciler
+from gitkruise.gitops.reconcile.unit_cluster import UnitContext
+from gitkruise.gitops.reconcile.unit_reconciler import UnitReconciler
 from gitkruise.gitops.resources.controller import ResourceController
 from gitkruise.gitops.resources.declared import ResourceReader, ResourceRules
 from gitkruise.gitops.resources.expression_checks import ExpressionChecks
@@ -58,7 +67,6 @@ from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.gitops.workers.pool import InProcess, WorkerPool
 from gitkruise.kube.cache.leader_election import (
     DURATION_S,
-    LEASES,
     FencedTransport,
     Lease,
     LeaseName,
@@ -78,12 +86,9 @@ from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
-from gitkruise.wire.primitives.times import format_micro_time
+from gitkruise.wire.primitives.requests import ResourceRef
 
 log = logging.getLogger(__name__)
-LEASE_NAMESPACE, LEASE_NAME = "kube-system", "gitkruise-workloads"
 MEND_S: Final = 30.0  # before something that crashed at its start is started again
 SYNC_LEASE: Final = "gitkruise-sync"  # of the process that applies
 _SECRETS = ResourceRef("", "v1", "secrets")
@@ -424,7 +429,7 @@ def driven(catalog: Catalog) -> tuple[Workload[Any], ...]:
 async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Clock) -> None:
     """Run our workload controllers while we hold the lease, which fences all that they write."""
     while True:
-        lease = Lease(me.lease(LEASE_NAME), transport, clock)
+        lease = Lease(me.lease(WORKLOADS_LEASE), transport, clock)
         try:
             async with lease.held():
                 workloads = Controllers(
@@ -433,6 +438,7 @@ async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Cloc
                     live.catalog,
                     clock,
                     ControllerOptions(gates=me.options.gates),
+                    live.share_workloads(),
                 )
                 await workloads.run()
         except* (ClusterFailed, ApiError) as lost:
@@ -442,57 +448,25 @@ async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Cloc
 
 async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
     """OpenKruise's controllers and Kubernetes' own inside an embedded cluster, until cancelled."""
-    await _drive_inside(EMBEDDED, transport, clock, gates)
+    await _drive_inside(EMBEDDED, transport, clock, gates, {HEEDS_CANARIES: "true"})
 
 
 async def kruise_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
     """OpenKruise's controllers alone: Kubernetes' own are the outside's, as its nodes are."""
-    await _drive_inside(WORKLOADS, transport, clock, gates)
+    await _drive_inside(WORKLOADS, transport, clock, gates, {})
 
 
 async def _drive_inside(
-    workloads: Sequence[Workload[Any]], transport: Transport, clock: Clock, gates: Gates
-) -> None:
-    """Drive `workloads` of an embedded cluster.
+    workloads: Sequence[Workload[Any]], transport: Transport, clock: Clock, gates: Gates,
+    marks: Mapping[str, str],
+) -> None:  # fmt: skip
+    """Drive `workloads` of an embedded cluster; `marks` say what they can do.
 
     They hold the workloads lease for good (no process can take it over), so that a
     `gitkruise run` on this cluster sees who drives its pods and does not drive them too.
     """
-    await _hold_for_good(transport, clock)
+    await hold_workloads(transport, clock.now(), marks)
     controllers = Controllers(
         workloads, transport, load_catalog(), clock, ControllerOptions(gates=gates)
     )
     await controllers.run()
-
-
-async def _hold_for_good(transport: Transport, clock: Clock) -> None:
-    now = format_micro_time(clock.now())
-    spec = {
-        "holderIdentity": "sandbox",
-        "leaseDurationSeconds": 10 * 365 * 24 * 3600,
-        "acquireTime": now,
-        "renewTime": now,
-    }
-    body = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"namespace": LEASE_NAMESPACE, "name": LEASE_NAME},
-        "spec": spec,
-    }
-    request = ApiRequest(
-        verb="patch", resource=LEASES, namespace=LEASE_NAMESPACE, name=LEASE_NAME,
-        body=body, content_type=APPLY_PATCH,
-        params={"fieldManager": "gitkruise-sandbox", "force": "true"},
-    )  # fmt: skip
-    await transport.send(request)
-
-
-async def release_workloads(transport: Transport) -> None:
-    """Undo what an earlier run with controllers inside left: the lease held for good."""
-    request = ApiRequest(verb="get", resource=LEASES, namespace=LEASE_NAMESPACE, name=LEASE_NAME)
-    try:
-        lease = (await transport.send(request)).body
-    except NotFound:
-        return
-    if get(lease, "spec", "holderIdentity") == "sandbox":
-        await transport.send(replace(request, verb="delete"))

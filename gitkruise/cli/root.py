@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ import click
 
 from gitkruise import __version__
 from gitkruise.cli.console.command import OUTPUT_KEY, colour_options
+from gitkruise.cli.console.environment import read_environment
 from gitkruise.errors import (
     CRASHED,
     ApiError,
@@ -68,6 +70,11 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
         ".cluster.webhook",
         "webhook",
         "Serve admission webhooks for a cluster without OpenKruise.",
+    ),
+    "agent": (
+        ".cluster.agent",
+        "agent",
+        "Recreate containers and pull images on a node.",
     ),
     "install": (".cluster.install", "install", "Install CRDs and the controller on a cluster."),
     "bootstrap": (
@@ -177,8 +184,6 @@ def main() -> None:
 def _open_closed_streams() -> None:
     """Open streams that the parent process closed, so that no other file takes their number."""
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
-        import os  # noqa: PLC0415  seldom needed
-
         while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(number)
@@ -201,14 +206,12 @@ def run(words: Sequence[str]) -> int:
 
 def _forget_output() -> None:
     """Redirect standard output, so that flushing a broken pipe at exit prints no error."""
-    import os  # noqa: PLC0415  only for a broken pipe
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: Exception, ctx: click.Context) -> int:
     """Print the findings of the first known error, or GK9000; return the exit code."""
-    from gitkruise.cli.console.environment import read_environment  # noqa: PLC0415  only for an error
     from gitkruise.cli.console.findings import findings_list, findings_text  # noqa: PLC0415
     from gitkruise.cli.console.output import say_json, tell  # noqa: PLC0415
     from gitkruise.cli.console.style import Style  # noqa: PLC0415

@@ -51,7 +51,6 @@ class RequestCounts:
     """Number of requests since the start, by path; `busy` were rejected."""
 
     answered: dict[str, int] = field(default_factory=dict)
-    denied: int = 0
     busy: int = 0
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gitkruise.app import kruise_controllers, release_workloads, sandbox_controllers
+from gitkruise.app import kruise_controllers, sandbox_controllers
 from gitkruise.cli.console.log_format import log_to_stderr
+from gitkruise.gitops.cluster.engine import release_workloads
 from gitkruise.sandbox.backend.state_dir import StateDir
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.sandbox.server import SandboxOptions, serve

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from shutil import get_terminal_size
-from types import TracebackType
 from typing import Self
 
 from gitkruise.cli.console.style import Style, clip
@@ -27,12 +26,7 @@ class Viewport:
         sys.stdout.write(_ENTER)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         sys.stdout.write(_LEAVE + "".join(f"{line}\n" for line in self._last))
         sys.stdout.flush()
 
@@ -69,12 +63,7 @@ class RedrawnLines:
         sys.stdout.write(_HIDE)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._write("", ())
         sys.stdout.write(_SHOW)
         sys.stdout.flush()

@@ -20,6 +20,7 @@ from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.next_commands import joined, lines_carrying
 from gitkruise.cli.context.resource_args import parse_object
 from gitkruise.errors import Finding, InvalidManifests, NothingToDo, UsageProblem
+from gitkruise.git.plumbing.commits import CommitAuthor, format_commit
 from gitkruise.git.push.status_branch import edit_tree
 from gitkruise.git.push.user_push import Branch, Publisher
 from gitkruise.git.push.worktree import commit_id
@@ -44,6 +45,7 @@ from gitkruise.gitops.actions.target import (
     read_branch,
     units_by_branch,
 )
+from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.preview.inputs import base_of, config_at, read_side
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.report import report_of
@@ -181,7 +183,7 @@ def _target(
         raise UsageProblem(Finding(code="GK7040", message=message))
     query = ObjectQuery(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
     default = publisher.current() or "main"
-    rules = (load_catalog(), _GATES)
+    catalog = load_catalog()
     branches: dict[str, Branch] = {}
     states = []
     for name in units_by_branch(_config(repository, given, "HEAD"), default):
@@ -189,7 +191,7 @@ def _target(
         tip = branches[name].tip
         there = units_by_branch(_config(repository, given, tip), default).get(name)
         if there is not None:
-            states.append(read_branch(repository, name, tip, there, rules))
+            states.append(read_branch(repository, name, tip, there, catalog, _GATES))
     state, target = find_target(states, query)
     return branches[state.branch], state, target
 
@@ -199,7 +201,6 @@ async def _given(repository: Repository, options: ActionOptions) -> Config | Non
     if options.config_path is None:
         head = commit_id(repository.git_dir, "HEAD")
         return await units_of_cluster(options.cluster, repository, head)
-    from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  only where it is given
 
     return load_config(options.config_path)
 
@@ -262,7 +263,6 @@ def _commit(
     earlier: str,
 ) -> str:
     """Create the commit, on top of `earlier` if there is one; return that if it is the same."""
-    from gitkruise.git.plumbing.commits import CommitAuthor, format_commit  # noqa: PLC0415
     from gitkruise.kube.system.wall_clock import wall_time  # noqa: PLC0415
 
     tree = edit_tree(repository, repository.tree_id(target.commit), edit.files, [])

@@ -40,18 +40,18 @@ class ResourceArg:
 def parse_resource_arg(words: tuple[str, ...]) -> ResourceArg:
     """Parse `type`, `type name`, `type/name` or `type owner/name`. Raises UsageProblem."""
     if not words:
-        raise _usage("GK7014", f"no type given; known: {', '.join(_WORDS)}")
+        raise _bad_argument(f"no type given; known: {', '.join(_WORDS)}")
     head, slash, name = words[0].partition("/")
     noun = _noun(head)
     rest = words[1:]
     if len(rest) > (0 if slash else 1):
-        raise _usage("GK7014", f"too many names: {' '.join(words)}")
+        raise _bad_argument(f"too many names: {' '.join(words)}")
     if rest:
         owner, slash, name = rest[0].rpartition("/")
         if slash and _noun(owner) not in {"rollouts", "clonesets", noun}:
-            raise _usage("GK7014", f'"{owner}" has no {noun}')
+            raise _bad_argument(f'"{owner}" has no {noun}')
     if slash and not name:
-        raise _usage("GK7014", f'"{words[-1]}": no name after the slash')
+        raise _bad_argument(f'"{words[-1]}": no name after the slash')
     return ResourceArg(noun=noun, name=name)
 
 
@@ -82,7 +82,7 @@ def parse_workload(text: str) -> tuple[GroupKind, str]:
     wanted = parse_object(text)
     kinds = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET}
     if not wanted.name or wanted.noun not in kinds:
-        raise _usage("GK7014", f'"{text}": not a workload', ", ".join(["cloneset", *_KINDS]))
+        raise _bad_argument(f'"{text}": not a workload', ", ".join(["cloneset", *_KINDS]))
     return kinds[wanted.noun], wanted.name
 
 
@@ -94,9 +94,9 @@ def _noun(word: str) -> str:
 
     near = difflib.get_close_matches(word.lower(), NOUNS, 1)
     hint = f' Did you mean "{near[0]}"?' if near else ""
-    raise _usage("GK7014", f'"{word}": unknown type.{hint}', ", ".join(_WORDS))
+    raise _bad_argument(f'"{word}": unknown type.{hint}', ", ".join(_WORDS))
 
 
-def _usage(code: str, message: str, known: str = "") -> UsageProblem:
+def _bad_argument(message: str, known: str = "") -> UsageProblem:
     notes = (("known", known),) if known else ()
-    return UsageProblem(Finding(code=code, message=message, notes=notes))
+    return UsageProblem(Finding(code="GK7014", message=message, notes=notes))

@@ -17,6 +17,7 @@ from gitkruise.git.push.user_push import Publisher
 from gitkruise.git.push.worktree import commit_id
 from gitkruise.git.repository.mirror import local_folder
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.inspect.wait import WaitCondition, WaitResult, verdict
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branch
 from gitkruise.kube.system.clock import Clock, SystemClock
@@ -73,8 +74,6 @@ async def _wait(
 def _question(awaited: WaitOptions, repository: Repository) -> WaitCondition:
     config = None
     if awaited.config_path is not None:
-        from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  only where it is given
-
         config = load_config(awaited.config_path)
     commit = commit_id(repository.git_dir, awaited.commit)
     return WaitCondition(repository, load_catalog(), commit, awaited.goal, config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -76,7 +77,7 @@ def build_view(
     for m in live:
         news = recorded.get(m.key)
         if news is not None and news.state in _KNOWN_BY_GIT:
-            m = replace(m, state=news.state, message=news.message)  # noqa: PLW2901
+            m = replace(m, state=news.state, message=news.message)  # noqa: PLW2901  the record wins
         objects.append(m)
     seen = {m.key for m in live}
     for unit in units:
@@ -121,7 +122,6 @@ def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]
 
 def _reason(m: Managed, why: str, line: str, style: Style) -> Iterator[str]:
     """Yield the reason of an object that needs a user, if its line has no room for all of it."""
-    import textwrap  # noqa: PLC0415  only to fold sentences
 
     why = visible(why)
     if m.state in NEEDS_YOU and why not in line:
@@ -129,11 +129,11 @@ def _reason(m: Managed, why: str, line: str, style: Style) -> Iterator[str]:
 
 
 def _header(view: StatusView, style: Style) -> Iterator[str]:
-    """Yield the newest applied commit of each source, then the problems of units."""
+    """Yield the newest commit that was read of each source, then the problems of units."""
     cluster = f"cluster {view.cluster}"
     newest: dict[str, GitCommit] = {}
     for unit in view.units:
-        commit, known = unit.applied, newest.get(unit.source)
+        commit, known = unit.attempted or unit.applied, newest.get(unit.source)
         if commit is not None and (known is None or _when(commit) > _when(known)):
             newest[unit.source] = commit
     for source, commit in newest.items():

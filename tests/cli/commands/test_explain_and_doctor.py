@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gitkruise.app import LEASE_NAME, LEASE_NAMESPACE, SYNC_LEASE
+from gitkruise.app import SYNC_LEASE
 from gitkruise.errors import Forbidden
+from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE, WORKLOADS_LEASE
 from gitkruise.gitops.inspect.doctor_cluster import (
     Check,
     Right,
@@ -175,7 +176,7 @@ def test_objects_that_may_not_be_listed_are_not_known() -> None:
 def test_the_rights_on_both_leases_are_asked_for_by_name() -> None:
     leases = [right for right in needed_rights() if right.namespace == LEASE_NAMESPACE]
     named = {(right.verb, right.name) for right in leases}
-    names = (LEASE_NAME, SYNC_LEASE, f"{SYNC_LEASE}-units")
+    names = (WORKLOADS_LEASE, SYNC_LEASE, f"{SYNC_LEASE}-units")
     assert named == {("create", ""), *((v, n) for v in ("get", "update") for n in names)}
     assert str(leases[-1]) == "update leases.coordination.k8s.io kube-system/gitkruise-sync-units"
     role, binding = granting(leases, "dana")

@@ -17,7 +17,7 @@ sys.path.insert(0, {root!r})
 assert False, "this line is dropped"
 from gitkruise.git.plumbing.object_db import ObjectReader
 from gitkruise.kube.system.clock import SystemClock
-from gitkruise.kube.client.impersonation import ActingFor
+from gitkruise.kube.client.wrappers import ActingFor
 from gitkruise.kube.cache.leader_election import Lease, LeaseName
 from gitkruise.webhook.registration import Address
 from gitkruise.wire.primitives.names import account_user

@@ -8,6 +8,7 @@ import click
 
 from gitkruise import __version__
 from gitkruise.cli.console.command import ExitCodesCommand
+from gitkruise.cli.console.environment import read_environment
 
 
 @click.command(cls=ExitCodesCommand)
@@ -24,7 +25,6 @@ def version(output: str) -> None:
     """
     python = ".".join(str(part) for part in sys.version_info[:3])
     if output == "json":
-        from gitkruise.cli.console.environment import read_environment  # noqa: PLC0415
         from gitkruise.cli.console.output import API_VERSION, say_json  # noqa: PLC0415
         from gitkruise.cli.console.style import Style  # noqa: PLC0415
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -79,7 +80,8 @@ async def _look(
 
 
 async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
-    from gitkruise.app import LEASE_NAME, LEASE_NAMESPACE, SYNC_LEASE  # noqa: PLC0415  imports everything
+    from gitkruise.app import SYNC_LEASE  # noqa: PLC0415  imports everything
+    from gitkruise.gitops.cluster.engine import LEASE_NAMESPACE, WORKLOADS_LEASE  # noqa: PLC0415  as above
     from gitkruise.gitops.inspect.doctor_cluster import (  # noqa: PLC0415
         bad,
         cluster_checks,
@@ -97,7 +99,7 @@ async def _cluster(areas: Sequence[str], choice: ClusterChoice) -> list[Check]:
                     chosen.transport,
                     chosen.clock.now(),
                     LEASE_NAMESPACE,
-                    driving=LEASE_NAME,
+                    driving=WORKLOADS_LEASE,
                     applying=SYNC_LEASE,
                 )
                 found += [good("cluster", "server", f"{chosen.name} answers"), *checks]
@@ -134,7 +136,6 @@ async def _print_fix(choice: ClusterChoice) -> int:
 
 def doctor_lines(checks: Sequence[Check], style: Style) -> Iterator[str]:
     """Yield a line for each check, the next step below those that failed, and a total."""
-    import textwrap  # noqa: PLC0415  only to fold sentences
 
     for check in checks:
         glyph, plain, colour = _LOOKS[check.verdict]

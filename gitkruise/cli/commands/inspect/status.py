@@ -57,8 +57,8 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
     """
     failing, wanted = parse_states(flags["fail_on"]), parse_states(flags["states"])
     namespace = "" if flags["all_namespaces"] else flags["namespace"]
-    repository = repository_at_hand(flags["config_path"], flags["repo"])
-    view = asyncio.run(_survey(cluster, namespace, repository))
+    source, path = repository_at_hand(flags["config_path"], flags["repo"])
+    view = asyncio.run(_survey(cluster, namespace, source, path))
     style = Style.of(read_environment())
     shown = view.only(wanted)
     from gitkruise.cli.views.status import status_lines, status_obj  # noqa: PLC0415  the model
@@ -71,7 +71,7 @@ def status(ctx: click.Context, /, cluster: ClusterChoice, **flags: Any) -> None:
     ctx.exit(1 if view.in_state(failing) else 0)
 
 
-async def _survey(choice: ClusterChoice, namespace: str, repository: tuple[str, str]) -> StatusView:
+async def _survey(choice: ClusterChoice, namespace: str, source: str, path: str) -> StatusView:
     async with connected(choice, read_environment()) as chosen:
         # Imported after the connection: without a cluster the command needs no schemas.
         from gitkruise.cli.views.status import build_view  # noqa: PLC0415  imports the model
@@ -83,8 +83,7 @@ async def _survey(choice: ClusterChoice, namespace: str, repository: tuple[str, 
         )
         await survey.look()
         now = chosen.clock.now()
-        name, path = repository
         units = await asyncio.to_thread(units_at_hand, chosen.name, path) if path else []
         return build_view(
-            survey.managed(now), units, now, cluster=chosen.name, source=name, namespace=namespace
+            survey.managed(now), units, now, cluster=chosen.name, source=source, namespace=namespace
         )

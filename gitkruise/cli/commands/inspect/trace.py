@@ -15,7 +15,11 @@ from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
-from gitkruise.cli.context.local_repository import record_options, repository_at_hand
+from gitkruise.cli.context.local_repository import (
+    record_options,
+    records_at_hand,
+    repository_at_hand,
+)
 from gitkruise.errors import ClusterFailed, Finding
 from gitkruise.model.workloads.labels import CLONESET
 
@@ -58,7 +62,6 @@ async def _ask(
     choice: ClusterChoice, namespace: str, name: str, path: str
 ) -> tuple[Traced, Records, datetime]:
     from gitkruise.cli.commands.inspect.why import read_kind  # noqa: PLC0415
-    from gitkruise.cli.context.local_repository import records_at_hand  # noqa: PLC0415
     from gitkruise.gitops.inspect.trace import trace_pod  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -16,7 +17,11 @@ from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import API_VERSION, say, say_json
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
-from gitkruise.cli.context.local_repository import record_options, repository_at_hand
+from gitkruise.cli.context.local_repository import (
+    record_options,
+    records_at_hand,
+    repository_at_hand,
+)
 from gitkruise.cli.context.next_commands import lines_carrying
 from gitkruise.cli.context.resource_args import parse_workload
 from gitkruise.errors import ClusterFailed, Finding
@@ -66,7 +71,6 @@ def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) 
 async def _ask(
     choice: ClusterChoice, namespace: str, kind: GroupKind, name: str, path: str
 ) -> tuple[Why, Records, datetime]:
-    from gitkruise.cli.context.local_repository import records_at_hand  # noqa: PLC0415
     from gitkruise.gitops.inspect.disruption_budgets import sharing  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
@@ -109,7 +113,6 @@ def why_lines(
     answer: Why, records: Records, style: Style, now: datetime, *, wide: bool
 ) -> Iterator[str]:
     """Yield a sentence, the reasons in order, the next steps, and the commit."""
-    import textwrap  # noqa: PLC0415  only to fold sentences
 
     m = answer.managed
     head = f"{m.key.kind.lower()}/{m.key.name}"
@@ -138,7 +141,6 @@ def why_lines(
 
 def _budget_lines(answer: Why, room: int) -> Iterator[str]:
     """Yield the budgets of the pods, if there are others than that of the object."""
-    import textwrap  # noqa: PLC0415  only to fold sentences
 
     from gitkruise.gitops.inspect.explain import budget, budgets  # noqa: PLC0415  the model
 
