@@ -31,16 +31,18 @@ install: $(VENV)/runtime ## Install the command into .venv/bin
 demo: $(VENV)/runtime ## Play a whole GitOps canary on this machine
 	$(BIN)/gitkruise demo $(ARGS)
 
+# Suites with targets of their own.
+SUITES := $(addprefix --ignore ,tests/laws tests/fuzz tests/observer)
 # Rules of the source, for make check.
 LINTS := $(addprefix tests/test_,architecture.py prose.py docs.py tidy.py)
 
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not e2e and not kube and not forge and not slow" $(addprefix --ignore ,tests/laws tests/fuzz tests/observer $(LINTS))
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not e2e and not kube and not node and not forge and not slow" $(SUITES) $(addprefix --ignore ,$(LINTS))
 
 .PHONY: slow
 slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units, budgets
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not e2e and not kube and not forge"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not e2e and not kube and not node and not forge" $(SUITES)
 
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time
@@ -83,13 +85,23 @@ $(KUBE_ASSETS)/kube-apiserver: tests/kube/real/go.mod tests/kube/real/go.sum
 $(KUBE_ASSETS)/endpoints: tests/kube/real/endpoints/main.go tests/kube/real/go.mod tests/kube/real/go.sum
 	cd tests/kube/real && go build -o bin/endpoints ./endpoints
 
-KUBECTL_VERSION = $(shell sed -n 's,^require k8s.io/kubernetes ,,p' tests/kube/real/go.mod)
+KUBECTL_VERSION = $(shell sed -n 's,^\tk8s.io/kubernetes ,,p' tests/kube/real/go.mod)
 
 $(KUBE_ASSETS)/kubectl: tests/kube/real/go.mod tests/kube/real/go.sum
 	cd tests/kube/real && go build -o bin/kubectl \
 		-ldflags "-X k8s.io/component-base/version.gitVersion=$(KUBECTL_VERSION)" k8s.io/kubernetes/cmd/kubectl
 
 CLIENT_ASSETS := tests/clients/operator/bin
+
+CRI_API = $(shell cd tests/kube/real && go list -m -f '{{.Dir}}' k8s.io/cri-api)/pkg/apis/runtime/v1/api.proto
+
+.PHONY: cri-messages
+cri-messages: ## Generate the messages of CRI again, from the version that kubelet is built with
+	$(PYTHON) -m venv build/protoc
+	build/protoc/bin/pip install -q --only-binary :all: grpcio-tools
+	install -m 644 -D $(CRI_API) build/proto/cri.proto
+	build/protoc/bin/python -m grpc_tools.protoc -Ibuild/proto --python_out=gitkruise/agent/cri \
+		--pyi_out=gitkruise/agent/cri cri.proto
 
 .PHONY: client-assets
 client-assets: $(CLIENT_ASSETS)/greetings ## Build the controller-runtime program that `make e2e` runs (needs Go, 1 minute)
@@ -100,6 +112,21 @@ $(CLIENT_ASSETS)/greetings: $(wildcard tests/clients/operator/*.go) tests/client
 .PHONY: kube
 kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m kube
+
+.PHONY: node-assets
+node-assets: kube-assets $(addprefix $(KUBE_ASSETS)/,kubelet kube-controller-manager kube-scheduler node-app) ## Build what `make node` runs as well: kubelet, controllers, scheduler (needs Go, 4 minutes)
+
+# kubelet's version is part of its node, and clients read it.
+$(addprefix $(KUBE_ASSETS)/,kubelet kube-controller-manager kube-scheduler): tests/kube/real/go.mod tests/kube/real/go.sum
+	cd tests/kube/real && go build -o bin/$(@F) \
+		-ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$(KUBECTL_VERSION)" k8s.io/kubernetes/cmd/$(@F)
+
+$(KUBE_ASSETS)/node-app: tests/node/app/main.go tests/node/app/go.mod
+	cd tests/node/app && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o ../../kube/real/bin/node-app .
+
+.PHONY: node
+node: $(VENV)/dev ## Run the tests on a real node: kubelet, containerd, runc (needs root)
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m node tests/node
 
 SOPS_ASSETS := tests/git/sealing/bin
 

@@ -1,0 +1,73 @@
+"""NodeImages on a real node: containerd pulls from a registry, with and without a login."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.node.agents import acting
+from tests.node.cluster import Cluster
+from tests.node.pods import until
+
+pytestmark = [pytest.mark.node, pytest.mark.slow]
+SECRETS = "/api/v1/namespaces/kruise-daemon-config/secrets"
+NODE_IMAGES = "/apis/apps.kruise.io/v1beta1/nodeimages"
+
+
+def secret(node: Cluster, name: str, login: str) -> dict[str, str]:
+    """Create a pull secret for the registry; returns how a NodeImage names it."""
+    username, _, password = login.partition(":")
+    auths = {node.registry.host: {"username": username, "password": password}}
+    text = base64.b64encode(json.dumps({"auths": auths}).encode()).decode()
+    body = {"metadata": {"name": name}, "type": "kubernetes.io/dockerconfigjson",
+            "data": {".dockerconfigjson": text}}  # fmt: skip
+    node.ask(SECRETS, "POST", body)
+    return {"namespace": "kruise-daemon-config", "name": name}
+
+
+def test_images_are_pulled_with_the_right_login(served: Cluster) -> None:
+    """A public and a private image succeed; a wrong secret and a missing tag fail and say why."""
+    names = {
+        key: served.image(f"{key}:v1").rpartition(":")[0]
+        for key in ("public/app", "private/good", "private/bad")
+    }
+    good = secret(served, "good", served.registry.login)
+    bad = secret(served, "bad", "puller:wrong")
+    tag = {"tag": "v1", "createdAt": "2026-11-24T10:00:00Z", "pullPolicy": {"backoffLimit": 0}}
+    images: dict[str, Any] = {
+        names["public/app"]: {"tags": [tag, {**tag, "tag": "missing"}]},
+        names["private/good"]: {"tags": [tag], "pullSecrets": [good]},
+        names["private/bad"]: {"tags": [tag], "pullSecrets": [bad]},
+    }
+    worker = served.workers[0]
+    body = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
+            "metadata": {"name": worker.name}, "spec": {"images": images}}  # fmt: skip
+
+    async def play() -> dict[str, Any]:
+        async with acting(served):
+            await asyncio.to_thread(served.ask, NODE_IMAGES, "POST", body)
+            return await asyncio.to_thread(
+                until,
+                lambda: served.ask(f"{NODE_IMAGES}/{worker.name}").get("status", {}),
+                lambda s: s.get("succeeded", 0) + s.get("failed", 0) == 4,
+            )
+
+    status = asyncio.run(play())
+    found = {(name, t["tag"]): t for name, tags in status["imageStatuses"].items()
+             for t in tags["tags"]}  # fmt: skip
+    phases = {key: t["phase"] for key, t in found.items()}
+    assert phases == {
+        (names["public/app"], "v1"): "Succeeded",
+        (names["public/app"], "missing"): "Failed",
+        (names["private/good"], "v1"): "Succeeded",
+        (names["private/bad"], "v1"): "Failed",
+    }
+    assert "not found" in found[names["public/app"], "missing"]["message"]
+    assert "401" in found[names["private/bad"], "v1"]["message"]
+    listed = worker.ctr("images", "list", "-q").stdout
+    assert f"{names['private/good']}:v1" in listed
+    assert names["private/bad"] not in listed
