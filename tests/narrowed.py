@@ -41,6 +41,7 @@ NARROWED: Final[Mapping[str, tuple[str, ...]]] = {
     "world/kubelet/kubelet.py": ("_on_change: pod is not None",),
     "world/controllers/namespace.py": ("_pods: kind is not None",),
     "world/simulation/run.py": ("after: found is not None",),
+    "world/node_agent/recreate.py": ("run: pod is not None",),
     "world/api/binding_eviction.py": ("_spend_budget: kind is not None",),
     "world/write/webhook_pipeline.py": (
         "_decoded: read is not None",

@@ -22,7 +22,7 @@ PURE = {
     "textwrap", "types", "typing", "unicodedata",
 }  # fmt: skip
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "common", "misc", "base", "core"}
-GENERATED = {"_go_types.py"}
+GENERATED = {"cri_pb2.py"}
 MODULE_LINES, FUNCTION_LINES = 500, 60
 
 

@@ -21,6 +21,7 @@ from gitkruise.world.controllers.pv_binder import ClaimBinder
 from gitkruise.world.controllers.scheduler import Scheduler, add_nodes
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import FAST, Profile
+from gitkruise.world.node_agent.agent import NodeAgents
 from gitkruise.world.simulation.simulation import SimulatedComponent, Simulation
 
 START: Final = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -55,7 +56,8 @@ def _resource(world: World, obj: Obj) -> ResourceRef:
 def parts_of(profile: Profile) -> list[SimulatedComponent]:
     """What acts by itself in an embedded cluster."""
     first: list[SimulatedComponent] = [GarbageCollector(), NamespaceController(), ClaimBinder()]
-    return [*first, Scheduler(), Kubelet(profile)]
+    kubelet = Kubelet(profile)
+    return [*first, Scheduler(), NodeAgents(kubelet), kubelet]
 
 
 class Lab:

@@ -12,7 +12,6 @@ import pytest
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
 from gitkruise.errors import Conflict, InvalidObject
-from gitkruise.kube.auth.connection import explicit
 from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.package_data import load_catalog
@@ -23,6 +22,7 @@ from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.sandbox.server import SandboxOptions, serve
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from tests.controller.distance import rolled
+from tests.kube.server import connection_to
 from tests.laws.foretell import CLONESETS, WEB, Case, change
 from tests.worlds import PODS, SPACE, cloneset
 
@@ -110,7 +110,7 @@ async def played(policy: str, one_way_s: float) -> tuple[Counting, Counter[str]]
         body = {**web, "metadata": {**web["metadata"], "namespace": SPACE}}
         await local.send(ApiRequest(verb="create", resource=CLONESETS, namespace=SPACE, body=body))
         async with delayed(port, one_way_s) as far:
-            connection = explicit(
+            connection = connection_to(
                 f"https://127.0.0.1:{far}", token=sandbox.token, ca_pem=sandbox.ca
             )
             wire = Counting(connection, clock)

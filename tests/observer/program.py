@@ -23,6 +23,7 @@ from gitkruise.planner.workloads import BUILTIN
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from tests.git.repos import Origin
+from tests.gitops.objects import House
 from tests.gitops.programs import options
 from tests.gitops.stage import Stage
 
@@ -49,7 +50,10 @@ class Said(NamedTuple):
 
 
 class Program:
-    """gitkruise over a repository and a model cluster; `config` is its configuration file."""
+    """gitkruise over a repository and a model cluster.
+
+    `config` is its configuration file; "" where it follows the objects of the cluster.
+    """
 
     def __init__(self, folder: Path, config: str) -> None:
         self.stage = Stage(folder)
@@ -58,6 +62,10 @@ class Program:
         kubeconfig.touch(mode=0o600)
         kubeconfig.write_text(KUBECONFIG)
 
+    def configure(self, config: str) -> None:
+        """Change the configuration file; the next start reads it."""
+        self._config = config
+
     @property
     def origin(self) -> Origin:
         return self.stage.origin
@@ -65,7 +73,9 @@ class Program:
     @asynccontextmanager
     async def up(self) -> AsyncIterator[RunningController]:
         """gitkruise runs; the end of the block is a crash, the next block a start."""
-        chosen = options(self.stage, self._folder, self._config)
+        house = House(self.stage, self._folder)
+        file = self._config
+        chosen = options(self.stage, self._folder, file) if file else house.program()
         async with controller(chosen, self.stage.wire, self.stage.clock) as running:
             yield running
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -18,19 +19,26 @@ Say = Callable[..., tuple[int, str, str]]
 Wanted = Mapping[Named, Obj] | None
 
 
+_ROLLOUTS = {"Done", "Held", "Rolling"}  # what gives way to the news that a commit waits
+
+
 class Expected:
     """Facts about a unit at rest: newest commit, what it wants, and what is to be live."""
 
     def __init__(
         self, name: str, newest: Wanted, good: Mapping[Named, Obj], seen: Seen,
-        withheld: frozenset[Named],
+        withheld: frozenset[Named], *, waits: bool = False,
     ) -> None:  # fmt: skip
-        """`withheld` are objects that `newest` claims and another unit has not handed over."""
+        """`withheld` are objects that `newest` claims and another unit has not handed over.
+
+        `waits`: none of `newest` is sent before somebody agrees or a time comes.
+        """
         self.name, self.newest, self.good, self.seen = name, newest, good, seen
-        self.withheld = withheld
+        self.withheld, self.waits = withheld, waits
         self.own = {n: obj for n, obj in good.items() if n not in withheld}
         state = unit_state(self.own if newest is not None else None, seen)
-        self.state = "Stuck" if withheld and state != "Rejected" else state
+        state = "Stuck" if withheld and state != "Rejected" else state
+        self.state = "Waiting" if waits and state in _ROLLOUTS else state
 
     def rollouts(self) -> Iterator[tuple[str, str, Obj]]:
         """Yield (name, state, CloneSet) of the live CloneSets."""
@@ -40,8 +48,11 @@ class Expected:
                 yield name.name, rollout_state(live, self.seen.of[name.name]), live
 
 
-def live_lies(units: Mapping[str, Expected], seen: Seen) -> Iterator[str]:
-    """What is live is what the newest good commit of each unit wants, and nothing else."""
+def live_lies(units: Mapping[str, Expected], seen: Seen, spared: frozenset[Named]) -> Iterator[str]:
+    """What is live is what the newest good commit of each unit wants, and nothing else.
+
+    `spared` stay although no unit wants them.
+    """
     everything: dict[Named, str] = {}
     for unit in units.values():
         for name, obj in unit.own.items():
@@ -53,11 +64,12 @@ def live_lies(units: Mapping[str, Expected], seen: Seen) -> Iterator[str]:
                 yield f"{name} of {unit.name} is not as git asks"
             elif seen.owner(name) != unit.name:
                 yield f"{name} belongs to {seen.owner(name)}, not to {unit.name}"
-    for name in seen.objects.keys() - everything.keys():
+    for name in seen.objects.keys() - everything.keys() - spared:
         # A unit deletes when all that it applied is ready, and when every unit could read the
         # commit: the object may have moved to another.
         owner = units[seen.owner(name)]
-        if owner.state != "Stuck" and all(unit.state != "Rejected" for unit in units.values()):
+        undecided = any(unit.state == "Rejected" or unit.waits for unit in units.values())
+        if owner.state != "Stuck" and not undecided:
             yield f"{name} is still there, and no unit wants it"
 
 
@@ -72,6 +84,8 @@ def record_lies(units: Mapping[str, Expected], files: Mapping[str, str]) -> Iter
         if status["state"] != unit.state:
             told_state = f"{status['state']} ({status['message']})"
             yield f"record: {unit.name} is {told_state}, not {unit.state}"
+        if bool(status.get("waits")) != unit.waits:
+            yield f"record: {unit.name} waits for {status.get('waits')!r}: {unit.waits}"
         if index[unit.name]["state"] != unit.state:
             yield f"index: {unit.name} is {index[unit.name]['state']}, not {unit.state}"
         rows = csv.DictReader(files[f"{folder}/objects.tsv"].splitlines(), delimiter="\t")
@@ -116,6 +130,29 @@ def _rollout_lies(where: str, rollout: Obj, state: str, name: str, seen: Seen) -
             yield f"{where}: {fact} of {name} is {rollout[fact]}, not {value}"
 
 
+_READY = {"Done": "True", "Held": "True"}  # the others: False
+
+
+def condition_lies(
+    units: Mapping[str, Expected], objects: Mapping[str, Obj], events: Sequence[Obj]
+) -> Iterator[str]:
+    """Conditions of Unit objects, and the newest Event about each."""
+    for unit in units.values():
+        obj = objects[unit.name]
+        status = obj["status"]
+        ready = next(c for c in status["conditions"] if c["type"] == "Ready")
+        told = (status["phase"], ready["status"], status["observedGeneration"])
+        right = (unit.state, _READY.get(unit.state, "False"), obj["metadata"]["generation"])
+        if told != right:
+            yield f"conditions: {unit.name} is {told} ({ready['message']}), not {right}"
+        uid = obj["metadata"]["uid"]
+        about = [event for event in events if event["involvedObject"].get("uid") == uid]
+        newest = max(about, key=lambda event: str(event["lastTimestamp"]), default=None)
+        kind = "Normal" if unit.state in _ROLLOUTS else "Warning"
+        if newest is None or (newest["type"], newest["reason"]) != (kind, ready["reason"]):
+            yield f"Events: the newest of {unit.name} is {newest}, not {kind} {ready['reason']}"
+
+
 def status_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
     """`status -o json`."""
     code, out, err = say("status", "-o", "json")
@@ -125,6 +162,8 @@ def status_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
     told = json.loads(out)
     states = {one["unit"]: one["state"] for one in told["units"]}
     for unit in units.values():
+        if any(bool(u["waits"]) != unit.waits for u in told["units"] if u["unit"] == unit.name):
+            yield f"status: {unit.name} waits: {not unit.waits}, and should be {unit.waits}"
         if states.get(unit.name) != unit.state:
             yield f"status: {unit.name} is {states.get(unit.name)}, not {unit.state}"
         for name, state, _ in unit.rollouts():
@@ -163,17 +202,19 @@ def why_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
                 yield f"why {name}: exit {code}: {err}"
                 continue
             told = json.loads(out)
-            if told["state"] != state:
-                yield f"why: {name} is {told['state']}, not {state}"
+            right = "Waiting" if unit.waits and state in {"Done", "Held"} else state
+            if told["state"] != right:
+                yield f"why: {name} is {told['state']}, not {right}"
             if told.get("unit") != unit.name:
                 yield f"why: {name} belongs to {told.get('unit')}, not to {unit.name}"
 
 
 def wait_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
-    """`wait` ends with the verdict: 0 for Done and Held, 1 for Stuck and Rejected."""
+    """`wait` ends with the verdict: 0 for Done and Held, 1 for Stuck and Rejected; it goes on (6)
+    while a commit waits."""
     for unit in units.values():
         code, _, err = say("wait", unit.name, "--timeout", "1ms")
-        right = {"Done": 0, "Held": 0, "Stuck": 1, "Rejected": 1}[unit.state]
+        right = {"Done": 0, "Held": 0, "Stuck": 1, "Rejected": 1}.get(unit.state, 6)
         if code != right:
             yield f"wait {unit.name}: exit {code} while it is {unit.state}: {err}"
 
@@ -206,6 +247,49 @@ def history_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
                 yield f"history: {name} has {step['replicas']} replicas"
             elif step["state"] != state:
                 yield f"history: {name} is {step['state']}, not {state}"
+
+
+def text_lies(units: Mapping[str, Expected], say: Say) -> Iterator[str]:
+    """The tables that a person reads: `get units`, `get rollouts` and `status`."""
+    _, out, _ = say("get", "units")
+    listed = {f"{row['NAMESPACE']}/{row['NAME']}": row["STATE"] for row in _table(out)}
+    _, out, _ = say("get", "rollouts")
+    rolled = {row["NAME"]: row for row in _table(out)}
+    _, out, _ = say("status")
+    shown = {row["OBJECT"]: row for row in _table(out)}
+    for unit in units.values():
+        if listed.get(unit.name) != unit.state:
+            yield f"get units, in text: {unit.name} is {listed.get(unit.name)}, not {unit.state}"
+        named = [line for line in out.splitlines() if f"  unit {unit.name} " in line]
+        if not named and (unit.newest is None or unit.withheld or unit.waits):
+            yield f"status, in text: {unit.name} is {unit.state}, and not named: {out}"
+        if any(f"{unit.state}  unit" not in line for line in named):
+            yield f"status, in text: {unit.name} is {unit.state}, not {named}"
+        for name, state, live in unit.rollouts():
+            image = live["spec"]["template"]["spec"]["containers"][0]["image"]
+            pods, replicas = unit.seen.of[name], live["spec"]["replicas"]
+            right = (state, f"{pods.images[image]}/{replicas}", f"{pods.ready.total()}/{replicas}")
+            for where, row in (
+                ("get rollouts", rolled.get(name)),
+                ("status", shown.get(f"cloneset/{name}")),
+            ):
+                told = row and (row["STATE"], row["NEW"], row["READY"])
+                if told != right:
+                    yield f"{where}, in text: {name} is {told}, not {right}"
+
+
+def _table(text: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of the one table of a text, by its header; states without their mark."""
+    lines = iter(text.splitlines())
+    header = next((line for line in lines if line.startswith("NAMESPACE ")), "")
+    starts = [(m.start(), m[0]) for m in re.finditer(r"\S+", header)]
+    ends = [start for start, _ in starts[1:]] + [None]
+    for line in lines:
+        if not line.strip():
+            return
+        cells = (line[start:end].strip() for (start, _), end in zip(starts, ends, strict=True))
+        row = dict(zip((name for _, name in starts), cells, strict=True))
+        yield {**row, "STATE": row["STATE"].partition("] ")[2].partition(" ")[0]}
 
 
 OUTLETS: Mapping[str, Callable[[Mapping[str, Expected], Say], Iterator[str]]] = {

@@ -12,10 +12,13 @@ from typing import Final
 
 import pytest
 
+from tests.observer.declared import DeclaredPlayer
+from tests.observer.gates import GatedPlayer
 from tests.observer.histories import Player
 
 HERE: Final = Path(__file__).parent
 BLOCK: Final = 10  # histories of one test
+ONE_MORE: Final = 20  # so many histories are played for each one with a gate, or with objects
 STEPS: Final = int(os.environ.get("OBSERVER_STEPS", "3"))  # noqa: TID251
 
 
@@ -35,6 +38,16 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
         player = Player(folder, seed)
         lies = player.play(STEPS)
         assert not lies, f"history {seed}: {player.story}: {lies}"
+
+
+@pytest.mark.parametrize("player", [GatedPlayer, DeclaredPlayer])
+@pytest.mark.parametrize("block", seeds(), ids=lambda block: f"{block.start}")
+def test_what_is_said_of_others_is_so(block: range, player: type[Player], tmp_path: Path) -> None:
+    """Units behind gates, and units that are objects of the cluster."""
+    for seed in (seed for seed in block if seed % ONE_MORE == 0):
+        playing = player(tmp_path, seed // ONE_MORE)
+        lies = playing.play(STEPS)
+        assert not lies, f"history {seed // ONE_MORE}: {playing.story}: {lies}"
 
 
 @pytest.mark.parametrize("name", ["truth", "statements", "plans"])
