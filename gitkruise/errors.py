@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, ClassVar, Final
 
+from gitkruise.printable import visible
 from gitkruise.redaction import scrubbed
 
 
@@ -94,6 +95,12 @@ class SourcePlace:
     length: int = 1  # characters to underline
     label: str = ""  # what to say at the caret
 
+    def __post_init__(self) -> None:
+        """Escape what would move a cursor: paths and lines are other people's."""
+        object.__setattr__(self, "file", visible(self.file))
+        object.__setattr__(self, "label", visible(self.label))
+        object.__setattr__(self, "snippet", tuple((n, visible(t)) for n, t in self.snippet))
+
     def __str__(self) -> str:
         spot = (
             f":{self.line}:{self.column}" if self.column else f":{self.line}" if self.line else ""
@@ -117,9 +124,11 @@ class Finding:
     severity: Severity = Severity.ERROR
 
     def __post_init__(self) -> None:
-        """Keep passwords of URLs, private keys and tokens out of every outlet."""
-        object.__setattr__(self, "message", scrubbed(self.message))
-        object.__setattr__(self, "notes", tuple((n, scrubbed(t)) for n, t in self.notes))
+        """Keep passwords of URLs, private keys, tokens and control characters out of every
+        outlet."""
+        object.__setattr__(self, "message", visible(scrubbed(self.message)))
+        object.__setattr__(self, "object", visible(self.object))
+        object.__setattr__(self, "notes", tuple((n, visible(scrubbed(t))) for n, t in self.notes))
 
     @property
     def is_error(self) -> bool:

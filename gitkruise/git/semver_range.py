@@ -10,7 +10,7 @@ from typing import Final
 from semver import Version
 
 from gitkruise.errors import Finding, UsageProblem
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 _LENGTH_MAX: Final = 256
 _HYPHEN: Final = re.compile(r"(\S+)\s+-\s+(\S+)")

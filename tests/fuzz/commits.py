@@ -32,8 +32,8 @@ from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import MANAGER, marked
 from gitkruise.planner.sync.plan import find_drift, outdated, plan_sync
+from gitkruise.printable import UNPRINTABLE, visible_lines
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.printable import UNPRINTABLE, visible_lines
 from tests.fuzz.api_calls import recorded
 from tests.worlds import SPACE, START, cloneset, template
 

@@ -21,7 +21,7 @@ from gitkruise.gitops.build.post_build import offline
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.config import Reference, Render, Substitute, Unit, UnitSpec
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.wire.primitives.printable import UNPRINTABLE
+from gitkruise.printable import UNPRINTABLE
 from tests.fuzz.conftest import NIGHT
 from tests.git.repos import make_origin
 

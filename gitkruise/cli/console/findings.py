@@ -8,7 +8,7 @@ from typing import Any, Final
 from gitkruise.cli.console.output import list_of
 from gitkruise.cli.console.style import Style, cell_width, clip
 from gitkruise.errors import Finding, SourcePlace
-from gitkruise.wire.primitives.printable import visible
+from gitkruise.printable import visible
 
 SHOWN: Final = 20  # the rest is counted
 

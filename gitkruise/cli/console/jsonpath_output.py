@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from gitkruise.errors import BadRequest
-from gitkruise.wire.primitives.printable import visible
+from gitkruise.printable import visible
 
 PREFIX: Final = "jsonpath="
 _PART: Final = re.compile(r"\{((?:\"(?:\\.|[^\"\\])*\"|'[^']*'|[^{}\"'])*)\}|([^{}]+)")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gitkruise.wire.primitives.printable import visible, visible_lines
+from gitkruise.printable import visible, visible_lines
 
 
 class LineFormatter(logging.Formatter):

@@ -9,7 +9,7 @@ import click
 
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.style import Style
-from gitkruise.wire.primitives.printable import visible_lines
+from gitkruise.printable import visible_lines
 
 API_VERSION = "gitkruise.io/v1alpha1"
 

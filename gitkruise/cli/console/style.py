@@ -11,7 +11,7 @@ from typing import Final
 
 from gitkruise.cli.console.environment import Environment
 from gitkruise.model.gitops.unit_state import LOOKS, State
-from gitkruise.wire.primitives.printable import visible
+from gitkruise.printable import visible
 
 _CODES: Final = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36",

@@ -8,7 +8,7 @@ from typing import Final
 
 from gitkruise.cli.console.environment import BOUNDLESS
 from gitkruise.cli.console.style import cell_width, clip, shorten
-from gitkruise.wire.primitives.printable import visible
+from gitkruise.printable import visible
 
 GAP: Final = 2
 

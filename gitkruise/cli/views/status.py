@@ -18,8 +18,8 @@ from gitkruise.cli.views.promotion import progress
 from gitkruise.cli.views.resources import rollout_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
+from gitkruise.printable import visible
 from gitkruise.wire.primitives.names import named
-from gitkruise.wire.primitives.printable import visible
 
 if TYPE_CHECKING:
     from gitkruise.gitops.status.reader import UnitNews

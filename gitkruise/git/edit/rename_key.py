@@ -9,8 +9,8 @@ from typing import Any, Final
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.model.gitops.document import Document, FieldPath, Spot
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.primitives.printable import shown
 
 _BOM: Final = "\ufeff"
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")

@@ -18,9 +18,9 @@ from gitkruise.git.parsing.documents import Parsed, parse_file
 from gitkruise.git.parsing.json_events import looks_like_json
 from gitkruise.git.parsing.yaml_scalars import resolve
 from gitkruise.model.gitops.document import Document, FieldPath, Spot
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get, put
-from gitkruise.wire.primitives.printable import shown
 
 _BOM: Final = "\ufeff"
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")

@@ -22,8 +22,8 @@ from gitkruise.errors import Finding, InvalidManifests, SourcePlace
 from gitkruise.git.parsing.documents import Parsed, parse_file
 from gitkruise.git.plumbing.trees import TreeEntry, clean_path
 from gitkruise.model.gitops.document import Document, FieldPath
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.printable import shown
 
 _EVERY: Final = "*"
 _PLUGIN_DEPTH: Final = 8  # folders of plugins in folders of plugins

@@ -24,7 +24,7 @@ from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.trees import TreeEntry, entry_trouble
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.document import Document
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 KUSTOMIZATION_NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 RENDER_S: Final = 60.0

@@ -14,9 +14,9 @@ from gitkruise.git.manifests.sops import CIPHERTEXT, METADATA, Form, Sops, as_js
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.document import Document
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import drop
-from gitkruise.wire.primitives.printable import shown
 
 _FILES_KEPT: Final = 1_000
 _SPLIT: Final = "put what is secret into a Secret, and leave the rest in plain text"

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from gitkruise.errors import Finding, InvalidManifests, SourcePlace
 from gitkruise.git.manifests.wildmatch import Matcher, lines_of, patterns_of
 from gitkruise.git.repository.repository import Repository
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 IGNORE_FILES: Final = (".gitkruiseignore", ".sourceignore")
 BYTES_MAX: Final = 32 << 10  # of all ignore files that count in one folder

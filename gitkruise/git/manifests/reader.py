@@ -18,7 +18,7 @@ from gitkruise.git.plumbing.trees import TreeEntry, clean_path, entry_trouble
 from gitkruise.git.repository.repository import Repository
 from gitkruise.model.gitops.config import RenderKind
 from gitkruise.model.gitops.document import Document
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 __all__ = ["Content", "Manifests", "ParseCache", "content_at", "read_desired", "refusal"]
 

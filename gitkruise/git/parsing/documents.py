@@ -17,7 +17,7 @@ from gitkruise.git.parsing import json_events
 from gitkruise.git.parsing.syntax_errors import explain
 from gitkruise.git.parsing.yaml_composer import Composer, Limits, Stop
 from gitkruise.model.gitops.document import Document, FieldMark, FieldPath, Spot
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.secret_names import holds_secret
 
 __all__ = ["LIMITS", "Limits", "Parsed", "parse_file"]

@@ -22,7 +22,7 @@ from gitkruise.git.parsing.yaml_scalars import (
     said,
 )
 from gitkruise.model.gitops.document import FieldMark, FieldPath, Spot, place_at, reveals
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.secret_names import holds_secret, keeps_secret, may_hold_secret
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 _SIGNED_BY: Final = re.compile(r"(?P<name>.*?) ?<(?P<email>[^<>]*)> (?P<time>-?\d{1,12}) [-+]\d+")
 _TRAILER: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): (.*)")

@@ -7,7 +7,7 @@ from typing import Final
 
 from gitkruise.errors import Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.process import Result
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 _KINDS: Final[tuple[tuple[str, str, str, str], ...]] = (
     # what git or ssh prints, in any case · code · our sentence · next step

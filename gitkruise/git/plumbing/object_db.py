@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from gitkruise.errors import Finding, HistoryMissing, SourceFailed
 from gitkruise.git.plumbing.process import end
 from gitkruise.git.plumbing.trees import TreeEntry, parse_tree
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 _BATCH: Final = 64  # requests in the pipe together; their text stays far below its capacity
 _TREES_KEPT: Final = 4_096

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gitkruise.errors import Finding, SourceFailed, UsageProblem
-from gitkruise.wire.primitives.printable import UNPRINTABLE, shown
+from gitkruise.printable import UNPRINTABLE, shown
 
 PROTOCOLS: Final = frozenset({"https", "ssh", "file"})  # http only where a caller asks for it
 _KNOWN: Final = frozenset({"https", "ssh", "file", "http"})

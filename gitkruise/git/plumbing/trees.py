@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from gitkruise.errors import Finding, InvalidManifests
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 ENTRIES_MAX: Final = 100_000
 DEPTH_MAX: Final = 64

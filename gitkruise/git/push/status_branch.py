@@ -17,8 +17,8 @@ from gitkruise.git.plumbing.commits import (
 from gitkruise.git.plumbing.refs import check_status_branch, full_ref
 from gitkruise.git.plumbing.trees import FILE, TREE, TreeEntry, clean_path, format_tree
 from gitkruise.git.repository.repository import RefMoved, Repository
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.backoff import backoff
-from gitkruise.wire.primitives.printable import shown
 
 __all__ = ["BranchEntry", "CommitAuthor", "Notes", "StatusBranch", "Update"]
 

@@ -14,7 +14,7 @@ from gitkruise.git.plumbing.process import Result
 from gitkruise.git.plumbing.refs import full_ref
 from gitkruise.git.plumbing.safe_config import LIST, inert
 from gitkruise.git.push.worktree import WorkTree, dirty_tree
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 _TIME_S: Final = 120.0
 # Variables that would lead git to another repository than the one that was named.

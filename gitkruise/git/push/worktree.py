@@ -11,7 +11,7 @@ from typing import Final
 from gitkruise.errors import BranchNotReady, Finding, RefMissing, SourceFailed
 from gitkruise.git.plumbing.process import git_command
 from gitkruise.git.plumbing.safe_config import LIST, inert
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
 _TIME_S: Final = 60.0

@@ -10,7 +10,7 @@ from gitkruise.errors import Finding, SourceFailed
 from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.commits import CommitAuthor, format_commit
 from gitkruise.git.plumbing.safe_config import LIST, inert
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 if TYPE_CHECKING:
     from gitkruise.git.repository.repository import Repository

@@ -12,8 +12,8 @@ from gitkruise.errors import Finding, SourceFailed, UsageProblem
 from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.process import Launch, git_command
 from gitkruise.git.plumbing.refs import parse_url
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.printable import shown
 
 GIT_MIN: Final = (2, 36)  # cat-file --batch-command
 SETUP_S: Final = 60.0

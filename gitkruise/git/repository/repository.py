@@ -45,7 +45,7 @@ from gitkruise.git.repository.remote import (
     RemoteRefs,
     keyring_of,
 )
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 __all__ = ["GitCredentials", "RefMoved", "Repository"]
 

@@ -20,7 +20,7 @@ from gitkruise.errors import Finding, UsageProblem
 from gitkruise.git.plumbing import process
 from gitkruise.git.plumbing.process import Result, git_command
 from gitkruise.git.repository.repository import Repository
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 UNTRUSTED: Final = "GK3301"
 UNSIGNED: Final = "GK3302"

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from gitkruise.admission.rules.formats import dns_label, dns_subdomain
-from gitkruise.errors import Finding, Problem, SourcePlace
+from gitkruise.errors import Finding, Problem
 from gitkruise.gitops.build.redacted_findings import rule
 from gitkruise.model.gitops.document import Document, FieldPath
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.printable import UNPRINTABLE, shown
 from gitkruise.wire.schema.nodes import Components, Node
 from gitkruise.wire.schema.validation import TYPE_INVALID, validate
 
@@ -144,29 +143,3 @@ def _advice(document: Document, value: Any, problem: Problem) -> Iterator[tuple[
 def cut(message: str) -> str:
     """Cut a message of the API server: it may quote the whole value, and its beginning suffices."""
     return message if len(message) <= _MESSAGE_MAX else f"{message[:_MESSAGE_MAX]}…"
-
-
-def readable(finding: Finding) -> Finding:
-    """Return the finding with control and bidi characters escaped in everything it quotes."""
-    return replace(
-        finding,
-        message=_escaped(finding.message),
-        object=_escaped(finding.object),
-        notes=tuple((label, _escaped(text)) for label, text in finding.notes),
-        places=tuple(_readable_place(place) for place in finding.places),
-    )
-
-
-def _readable_place(place: SourcePlace) -> SourcePlace:
-    return replace(
-        place,
-        file=_escaped(place.file),
-        label=_escaped(place.label),
-        snippet=tuple((number, _escaped(text)) for number, text in place.snippet),
-    )
-
-
-def _escaped(text: str) -> str:
-    if text.isascii() and text.isprintable():
-        return text
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -10,8 +10,8 @@ from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import APPLY_WORDS, HOLD
 from gitkruise.planner.sync.dependencies import DEPENDS_ON, FORM, cycle, strangers, too_early
 from gitkruise.planner.sync.hooks import ARGO_HOOK, FAILURE, HOOK, LAST, POST, PRE
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.printable import shown
 
 
 def unreadable(document: Document, text: str) -> Finding:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gitkruise.errors import BadRequest, Cause, Finding, Forbidden, InvalidObject, Problem
 from gitkruise.gitops.build.desired import desired_of, duplicates
-from gitkruise.gitops.build.field_types import cut, has_null, nulls, readable, shape, untyped
+from gitkruise.gitops.build.field_types import cut, has_null, nulls, shape, untyped
 from gitkruise.gitops.build.in_place_only import REFUSAL, in_place_problems
 from gitkruise.gitops.build.object_checks import own_rules
 from gitkruise.gitops.build.ordering_checks import impossible
@@ -125,7 +125,7 @@ def _checked(document: Document, catalog: Catalog, namespace: str, gates: Gates)
     desired, wrong = desired_of(document, catalog, namespace)
     if desired is not None:
         wrong = [*check_object(desired, catalog, gates), *own_rules(desired)]
-    return CheckedDocument(document, catalog, desired, tuple(map(readable, wrong)))
+    return CheckedDocument(document, catalog, desired, tuple(wrong))
 
 
 def with_crds(catalog: Catalog, documents: Sequence[Document]) -> Catalog:

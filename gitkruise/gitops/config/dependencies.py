@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gitkruise.kube.cache.subscriptions import Subscriptions
 from gitkruise.model.gitops.config import Reference, Suspend, Unit, resolve_reference
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 if TYPE_CHECKING:  # a plan starts sooner without
     from datetime import datetime

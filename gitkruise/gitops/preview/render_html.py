@@ -31,7 +31,7 @@ from gitkruise.planner.report.report_text import (
     subject_of,
     summary,
 )
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 _LINES: Final = 2_000  # of one field
 _OPEN: Final = 20  # entries that are unfolded from the start

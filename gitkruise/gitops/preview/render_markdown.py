@@ -30,7 +30,7 @@ from gitkruise.planner.report.report_text import (
     subject_of,
     summary,
 )
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 LIMIT: Final = 60_000  # characters; GitHub refuses more than 65,536
 LEAST: Final = 4_000

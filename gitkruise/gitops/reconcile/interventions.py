@@ -21,10 +21,10 @@ from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.planner.sync.prune import HOLDS_DATA, holds_data
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.printable import shown
 
 log = logging.getLogger(__name__)
 COMPONENT: Final = "gitkruise"

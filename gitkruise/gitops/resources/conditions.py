@@ -14,9 +14,9 @@ from gitkruise.model.gitops.record import Rollout, UnitRecord, pod_counts
 from gitkruise.model.gitops.unit_state import CHOSEN, State, worst
 from gitkruise.model.planning.plan import Event
 from gitkruise.planner.sync.annotations import wish_to_look
+from gitkruise.printable import shown, visible
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.printable import shown, visible
 from gitkruise.wire.primitives.times import format_time
 
 MESSAGE_MAX: Final = 1024

@@ -20,9 +20,9 @@ from gitkruise.model.gitops.config import Config, GitSource, Receiver, Sink, Uni
 from gitkruise.model.gitops.document import Document
 from gitkruise.planner.sync.annotations import CONSENTS
 from gitkruise.planner.sync.dependencies import cycle
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.printable import shown
 
 FINALIZER: Final = "gitkruise.io/deletion"
 Name = tuple[str, str]  # (kind, namespace/name)

@@ -15,7 +15,7 @@ from gitkruise.git.signing.verify import UNCHECKED, UNSIGNED, Flaw, Signers, ver
 from gitkruise.gitops.source.ancestry import newest_of
 from gitkruise.kube.system.private_files import read_state
 from gitkruise.model.gitops.config import Verify
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 _TAG: Final = "refs/tags/"
 _REMEMBERED: Final = 10_000

@@ -31,8 +31,8 @@ from gitkruise.gitops.status.serializer import (
 from gitkruise.kube.system.clock import Clock, wait_for
 from gitkruise.model.gitops.record import Rollout, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.printable import visible_lines
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.printable import visible_lines
 
 log = logging.getLogger(__name__)
 _BACKOFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)

@@ -10,9 +10,9 @@ from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.planner.sync.annotations import COMMIT, ROLLOUT, STATUS_MANAGER, annotation
+from gitkruise.printable import visible
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
-from gitkruise.wire.primitives.printable import visible
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,8 @@ from gitkruise.model.gitops.record import (
     UnitRecord,
 )
 from gitkruise.model.gitops.unit_state import SETTLED, State
+from gitkruise.printable import row, visible, visible_lines
 from gitkruise.wire.primitives.names import ObjectKey
-from gitkruise.wire.primitives.printable import row, visible, visible_lines
 from gitkruise.wire.primitives.times import format_duration, format_time
 
 Detail = Literal["unit", "workload", "pods"]

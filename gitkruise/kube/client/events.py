@@ -14,9 +14,9 @@ from gitkruise.errors import AlreadyExists, ApiError, NotFound
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.planning.plan import Event
+from gitkruise.printable import visible
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey, join_api_version
-from gitkruise.wire.primitives.printable import visible
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
 

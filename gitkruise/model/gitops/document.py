@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Final, NamedTuple, TypeAlias
 
 from gitkruise.errors import SourcePlace
+from gitkruise.printable import UNPRINTABLE
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.printable import UNPRINTABLE
 from gitkruise.wire.primitives.secret_names import HIDDEN, keeps_secret, path_tells, tells_secret
 
 FieldPath: TypeAlias = tuple[str | int, ...]

@@ -9,7 +9,7 @@ from typing import Final
 from gitkruise.model.gitops.notifications import Outcome, PullRequestReport
 from gitkruise.model.gitops.unit_state import LOOKS, State, worst
 from gitkruise.planner.notify.commit_statuses import short
-from gitkruise.wire.primitives.printable import visible
+from gitkruise.printable import visible
 
 BODY_MAX: Final = 60_000  # GitHub takes 65,536 characters
 BRIEF_MAX: Final = 300

@@ -17,7 +17,7 @@ from gitkruise.model.gitops.notifications import (
 )
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import LOOKS, State, worst
-from gitkruise.wire.primitives.printable import visible
+from gitkruise.printable import visible
 
 DESCRIPTION_MAX: Final = 140  # GitHub refuses more
 CONTEXT_MAX: Final = 255

@@ -12,7 +12,7 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import LOOKS, State
 from gitkruise.planner.notify.commit_statuses import describe, short, told_of
-from gitkruise.wire.primitives.printable import visible
+from gitkruise.printable import visible
 from gitkruise.wire.primitives.times import format_time
 
 AGAIN_AFTER: Final = timedelta(minutes=5)  # the same news sooner than that are none

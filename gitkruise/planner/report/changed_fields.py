@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gitkruise import printable
 from gitkruise.model.gitops.change import MISSING, Desired, FieldChange, ObjectChange
 from gitkruise.model.gitops.redacted import Redacted
 from gitkruise.model.gitops.report import FieldRow
@@ -13,7 +14,6 @@ from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.diff_lines import lines_changed
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown, tag_of
-from gitkruise.wire.primitives import printable
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import concealed
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from gitkruise import printable
 from gitkruise.model.gitops.change import MISSING
 from gitkruise.model.gitops.report import FieldRow
 from gitkruise.planner.report.summary import shown
-from gitkruise.wire.primitives import printable
 
 _LINE_MAX: Final = 200  # characters of a line of a text
 _TEXT_MAX: Final = 2_000  # lines; longer texts are not compared line by line

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from gitkruise import printable
 from gitkruise.model.gitops.change import MISSING, FieldChange
-from gitkruise.wire.primitives import printable
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve_decimal

@@ -13,9 +13,9 @@ from typing import Final
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.change import Desired, Owner, SyncSnapshot
 from gitkruise.planner.sync.annotations import UNIT, UNIT_REF, annotation, create_only, untouched
+from gitkruise.printable import shown
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.primitives.printable import shown
 
 CODE: Final = "GK2402"
 _NAME_MAX: Final = 80

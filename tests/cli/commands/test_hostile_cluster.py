@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 import yaml
 
+from gitkruise.printable import UNPRINTABLE
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.printable import UNPRINTABLE
 from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest, ResourceRef
 from tests.cli.calls import Caller, Ended
 from tests.cli.console.test_hostile_text import EVIL, bare

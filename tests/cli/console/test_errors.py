@@ -137,7 +137,7 @@ def test_a_secret_value_is_never_shown(gk: Caller) -> None:
 def test_workflow_commands_escape_what_would_end_them() -> None:
     place = SourcePlace(file="a,b:c.yaml", line=3, column=2)
     text = github_annotations([Finding(code="GK1", message="50%\nmore", places=(place,))])
-    assert text == "::error file=a%2Cb%3Ac.yaml,line=3,col=2,title=GK1::50%25%0Amore"
+    assert text == "::error file=a%2Cb%3Ac.yaml,line=3,col=2,title=GK1::50%25\\u000amore"
 
 
 def test_sarif_names_its_rules_and_places(gk: Caller) -> None:

@@ -37,8 +37,8 @@ from gitkruise.model.planning.plan import Event
 from gitkruise.planner.notify.comment import section
 from gitkruise.planner.notify.commit_statuses import deployment, statuses
 from gitkruise.planner.notify.messages import Notice, event_obj, slack_obj
+from gitkruise.printable import UNPRINTABLE
 from gitkruise.wire.primitives.names import ObjectKey
-from gitkruise.wire.primitives.printable import UNPRINTABLE
 from tests.cli.calls import Caller
 from tests.cli.shop import CHECKOUT, START, Checkout, cloneset, unit_record
 

@@ -9,7 +9,7 @@ import pytest
 from gitkruise.errors import SourceFailed, UsageProblem
 from gitkruise.git.plumbing.process import GitCredentials, git_command, private_environment
 from gitkruise.git.plumbing.refs import check_status_branch, full_ref, hide_password, parse_url
-from gitkruise.wire.primitives.printable import shown
+from gitkruise.printable import shown
 
 BAD_URLS = [
     ("B-G01", "ext::sh -c 'touch x'"), ("B-G01", "fd::3"), ("B-G01", "git://h/x"),

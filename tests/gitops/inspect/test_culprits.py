@@ -140,8 +140,8 @@ def test_a_deployment_whose_image_cannot_be_pulled_does_not_go_on_by_itself(
     stage.play(script)
 
 
-def test_a_deployment_held_by_its_canary_names_what_moves_it(staged: MakeStage) -> None:
-    stage = staged()
+def test_a_deployment_held_by_its_canary_names_what_moves_it(embedded: MakeStage) -> None:
+    stage = embedded()
 
     async def script() -> None:
         async with stage.running():

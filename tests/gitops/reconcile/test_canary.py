@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from gitkruise.gitops.cluster.engine import HEEDS_CANARIES, LEASE_NAMESPACE, WORKLOADS_LEASE
 from gitkruise.gitops.preview.cluster_facts import cluster_facts
 from gitkruise.gitops.preview.inputs import read_side, whole_repository
 from gitkruise.model.workloads.feature_gates import Gates
 from tests.gitops.stage import MakeStage, Stage
-from tests.worlds import START, create, deployment
+from tests.worlds import deployment
 
 pytestmark = pytest.mark.slow
 
@@ -27,30 +26,6 @@ def web(image: str, canary: str | None, replicas: int = 10, **spec: Any) -> Any:
     notes = {} if canary is None else {"gitkruise.io/canary": canary}
     obj["metadata"] = {"name": "web", "annotations": notes}
     return obj
-
-
-LEASE: Final = {
-    "apiVersion": "coordination.k8s.io/v1",
-    "kind": "Lease",
-    "metadata": {
-        "name": WORKLOADS_LEASE,
-        "namespace": LEASE_NAMESPACE,
-        "annotations": {HEEDS_CANARIES: "true"},
-    },
-    "spec": {"holderIdentity": "sandbox"},
-}
-
-
-@pytest.fixture
-def embedded(staged: MakeStage) -> MakeStage:
-    """Stages of an embedded cluster, whose Deployment controller pauses at a canary."""
-
-    def made(**more: Any) -> Stage:
-        stage = staged(**more)
-        stage.world.handle(create(stage.world, LEASE), START)
-        return stage
-
-    return made
 
 
 def images(stage: Stage) -> dict[str, int]:
