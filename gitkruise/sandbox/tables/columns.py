@@ -156,8 +156,10 @@ def _controller_revision(obj: Obj, now: datetime) -> list[Cell]:
     owner = next((ref for ref in refs if ref.get("controller")), None)
     shown = "<none>"
     if owner is not None:
-        group_kind = GroupKind(split_api_version(owner["apiVersion"])[0], owner["kind"])
-        shown = f"{str(group_kind).lower()}/{owner['name']}"
+        group_kind = GroupKind(
+            split_api_version(owner.get("apiVersion", ""))[0], owner.get("kind", "")
+        )
+        shown = f"{str(group_kind).lower()}/{owner.get('name', '')}"
     return [_name(obj), shown, obj.get("revision", 0), age(obj, now)]
 
 

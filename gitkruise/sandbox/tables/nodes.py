@@ -36,7 +36,9 @@ def node(obj: Obj, now: datetime) -> list[Cell]:
 def _node_status(obj: Obj) -> list[str]:
     conditions = get(obj, "status", "conditions", default=())
     ready = next((c for c in conditions if c.get("type") == "Ready"), None)
-    words = ["Unknown" if ready is None else "Ready" if ready["status"] == "True" else "NotReady"]
+    words = [
+        "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
+    ]
     if get(obj, "spec", "unschedulable"):
         words.append("SchedulingDisabled")
     return words
@@ -52,7 +54,7 @@ def _roles(obj: Obj) -> list[str]:
 
 def _address(obj: Obj, kind: str) -> str:
     addresses = get(obj, "status", "addresses", default=())
-    return next((a["address"] for a in addresses if a.get("type") == kind), NONE)
+    return next((a.get("address", "") for a in addresses if a.get("type") == kind), NONE)
 
 
 def service(obj: Obj, now: datetime) -> list[Cell]:

@@ -77,7 +77,7 @@ def _parameters(obj: Obj) -> Cell:
     if named is None:
         return NONE
     group = f".{named['apiGroup']}" if "apiGroup" in named else ""
-    return f"{named['kind']}{group}/{named['name']}"
+    return f"{named.get('kind', '')}{group}/{named.get('name', '')}"
 
 
 def _parent(obj: Obj) -> Cell:
@@ -86,7 +86,7 @@ def _parent(obj: Obj) -> Cell:
         return NONE
     group = f".{ref['group']}" if ref.get("group") else ""
     space = f"/{ref['namespace']}" if ref.get("namespace") else ""
-    return f"{ref.get('resource', '')}{group}".lower() + f"{space}/{ref['name']}"
+    return f"{ref.get('resource', '')}{group}".lower() + f"{space}/{ref.get('name', '')}"
 
 
 def _pod_selector(obj: Obj) -> Cell:
@@ -99,8 +99,8 @@ def _endpoints(obj: Obj) -> Cell:
         return NONE
     found: list[str] = []
     for subset in subsets:
-        addresses = [address["ip"] for address in subset.get("addresses") or ()]
-        ports = [f":{port['port']}" for port in subset.get("ports") or ()] or [""]
+        addresses = [address.get("ip", "") for address in subset.get("addresses") or ()]
+        ports = [f":{port.get('port', '')}" for port in subset.get("ports") or ()] or [""]
         found += (f"{_bracketed(ip, port)}{port}" for port in ports for ip in addresses)
     return _some(found)
 
@@ -170,21 +170,21 @@ def _audiences(obj: Obj) -> Cell:
 
 
 def _role(obj: Obj) -> Cell:
-    return f"{obj['roleRef']['kind']}/{obj['roleRef']['name']}"
+    return f"{get(obj, 'roleRef', 'kind', default='')}/{get(obj, 'roleRef', 'name', default='')}"
 
 
 def _subjects(kind: str) -> Reader:
     def read(obj: Obj) -> Cell:
-        found = [s for s in obj.get("subjects") or () if s["kind"] == kind]
+        found = [s for s in obj.get("subjects") or () if s.get("kind", "") == kind]
         space = kind == "ServiceAccount"
-        return ", ".join(f"{s.get('namespace', '')}/" * space + s["name"] for s in found)
+        return ", ".join(f"{s.get('namespace', '')}/" * space + s.get("name", "") for s in found)
 
     return read
 
 
 def _param_kind(obj: Obj) -> Cell:
     named = get(obj, "spec", "paramKind")
-    return UNSET if named is None else f"{named['apiVersion']}/{named['kind']}"
+    return UNSET if named is None else f"{named.get('apiVersion', '')}/{named.get('kind', '')}"
 
 
 def _param_ref(obj: Obj) -> Cell:
@@ -195,8 +195,8 @@ def _param_ref(obj: Obj) -> Cell:
 
 
 def _scaled(obj: Obj) -> Cell:
-    ref = obj["spec"]["scaleTargetRef"]
-    return f"{ref['kind']}/{ref['name']}"
+    ref = get(obj, "spec", "scaleTargetRef", default={})
+    return f"{ref.get('kind', '')}/{ref.get('name', '')}"
 
 
 def _metrics(obj: Obj) -> Cell:
@@ -208,11 +208,12 @@ def _metrics(obj: Obj) -> Cell:
 
 def _metric(spec: Obj, status: Obj) -> str:
     """`cpu: 10%/80%`, `5/10 (avg)`."""
-    part = spec["type"][0].lower() + spec["type"][1:]
+    word = spec.get("type", "")
+    part = word[:1].lower() + word[1:]
     target: Mapping[str, Any] = get(spec, part, "target", default={})
     current: Mapping[str, Any] = get(status, part, "current", default={})
     resource = part in {"resource", "containerResource"}
-    name = f"{spec[part]['name']}: " if resource else ""
+    name = f"{get(spec, part, 'name', default='')}: " if resource else ""
     if "averageValue" in target:
         marked = "" if resource or part == "pods" else " (avg)"
         return f"{name}{current.get('averageValue', UNKNOWN)}/{target['averageValue']}{marked}"

@@ -29,7 +29,7 @@ def pod(obj: Obj, now: datetime) -> list[Cell]:
     """NAME READY STATUS RESTARTS AGE and the wide columns, as kube-apiserver's printPod."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
-    reason, ready, restarts = _summary(obj, spec, status, {c["name"] for c in sidecars})
+    reason, ready, restarts = _summary(obj, spec, status, {c.get("name", "") for c in sidecars})
     total = len(spec.get("containers") or ()) + len(sidecars)
     shown = str(restarts)
     last = _last_restart(status)
@@ -143,7 +143,7 @@ def _gates(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     gates = spec.get("readinessGates") or ()
     if not gates:
         return NONE
-    met = sum(_condition(status, g["conditionType"]).get("status") == "True" for g in gates)
+    met = sum(_condition(status, g.get("conditionType", "")).get("status") == "True" for g in gates)
     return f"{met}/{len(gates)}"
 
 

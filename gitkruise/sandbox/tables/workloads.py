@@ -78,7 +78,7 @@ def job(obj: Obj, now: datetime) -> list[Cell]:
     goal = f"{wanted}" if wanted is not None else f"1 of {parallel}" if parallel > 1 else "1"
     begun = parse_time(status.get("startTime"))
     ended = parse_time(status.get("completionTime"))
-    held = {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    held = {c.get("type", "") for c in status.get("conditions") or () if c.get("status") == "True"}
     word = next((shown for name, shown in _JOB_WORDS if name in held), "Running")
     if word == "Running" and obj["metadata"].get("deletionTimestamp"):
         word = "Terminating"
