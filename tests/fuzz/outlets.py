@@ -102,18 +102,22 @@ class Outlets(House):
     async def open(self) -> AsyncIterator[None]:
         """The program and its receivers, while the block runs."""
         async with served(self.forge) as url:
-            put_secret(self.stage, "forge", token=TOKEN)
-            put_secret(self.stage, "chat", address=url + CHAT + self.chat, token=self.chat)
-            await self.source(interval="5s")
-            await self.apply("Sink", "out", **self._sink(url))
-            for name in self.units:
-                await self.unit(name, sinkRef={"name": "out"})
+            await self.declare(url)
             with logged() as lines:
                 async with controller(self.options(), self.stage.wire, self.stage.clock) as running:
                     self.running = running
                     yield
                     await self.gather()
             self.add("log", "\n".join(lines))
+
+    async def declare(self, url: str) -> None:
+        """Write the objects that the program follows; `url` is the forge's."""
+        put_secret(self.stage, "forge", token=TOKEN)
+        put_secret(self.stage, "chat", address=url + CHAT + self.chat, token=self.chat)
+        await self.source(interval="5s")
+        await self.apply("Sink", "out", **self._sink(url))
+        for name in self.units:
+            await self.unit(name, sinkRef={"name": "out"})
 
     def _sink(self, url: str) -> dict[str, Any]:
         forge = {

@@ -97,6 +97,6 @@ class ComponentSet(Mapping[str, T]):
 
     async def _end(self, name: str) -> None:
         part = self._parts.pop(name)
-        if part.jobs:
-            await asyncio.wait(part.jobs)
-        await part.stack.aclose()
+        async with part.stack:  # it closes whatever happens to the jobs
+            if part.jobs:
+                await asyncio.wait(part.jobs)

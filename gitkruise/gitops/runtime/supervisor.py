@@ -405,7 +405,7 @@ class Supervisor:
         for name, made_of in outer.notifications.items():
             if name not in self._notifications and not self.errors.blocked(("Sink", name)):
                 await self._open_notifications(name, made_of, marks.config, required)
-        if outer.doors and DOORS not in self._receivers:
+        if outer.doors:
             await self._open_receivers(outer.doors[DOORS], marks.config, required)
 
     def _follow(self, place: str, made_of: object, config: Config) -> None:
@@ -438,6 +438,8 @@ class Supervisor:
             )
 
     async def _open_receivers(self, made_of: object, config: Config, required: Config) -> None:
+        """Serve the receivers that can be; one that could not be is tried again each time."""
+        served = self._receivers[DOORS].urls if DOORS in self._receivers else {}
         good = {}
         for name, receiver in config.receivers.items():
             needs = [("GitSource", source) for source in listened_for(receiver)]
@@ -445,11 +447,15 @@ class Supervisor:
                 continue
             try:
                 with self._containment.of(f"Receiver {name}"):
-                    await receiver_keys(receiver, self._transport)
+                    if name not in served:
+                        await receiver_keys(receiver, self._transport)
             except (DiagnosticError, ApiError) as error:
                 self.errors.failed(("Receiver", name), error, raised=name in required.receivers)
                 continue
             good[name] = receiver
+        if DOORS in self._receivers and served.keys() == good.keys():
+            return
+        await self._receivers.keep({})
         here = {n: config.sources[n] for n in self._sources}
         effective = msgspec.structs.replace(config, receivers=good, sources=here)
         async with AsyncExitStack() as stack:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gitkruise.errors import Finding
+from gitkruise.kube.serve.addresses import Listen
+from tests.gitops.deliveries import KEY
 from tests.gitops.objects import House, play
+from tests.gitops.source.test_repositories import put_secret
 from tests.gitops.stage import config_map
 
 Report = tuple[str, str, str]  # kind, namespace/name, code
@@ -57,3 +60,25 @@ def test_a_source_that_cannot_be_opened_is_reported(hands: House) -> None:
         assert all(code for _, _, code in told)
 
     play(hands, script, replace(hands.program(), problems=hear))
+
+
+def test_a_receiver_without_its_key_is_reported_until_it_is_served(hands: House) -> None:
+    async def script(hands: House) -> None:
+        put_secret(hands.stage, "one", token=KEY)
+        await hands.source()
+        await hands.apply("Receiver", "one", type="gitea", secretRef={"name": "one"})
+        await hands.apply("Receiver", "two", type="gitea", secretRef={"name": "two"})
+        for _ in range(3):  # every round looks again
+            await hands.rest(60)
+            assert hands.says("Receiver", "two") == ("False", "ApplyFailed")
+            assert hands.says("Receiver", "one") == ("True", "Succeeded")
+            assert [bool(hands.status("Receiver", n).get("url")) for n in ("one", "two")] == [
+                True,
+                False,
+            ]
+        put_secret(hands.stage, "two", token=KEY)
+        await hands.rest(120)
+        assert hands.says("Receiver", "two") == ("True", "Succeeded")
+        assert hands.status("Receiver", "two")["url"]
+
+    play(hands, script, replace(hands.program(), listen=Listen(port=0)))

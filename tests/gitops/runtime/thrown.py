@@ -46,7 +46,7 @@ class Thrower:
     def __init__(self, at: Place | None = None, *, always: bool = False) -> None:
         self.seen: Counter[Place] = Counter()
         self.thrown = self.armed = False
-        self._at, self._always = at, always
+        self._at, self.always = at, always
 
     def install(self) -> None:
         """Use this thrower for what the running task starts, and for threads of its loop."""
@@ -70,7 +70,7 @@ class Thrower:
         if place is None or not self.armed:
             return False
         self.seen[place] += 1
-        if place != self._at or (self.thrown and not self._always):
+        if place != self._at or (self.thrown and not self.always):
             return False
         self.thrown = True
         return True
@@ -78,7 +78,7 @@ class Thrower:
     def _task(
         self, loop: asyncio.AbstractEventLoop, coro: Any, /, **options: Any
     ) -> asyncio.Task[Any]:
-        work = _run(_Driven(coro, self)) if _OURS.get() else coro
+        work = _Driven(coro, self) if _OURS.get() else coro
         return asyncio.Task(work, loop=loop, **options)
 
 
@@ -97,34 +97,28 @@ class _Threads(Inline):
         return super().submit(work)
 
 
-async def _run(driven: _Driven) -> Any:
-    return await driven
-
-
-class _Driven:
-    """Drives a coroutine, and throws into it where the thrower strikes."""
+class _Driven(Coroutine[Any, Any, Any]):
+    """A coroutine for a task, into which the thrower throws instead of waking it."""
 
     def __init__(self, coro: Coroutine[Any, Any, Any], thrower: Thrower) -> None:
-        self._coro, self._thrower = coro, thrower
+        self._coro, self._thrower, self._begun = coro, thrower, False
+
+    def send(self, value: Any) -> Any:
+        begun, self._begun = self._begun, True
+        frames = [*_suspended(self._coro)] if begun else []
+        throwable = bool(frames) and not frames[0].f_code.co_filename.endswith(NEVER)
+        if throwable and self._thrower.strikes(_place(iter(frames))):
+            return self._coro.throw(Thrown("nobody expects this"))
+        return self._coro.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._coro.throw(*error)
+
+    def close(self) -> None:
+        self._coro.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        coro, value = self._coro, None
-        error: BaseException | None = None
-        while True:
-            try:
-                future = coro.throw(error) if error is not None else coro.send(value)
-            except StopIteration as stop:
-                return stop.value
-            value = error = None
-            try:
-                value = yield future
-            except BaseException as raised:  # it belongs to the coroutine
-                error = raised
-            else:
-                frames = [*_suspended(coro)]
-                throwable = bool(frames) and not frames[0].f_code.co_filename.endswith(NEVER)
-                if throwable and self._thrower.strikes(_place(iter(frames))):
-                    error = Thrown("nobody expects this")
+        raise TypeError("a task drives it")
 
 
 def _place(frames: Iterator[FrameType]) -> Place | None:
