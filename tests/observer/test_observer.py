@@ -15,6 +15,7 @@ import pytest
 from tests.observer.declared import DeclaredPlayer
 from tests.observer.gates import GatedPlayer
 from tests.observer.histories import Player
+from tests.observer.pulls import PulledPlayer
 
 HERE: Final = Path(__file__).parent
 BLOCK: Final = 10  # histories of one test
@@ -40,19 +41,19 @@ def test_what_is_said_is_so(block: range, tmp_path: Path) -> None:
         assert not lies, f"history {seed}: {player.story}: {lies}"
 
 
-@pytest.mark.parametrize("player", [GatedPlayer, DeclaredPlayer])
+@pytest.mark.parametrize("player", [GatedPlayer, DeclaredPlayer, PulledPlayer])
 @pytest.mark.parametrize("block", seeds(), ids=lambda block: f"{block.start}")
 def test_what_is_said_of_others_is_so(block: range, player: type[Player], tmp_path: Path) -> None:
-    """Units behind gates, and units that are objects of the cluster."""
+    """Units behind gates, units that are objects of the cluster, and pull requests."""
     for seed in (seed for seed in block if seed % ONE_MORE == 0):
         playing = player(tmp_path, seed // ONE_MORE)
         lies = playing.play(STEPS)
         assert not lies, f"history {seed // ONE_MORE}: {playing.story}: {lies}"
 
 
-@pytest.mark.parametrize("name", ["truth", "statements", "plans"])
+@pytest.mark.parametrize("name", ["truth", "statements", "plans", "comments"])
 def test_the_observer_knows_nothing_of_gitkruise(name: str) -> None:
-    own = {f"tests.observer.{other}" for other in ("truth", "statements", "plans")}
+    own = {f"tests.observer.{other}" for other in ("truth", "statements", "plans", "comments")}
     for node in ast.walk(ast.parse((HERE / f"{name}.py").read_text())):
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
