@@ -20,9 +20,9 @@ from gitkruise.model.workloads.launch_priority import (
     PRIORITY_ENV,
     barrier_key,
     barrier_of,
-    parse_int,
 )
 from gitkruise.wire.kruise.hashes import safe_encode
+from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get, put
 

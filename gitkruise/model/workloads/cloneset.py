@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.priority import Weight, order_terms, scatter_terms, weight_terms
+from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
@@ -185,8 +186,10 @@ def _update_alpha(spec: Obj, meta: Obj) -> UpdateStrategy:
     notes = meta.get("annotations") or {}
     downloads = {
         "imagePreDownloadParallelism": _int_or_text(notes.get(wire.PREDOWNLOAD_PARALLELISM)),
-        "imagePreDownloadTimeoutSeconds": _int32(notes.get(wire.PREDOWNLOAD_TIMEOUT)),
-        "imagePreDownloadMinUpdatedReadyPods": _int32(notes.get(wire.PREDOWNLOAD_MIN_READY)),
+        "imagePreDownloadTimeoutSeconds": int_or_none(notes.get(wire.PREDOWNLOAD_TIMEOUT), 32),
+        "imagePreDownloadMinUpdatedReadyPods": int_or_none(
+            notes.get(wire.PREDOWNLOAD_MIN_READY), 32
+        ),
     }
     in_place = {
         "gracePeriodSeconds": get(raw, "inPlaceUpdateStrategy", "gracePeriodSeconds"),
@@ -248,14 +251,6 @@ def _hook(raw: Obj | None) -> Hook | None:
     )
 
 
-def _int32(text: str | None) -> int | None:
-    """A base-10 int32; conversion drops anything else."""
-    if not text or not text.lstrip("+-").isdigit():
-        return None
-    value = int(text)
-    return value if -(2**31) <= value < 2**31 else None
-
-
 def _int_or_text(text: str | None) -> IntOrPercent:
-    value = _int32(text)
+    value = int_or_none(text, 32)
     return value if value is not None else text or None

@@ -9,6 +9,7 @@ from typing import Final
 
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import Container
+from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import ObjectKey
 
 ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
@@ -16,18 +17,6 @@ ORDERED: Final = "Ordered"  # its only value with a meaning
 COMPLETED: Final = "apps.kruise.io/container-launch-priority-completed"
 PRIORITY_ENV: Final = "KRUISE_CONTAINER_PRIORITY"
 BARRIER_ENV: Final = wire.LAUNCH_BARRIER
-INT64: Final = range(-(2**63), 2**63)
-
-
-def parse_int(text: str) -> int:
-    """A decimal number as Go's strconv.Atoi reads it. Raises ValueError for anything else."""
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > 19:
-        raise ValueError(f"{text!r} is no decimal integer")
-    number = int(text)
-    if number not in INT64:
-        raise ValueError(f"{text} does not fit in 64 bits")
-    return number
 
 
 def barrier_of(namespace: str, pod: str) -> ObjectKey:

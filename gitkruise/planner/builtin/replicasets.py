@@ -11,6 +11,7 @@ from gitkruise.model.planning.plan import Event, Patch, PatchStep
 from gitkruise.planner.builtin.proportional_scaling import Size
 from gitkruise.wire.kruise.hashes import fnv1a_32, safe_encode
 from gitkruise.wire.primitives.gojson import compact
+from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj, controller_reference, key_of
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.times import parse_time
@@ -79,19 +80,15 @@ def set_facts(raw: Obj) -> SetFacts:
             replicas=replicas,
             available=status.get("availableReplicas") or 0,
             observed=status.get("replicas") or 0,
-            desired=_int(notes.get(DESIRED)),
-            most=_int(notes.get(MOST)),
+            desired=int_or_none(notes.get(DESIRED)),
+            most=int_or_none(notes.get(MOST)),
         ),
         ready=status.get("readyReplicas") or 0,
         labeled=status.get("fullyLabeledReplicas") or 0,
-        revision=_int(notes.get(REVISION)) or 0,
+        revision=int_or_none(notes.get(REVISION)) or 0,
         observed=(status.get("observedGeneration") or 0) >= (meta.get("generation") or 0),
         deleting=bool(meta.get("deletionTimestamp")),
     )
-
-
-def _int(text: str | None) -> int | None:
-    return int(text) if text and text.lstrip("-").isdigit() else None
 
 
 def plain(template: Obj) -> Obj:

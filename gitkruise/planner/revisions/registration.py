@@ -11,6 +11,7 @@ from gitkruise.model.planning.plan import Create, Delete, Event, Patch, PatchSte
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_object
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
+from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.values.quantity import parse_quantity
 
@@ -76,16 +77,9 @@ def _registered(
     return RegisteredRevision(latest=latest, known=known, collision_count=count, action=action)
 
 
-def _int32(text: str) -> int | None:
-    if not text.removeprefix("-").isdecimal() or not text.isascii():
-        return None
-    value = int(text)
-    return value if -(2**31) <= value < 2**31 else None
-
-
 def _equal(one: Revision, other: Revision) -> bool:
     """Equal data; hash labels count only when both happen to be numbers."""
-    left, right = _int32(one.hash_label), _int32(other.hash_label)
+    left, right = (int_or_none(label, 32) for label in (one.hash_label, other.hash_label))
     if left is not None and right is not None and left != right:
         return False
     return one.data == other.data

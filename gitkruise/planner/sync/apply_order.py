@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gitkruise.model.gitops.change import Desired
+from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -64,7 +65,7 @@ def wave_of(obj: Obj) -> int:
     """The user's wave. Raises ValueError when the annotation is not an integer."""
     annotations = get(obj, "metadata", "annotations", default={})
     text = next((annotations[name] for name in WAVE_ANNOTATIONS if name in annotations), "0")
-    return int(text)
+    return parse_int(text)
 
 
 def place_of(d: Desired) -> tuple[int, int]:

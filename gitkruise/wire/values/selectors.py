@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gitkruise.errors import BadRequest
 from gitkruise.wire.primitives import paths
+from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import GroupKind, Obj
 
 MAX_LENGTH: Final = 65_536  # characters of a selector; a URL cannot carry more either
@@ -79,7 +80,7 @@ class Requirement:
 
 def _compare(value: str, op: Op, bound: str) -> bool:
     try:
-        left, right = int(value), int(bound)
+        left, right = parse_int(value), parse_int(bound)
     except ValueError:
         return False
     return left > right if op is Op.GREATER else left < right

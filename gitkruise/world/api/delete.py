@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gitkruise.admission.rules.request import DELETE, AdmissionRequest
 from gitkruise.errors import ApiError, BadRequest, NotFound
+from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import put
 from gitkruise.wire.primitives.requests import ApiReply
@@ -111,8 +112,8 @@ def _seconds(value: Any) -> int | None:
     if value is None or value == "":
         return None
     try:
-        seconds = int(value)
-    except (TypeError, ValueError):
+        seconds = parse_int(str(value))
+    except ValueError:
         raise BadRequest(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
     return 1 if seconds < 0 else seconds
 

@@ -19,6 +19,7 @@ from gitkruise.errors import (
     WatchExpired,
 )
 from gitkruise.wire.catalog.kinds import Kind
+from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest
 from gitkruise.wire.values.selectors import (
@@ -191,7 +192,7 @@ def _position(obj: Obj) -> str:
 def _limit(params: Mapping[str, str]) -> int:
     text = params.get("limit") or "0"
     try:
-        return max(int(text), 0)
+        return max(parse_int(text), 0)
     except ValueError:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 

@@ -12,6 +12,7 @@ from math import ceil
 from operator import gt, lt
 from typing import Final
 
+from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.values.quantity import parse_quantity
 from gitkruise.wire.values.selectors import label_selector
@@ -231,8 +232,8 @@ def _meets(expressions: Iterable[Obj], labels: Mapping[str, str]) -> bool:
     for one in expressions:
         operator = one["operator"]
         if operator in _COMPARE:
-            have, want = labels.get(one["key"], ""), one["values"][0]
-            if not have.isdigit() or not _COMPARE[operator](int(have), int(want)):
+            have, want = int_or_none(labels.get(one["key"])), int_or_none(one["values"][0])
+            if have is None or want is None or not _COMPARE[operator](have, want):
                 return False
         elif not label_selector({"matchExpressions": [one]}).matches(labels):
             return False

@@ -12,6 +12,7 @@ from gitkruise.model.planning.plan import Event
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.pod import pod_facts
 from gitkruise.planner.pods.container_hashes import environment_hash, expected_environment
+from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
@@ -202,7 +203,7 @@ def _pre_stop_s(spec: Obj) -> float:
 def _sleep_s(command: Sequence[str]) -> float | None:
     if len(command) != 2 or command[0].rpartition("/")[2] != "sleep":
         return None
-    return float(command[1]) if command[1].isdigit() else None
+    return None if (seconds := int_or_none(command[1])) is None else float(seconds)
 
 
 def _pulled(state: WorkerState, ctx: StageContext, name: str) -> None:
