@@ -101,6 +101,8 @@ def _answer(expression: Expression, variables: Mapping[str, Any], budget: CelBud
         return expression.program.execute(context)
     except KeyError as error:
         raise MissingField(f"no such key: {_key(error)}") from error
+    except IndexError as error:
+        raise MissingField(_first_line(str(error))) from error
     except RuntimeError as error:
         missing = _UNDEFINED.search(str(error))
         source = expression.program.source

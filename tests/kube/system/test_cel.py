@@ -34,6 +34,7 @@ SAME: list[tuple[str, Any]] = [
     ("[{'a': [1, 2]}].all(m, m.a.all(x, x in [1, 2]) ? true : false)", True),
     ("[1].all(x, x > 1)", False),
     ("object.spec.containers.exists(c, c.image == 'x')", MissingField),
+    ("object.spec.containers[2].name == 'c'", MissingField),
     ("object.spec.containers.all(c, d)", MissingField),
     ("object.spec.containers.all(c, 1)", BadCelExpression),
     ("object.spec.containers.map(c, c.name)", BadCelExpression),
