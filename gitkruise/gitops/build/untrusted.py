@@ -53,8 +53,8 @@ class Workers(Protocol):
         SourceFailed."""
         ...
 
-    async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
-        """Evaluate health expressions on live objects."""
+    async def judge(self, asked: Sequence[Asked], *, strict: bool = False) -> Sequence[CheckResult]:
+        """Evaluate expressions on objects; a missing field makes one false, or fail if `strict`."""
         ...
 
     async def check(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:

@@ -10,7 +10,7 @@ import msgspec
 from gitkruise.errors import Finding, InvalidManifests
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.workers import frames
-from gitkruise.kube.system.cel import BadCelExpression, TooCostly, holds
+from gitkruise.kube.system.cel import BadCelExpression, TooCostly, holds, judged
 from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.workloads.feature_gates import Gates
@@ -24,16 +24,20 @@ if TYPE_CHECKING:
 _NAMES: Final[Mapping[str, Obj]] = {"metadata": {}, "spec": {}, "status": {}, "data": {}}
 
 
-def first_true(texts: Sequence[str], obj: bytes, *, every: bool = False) -> tuple[int, str, bool]:
+def first_true(
+    texts: Sequence[str], obj: bytes, *, every: bool = False, strict: bool = False
+) -> tuple[int, str, bool]:
     """Return (number of the first expression that is true of the object, "", False), or -1 if none
     is; or (number of the one that failed, why, whether it exceeded its limits).
 
-    With `every`, all are evaluated for one that fails, and -1 means that none does.
+    With `every`, all are evaluated for one that fails, and -1 means that none does. A missing field
+    makes an expression false; with `strict` it makes it fail.
     """
     variables = {**_NAMES, **msgspec.json.decode(obj)}
+    evaluate = judged if strict else holds
     for number, text in enumerate(texts):
         try:
-            if text and holds(text, variables) and not every:
+            if text and evaluate(text, variables) and not every:
                 return number, "", False
         except BadCelExpression as error:
             return number, str(error), isinstance(error, TooCostly)

@@ -113,9 +113,10 @@ class SiftJob(Job):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthJob(Job):
     """Evaluate expressions on objects, up to a true one or `every` one; `cpu_s` holds for each
-    object."""
+    object. With `strict` a missing field is a failure."""
 
     every: bool
+    strict: bool
     asked: tuple[tuple[tuple[str, ...], bytes], ...]
 
 
@@ -286,7 +287,8 @@ def _sift(desk: WorkerMemory, job: SiftJob) -> None:
 def _judge(desk: WorkerMemory, job: HealthJob) -> None:
     for texts, obj in job.asked:
         limit_cpu(job.cpu_s)
-        desk.wire.send(frames.ExpressionResults(*first_true(texts, obj, every=job.every)))
+        found = first_true(texts, obj, every=job.every, strict=job.strict)
+        desk.wire.send(frames.ExpressionResults(*found))
     desk.wire.send(frames.Over())
 
 

@@ -60,8 +60,9 @@ class InProcess:
 
         return await asyncio.to_thread(all_of_them)
 
-    async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
-        return [CheckResult(*first_true(texts, msgspec.json.encode(obj))) for texts, obj in asked]
+    async def judge(self, asked: Sequence[Asked], *, strict: bool = False) -> Sequence[CheckResult]:
+        objects = [(texts, msgspec.json.encode(obj)) for texts, obj in asked]
+        return [CheckResult(*first_true(*one, strict=strict)) for one in objects]
 
     async def check(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
         samples = [(texts, msgspec.json.encode(sample)) for texts, sample in asked]
@@ -144,13 +145,15 @@ class WorkerPool:
             info = await asyncio.to_thread(repository.commit, commit)
             return info, [False] * len(units)
 
-    async def judge(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
-        return await self._evaluated(asked, every=False)
+    async def judge(self, asked: Sequence[Asked], *, strict: bool = False) -> Sequence[CheckResult]:
+        return await self._evaluated(asked, every=False, strict=strict)
 
     async def check(self, asked: Sequence[Asked]) -> Sequence[CheckResult]:
         return await self._evaluated(asked, every=True)
 
-    async def _evaluated(self, asked: Sequence[Asked], *, every: bool) -> Sequence[CheckResult]:
+    async def _evaluated(
+        self, asked: Sequence[Asked], *, every: bool, strict: bool = False
+    ) -> Sequence[CheckResult]:
         verdicts: list[CheckResult] = []
         while len(verdicts) < len(asked):
             rest = asked[len(verdicts) :]
@@ -158,7 +161,8 @@ class WorkerPool:
             def exchange(process: WorkerProcess, rest: Sequence[Asked] = rest) -> None:
                 del verdicts[len(asked) - len(rest) :]
                 questions = tuple((texts, msgspec.json.encode(obj)) for texts, obj in rest)
-                job = HealthJob(cpu_s=process.budget.cpu_s, asked=questions, every=every)
+                cpu_s = process.budget.cpu_s
+                job = HealthJob(cpu_s=cpu_s, asked=questions, every=every, strict=strict)
                 judged = (
                     f
                     for f in process.exchange(job, None)
