@@ -30,6 +30,7 @@ from gitkruise.errors import (
 )
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.parsing.parse_cache_db import ParsedStore
+from gitkruise.gitops.analysis.memory import ANALYSIS, AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.engine import (
     AUTO,
@@ -315,6 +316,7 @@ class _Program:
             live=live, clock=clock, cluster=options.cluster, gates=options.gates, engine=engine,
             by_hand=not options.acts, containment=containment, authority=self._authority,
             workers=self._workers, hooks=HookRuns(self._remembered(HOOKS), self._authority),
+            analysis=AnalysisMemory(self._remembered(ANALYSIS, "analysis"), self._authority),
         )  # fmt: skip
         annotator = Annotator(live)
         deps = ProcessDeps(
@@ -351,12 +353,12 @@ class _Program:
             custom=resources.units(),
         )
 
-    def _remembered(self, annotation: str) -> LeaseAnnotation:
+    def _remembered(self, annotation: str, lease: str = "units") -> LeaseAnnotation:
         """A memory of units, which later processes with the same lease share."""
         return LeaseAnnotation(
             transport=self._live.transport,
             namespace=LEASE_NAMESPACE,
-            name=f"{self._options.lease}-units",
+            name=f"{self._options.lease}-{lease}",
             annotation=annotation,
             cluster=self._options.cluster,
         )

@@ -58,6 +58,11 @@ REFERENCE: Final = {
         },
     },
 }
+LOCAL_REFERENCE: Final = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string", "minLength": 1, "description": "Its name."}},
+}
 STATUS: Final[Mapping[str, Any]] = {
     "type": "object",
     "description": "The state that gitkruise last observed; written by gitkruise only.",
@@ -215,13 +220,14 @@ def _json_path(group: str, version: str, kind: str) -> Path:
 
 
 def _expanded(raw: Any) -> Any:
-    """The authored schema with `$use: reference` written out."""
+    """The authored schema with `$use: reference` and `$use: localReference` written out."""
     if isinstance(raw, list):
         return [_expanded(item) for item in raw]
     if not isinstance(raw, Mapping):
         return raw
     rest = {key: _expanded(value) for key, value in raw.items() if key != "$use"}
-    return {**REFERENCE, **rest} if "$use" in raw else rest
+    used = {"reference": REFERENCE, "localReference": LOCAL_REFERENCE}
+    return {**used[raw["$use"]], **rest} if "$use" in raw else rest
 
 
 def read_own(kind: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from gitkruise.gitops.actions.on_failure import FailureHandler
 from gitkruise.gitops.actions.promotion import Promoter
 from gitkruise.gitops.actions.proposals import Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
+from gitkruise.gitops.analysis.analyst import Analyst
+from gitkruise.gitops.analysis.http import Fetch, fetch
 from gitkruise.gitops.forges.provider import ForgeRepository
 from gitkruise.model.gitops.config import Config, GitSource, GitSourceSpec
 from gitkruise.model.gitops.promotion import PromotionRecord
@@ -40,26 +42,36 @@ def configured(stage: Stage) -> Config:
 async def promoting(
     stage: Stage,
     forge: ForgeRepository | None = None,
-    kind: type[Promoter | FailureHandler] = Promoter,
+    *kinds: type[Promoter | FailureHandler],
+    fetch: Fetch = fetch,
 ) -> AsyncIterator[None]:
-    """gitkruise with what acts for its unit, while the block runs; its end is a crash."""
+    """gitkruise with what acts for its unit (a Promoter, unless `kinds` are named), while the block
+    runs; its end is a crash."""
+    kinds = kinds or (Promoter,)
     unit = stage.unit.unit
     proposer = Proposer(
         repository=stage.repository, branch="main", config=configured(stage), live=stage.live,
         gates=Gates(), clock=stage.clock, identity=BOT,
     )  # fmt: skip
-    acting = kind(
-        unit, stage.unit, stage.reporter, proposer,
-        offers=ActionPullRequests(forge, proposer) if forge else None,
-        has_news=stage.around.standings.has_news,
-    )  # fmt: skip
+    offers = ActionPullRequests(forge, proposer) if forge else None
+    args = (unit, stage.unit, stage.reporter, proposer)
+    has_news = stage.around.standings.has_news
+    acting: list[Promoter | FailureHandler] = []
+    if Promoter in kinds:
+        analyst = Analyst(
+            unit, stage.live.transport, stage.clock,
+            workers=stage.around.workers, memory=stage.around.analysis, fetch=fetch,
+        )  # fmt: skip
+        acting.append(Promoter(*args, offers=offers, analyst=analyst, has_news=has_news))
+    if FailureHandler in kinds:
+        acting.append(FailureHandler(*args, offers=offers, has_news=has_news))
 
     async def follow() -> None:
         while True:
             await stage.follower.check()
             await stage.clock.sleep(20)
 
-    async with stage.running(), alongside(follow(), acting.run()):
+    async with stage.running(), alongside(follow(), *(one.run() for one in acting)):
         yield
 
 

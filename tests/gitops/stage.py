@@ -21,6 +21,7 @@ from gitkruise.errors import ApiError, ClusterFailed, SourceFailed, Unavailable
 from gitkruise.git.manifests.reader import ParseCache
 from gitkruise.git.push.status_branch import CommitAuthor, Notes, StatusBranch
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.analysis.memory import ANALYSIS, AnalysisMemory
 from gitkruise.gitops.build.builder import Builder
 from gitkruise.gitops.cluster.hook_runs import HOOKS, HookRuns
 from gitkruise.gitops.cluster.lease_annotation import LeaseAnnotation
@@ -187,6 +188,10 @@ class Stage:
             engine="own",
             workers=InProcess(),
             hooks=HookRuns(self.remembered, WriteAuthority()),
+            analysis=AnalysisMemory(
+                replace(self.remembered, name="gitkruise-sync-analysis", annotation=ANALYSIS),
+                WriteAuthority(),
+            ),
         )
         self.annotator = Annotator(self.live)
         self.trust = self.trusted(self.followed)

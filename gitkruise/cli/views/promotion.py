@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from gitkruise.cli.console.ages import ago
+from gitkruise.planner.analysis.schedule import counts_of, pods_word
 from gitkruise.wire.primitives.times import format_duration
 
 if TYPE_CHECKING:
+    from gitkruise.model.gitops.analysis import AnalysisRun
     from gitkruise.model.gitops.promotion import PromotionRecord
 
 
@@ -23,3 +27,18 @@ def progress(promotion: PromotionRecord, now: datetime) -> str:
         return f"{behind}; {onto} is next"
     note = f" ({promotion.note})" if promotion.note else ""
     return f"{behind}; {onto} in {format_duration(promotion.due - now)}{note}"
+
+
+def analysis_lines(run: AnalysisRun, now: datetime) -> Iterator[str]:
+    """Yield the newest measurements: the run, then each metric with its last value."""
+    when = f" {ago(run.finished, now)}" if run.finished is not None else ""
+    why = f": {run.message}" if run.message else ""
+    seen = f"; {pods_word(run.pods)} had revision {run.revision}"
+    yield f"measurements at step {run.step}: {run.phase}{when}{why}{seen}"
+    for result in run.metrics:
+        last = result.measurements[-1] if result.measurements else None
+        value = f"; last {last.value or last.phase} {ago(last.at, now)}" if last else ""
+        words = f" ({last.message})" if last and last.message else ""
+        yield f"- {result.name}: {counts_of(result)}{value}{words}"
+    if run.note:
+        yield f"- {run.note}"

@@ -1,10 +1,12 @@
-"""The rollback that a unit requests for a failed rollout (`onFailure`), proposed or pushed."""
+"""The rollback that a unit requests (`onFailure`) for a failed rollout or for failed measurements,
+proposed or pushed."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -19,17 +21,29 @@ from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.document import GitCommit
-from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import STUCK_FOR, State
+from gitkruise.planner.analysis.schedule import blocks
+from gitkruise.planner.notify.comment import plain
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import ObjectKey
 
 log = logging.getLogger(__name__)
 CODE: Final = "GK3505"
 _CHANNEL: Final = "onFailure"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The workload to roll back, why, and further lines of the commit."""
+
+    key: ObjectKey
+    why: str
+    trailers: tuple[tuple[str, str], ...] = ()
+
+
 class FailureHandler:
-    """Goes back for one unit, once for each commit that got stuck.
+    """Goes back for one unit, once for each commit that got stuck or was measured to be bad.
 
     A rollback that gets stuck itself is left to people. Nothing is remembered: the commit that
     failed is the record's, and a pull request is known by the name of its branch.
@@ -69,52 +83,58 @@ class FailureHandler:
     async def look(self) -> timedelta | None:
         """Go back if it is time; how long nothing is to be done without news."""
         record, now = self._reporter.record, self._clock.now()
-        stuck = next((r for r in record.rollouts if r.state is State.STUCK), None)
+        measured, stuck = measured_badly(record), stuck_rollout(record)
+        failure = measured or stuck
         causal, live = record.causal, self._following.live_commit
-        if stuck is None or record.state is not State.STUCK or causal is None:
+        if failure is None or causal is None:
             self._say("")
             return None
         if self._done == causal.id or self._unit.spec.suspended(now) is not None:
             return None
-        left = record.since + STUCK_FOR - now
+        left = record.since + STUCK_FOR - now if measured is None else timedelta()
         if left > timedelta():
             return left
         if not live or self._has_news(self._unit.id):
             return timedelta(seconds=1)
-        await self._go_back(stuck, causal, live)
+        await self._go_back(failure, causal, live)
         return None
 
-    async def _go_back(self, stuck: Rollout, causal: GitCommit, live: str) -> None:
+    async def _go_back(self, failure: Failure, causal: GitCommit, live: str) -> None:
         repository = self._proposer.repository
         await asyncio.to_thread(repository.fetch, self._proposer.ref)
-        action = await asyncio.to_thread(action_of, repository, causal.id, stuck.key)
+        action = await asyncio.to_thread(action_of, repository, causal.id, failure.key)
         if action == ActionVerb.ROLLBACK:
             self._done = causal.id
             self._say(f"{causal.short} is a rollback already: what now is for people to say")
             return
-        branch = f"gitkruise/revert-{stuck.key.name}-{causal.short}"
+        branch = f"gitkruise/revert-{failure.key.name}-{causal.short}"
         pull = await self._offers.found(branch) if self._offers is not None else None
         if pull is None:
-            act = ActionRequest(verb=ActionVerb.ROLLBACK, key=stuck.key, wish=ActionArgs())
+            act = ActionRequest(
+                verb=ActionVerb.ROLLBACK,
+                key=failure.key,
+                wish=ActionArgs(),
+                trailers=failure.trailers,
+            )
             proposal = await self._proposer.propose(act, live)
             same = self._reporter.record.causal == causal and not self._has_news(self._unit.id)
             if proposal is None or not same:
                 self._wake.set()
                 return
-            pull_url = await self._deliver(proposal, branch, stuck)
+            pull_url = await self._deliver(proposal, branch, failure)
         else:
             pull_url = pull.url
         self._done = causal.id
         if pull_url:
             self._say(f"{causal.short} failed; the rollback is proposed: {pull_url}")
 
-    async def _deliver(self, proposal: Proposal, branch: str, stuck: Rollout) -> str:
+    async def _deliver(self, proposal: Proposal, branch: str, failure: Failure) -> str:
         """The address of its pull request; "" for a push."""
         log.warning(log_line("rollback-proposed", unit=self._unit.id, subject=proposal.subject))
         if self._offers is None:
             await asyncio.to_thread(self._proposer.push, proposal)
             return ""
-        body = f"{stuck.key} is stuck: {stuck.message}\n\n{proposal.edit.why}"
+        body = f"{failure.why}\n\n{proposal.edit.why}"
         return (await self._offers.make(branch, proposal, body)).url
 
     def _say(self, words: str) -> None:
@@ -122,3 +142,28 @@ class FailureHandler:
         if words:
             finding = Finding(code=CODE, message=f"onFailure: {words}", severity=Severity.WARNING)
         self._reporter.remark(_CHANNEL, finding)
+
+
+def stuck_rollout(record: UnitRecord) -> Failure | None:
+    """Return the first stuck rollout of a stuck unit; None for any other unit."""
+    stuck = next((r for r in record.rollouts if r.state is State.STUCK), None)
+    if stuck is None or record.state is not State.STUCK:
+        return None
+    return Failure(key=stuck.key, why=f"{stuck.key} is stuck: {stuck.message}")
+
+
+def measured_badly(record: UnitRecord) -> Failure | None:
+    """Return the workload whose measurements failed at the step where it is now.
+
+    A step that a user takes in spite of them, and a new revision, are left alone. The run is that
+    of this process or of its memory in the cluster, never one of the status branch.
+    """
+    promotion, run = record.promotion, record.analysis
+    if promotion is None or run is None or not run.phase.bad:
+        return None
+    bad = ", ".join(f"{one.name} {one.phase}" for one in run.metrics if one.phase.bad)
+    return Failure(
+        key=promotion.key,
+        why=plain(f"{promotion.key}, step {run.step}: {blocks(run)}"),
+        trailers=(("Gitkruise-Analysis", bad), ("Gitkruise-Pods", str(run.pods))),
+    )

@@ -1,8 +1,8 @@
 """The promotion of a unit: after each soak, the next step is committed or proposed.
 
 All state is in git or in the cluster: the partition in git says which steps are complete, the
-cluster says since when the step is healthy (`soak`), and the name of its branch says whether a
-step was proposed already.
+cluster says since when the step is healthy (`soak`) and what was measured (`gitops.analysis`), and
+the name of its branch says whether a step was proposed already.
 """
 
 from __future__ import annotations
@@ -14,32 +14,38 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.errors import ApiError, Crashed, DiagnosticError, Severity
+from gitkruise.errors import ApiError, Crashed, DiagnosticError, Finding, Severity
 from gitkruise.git.plumbing.errors import RefMoved
 from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb
 from gitkruise.gitops.actions.loop import Following, keep_looking, told
 from gitkruise.gitops.actions.proposals import ActionRequest, Proposal, Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
+from gitkruise.gitops.analysis.analyst import Analyst, MeasuredStep
 from gitkruise.gitops.config.sync_windows import Windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.status.unit_status import Reporter
 from gitkruise.kube.cache.store import CachedObject
 from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.analysis import AnalysisPhase, MetricResult
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.promotion import BRANCHES, Promotion, PromotionRecord
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.analysis.schedule import blocks, counts_of, pods_word
 from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.notify.comment import plain
 from gitkruise.planner.sync.annotations import hold_of
 from gitkruise.wire.primitives.log_line import log_line
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import ObjectKey, named
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 
 log = logging.getLogger(__name__)
+FAILED: Final = "GK3506"
 _CHANNEL: Final = "promotion"
+_ANALYSIS: Final = "analysis"
 LOOK: Final = timedelta(seconds=30)  # at a pull request that is open
 MERGE: Final = timedelta(seconds=5)  # until the first try to merge one
 RESTARTED: Final = "the soak counts from this start: no managedFields say when the spec was written"
@@ -57,10 +63,12 @@ class Promoter:
         proposer: Proposer,
         *,
         offers: ActionPullRequests | None = None,
+        analyst: Analyst,
         has_news: Callable[[str], bool],
         containment: Containment = UNREPORTED,
     ) -> None:
         assert unit.spec.promotion is not None
+        self._analyst = analyst
         self._unit, self._spec = unit, unit.spec.promotion
         self._following, self._reporter, self._has_news = following, reporter, has_news
         self._proposer, self._offers = proposer, offers
@@ -74,6 +82,7 @@ class Promoter:
         self._stop = ""  # why people do not want it to go on from here
         self._offered = ""  # where the next step is proposed
         self._problem, self._containment = "", containment
+        self._remarked: Finding | None = None
         reporter.judged_by(self.stand)
         reporter.listen(lambda _: self._wake.set())
 
@@ -86,13 +95,16 @@ class Promoter:
             return None
         where = (rollout.kept, rollout.replicas)
         told = PromotionRecord(
-            key=self._key, step=self._spec.reached(*where), steps=len(self._spec.steps)
+            key=self._key,
+            step=self._spec.reached(*where),
+            steps=len(self._spec.steps),
+            analysis=self._analyst.run,
         )
         following = self._spec.next(*where)
         if following is None:
             return told
         soaking = self._soaking(rollout)
-        why = next(self._hindrances(record, rollout), "")
+        why = next(self._hindrances(record, rollout), "") or self._unmeasured(rollout, soaking)
         told = replace(told, next=following.asks(rollout.replicas).text, why=why)
         if why or soaking is None:
             return told
@@ -144,6 +156,81 @@ class Promoter:
             return None
         return self._soak.since(seen, rollout, ROLLOUTS[CLONESET].pods(store, seen.read()))
 
+    # Measurements ---------------------------------------------------------------------------
+
+    def _subject(self, rollout: Rollout, soaking: Soaking | None) -> MeasuredStep | None:
+        """Return what is to be measured at this step; None for nothing."""
+        where = (rollout.kept, rollout.replicas)
+        metrics, seen = self._spec.measured(*where), self._proposer.live.store.seen(self._key)
+        if not metrics or seen is None or soaking is None:
+            return None
+        return MeasuredStep(
+            uid=seen.uid,
+            name=self._key.name,
+            namespace=self._key.namespace,
+            revision=rollout.update_revision.rpartition("-")[2],
+            step=self._spec.reached(*where),
+            metrics=metrics,
+            pods=rollout.updated,
+            arrived=soaking.arrived,
+        )
+
+    def _unmeasured(self, rollout: Rollout, soaking: Soaking | None) -> str:
+        """Return why the measurements of this step do not let it go on; "" if they do."""
+        subject = self._subject(rollout, soaking)
+        if subject is None:
+            return ""
+        run = self._analyst.run_of(subject)
+        return blocks(run) if run is not None else "its measurements have not begun"
+
+    async def _measure(self) -> timedelta | None:
+        """Take the measurements that are due; how long there is nothing to measure."""
+        record = self._reporter.record
+        rollout, now = self._rollout(record), self._clock.now()
+        if rollout is None:
+            return None
+        before = self._analyst.run
+        try:
+            await self._analyst.load()
+            if rollout.generation_seen:
+                step = self._spec.reached(rollout.kept, rollout.replicas)
+                await self._analyst.leave(rollout.update_revision.rpartition("-")[2], step)
+            subject = self._subject(rollout, self._soaking(rollout))
+            unready = record.state is not State.HELD or rollout.updated > rollout.asked
+            if subject is None or unready or self._unit.spec.suspended(now):
+                return None
+            return await self._analyst.measure(subject)
+        finally:
+            if self._analyst.run != before:
+                self._reporter.look_again()
+            self._remark(self._verdict())
+
+    def _remark(self, finding: Finding | None) -> None:
+        """Report a finding when it is news: each remark moves to the end of the findings."""
+        if finding != self._remarked:
+            self._remarked = finding
+            self._reporter.remark(_ANALYSIS, finding)
+
+    def _verdict(self) -> Finding | None:
+        """Return GK3506 when the measurements of this step have ended without success."""
+        record = self._reporter.record
+        run, rollout = record.analysis, self._rollout(record)
+        if run is None or rollout is None or run.phase is AnalysisPhase.SUCCESSFUL:
+            return None
+        if not run.phase.completed:
+            return None
+        goes_back = run.phase.bad and self._unit.spec.on_failure != "hold"
+        next_ = "the rollback that onFailure asks for" if goes_back else (
+            f"a commit that mends it, or gitkruise rollback {named(self._key)}; to go on in spite "
+            f"of it: gitkruise promote {named(self._key)}"
+        )  # fmt: skip
+        return Finding(
+            code=FAILED,
+            message=f"{self._key}, step {run.step}: {blocks(run)}",
+            severity=Severity.WARNING,
+            notes=(("unchanged", f"the partition in git: {rollout.partition}"), ("next", next_)),
+        )
+
     # Going on -------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -173,7 +260,13 @@ class Promoter:
             self._reporter.look_again()
 
     async def look(self) -> timedelta | None:
-        """Make the next step if it is time; how long nothing is to be done without news."""
+        """Measure, and make the next step if it is time; how long nothing is to be done without
+        news."""
+        measured = await self._measure()
+        step = await self._step()
+        return min((pause for pause in (measured, step) if pause is not None), default=None)
+
+    async def _step(self) -> timedelta | None:
         told = self._now()
         if told is None or not told.next:
             return None
@@ -261,6 +354,7 @@ def _body(told: PromotionRecord, spec: Promotion, proposal: Proposal) -> str:
     if told.step:
         soak = spec.steps[told.step - 1].soak
         stood = f"Step {told.step} has stood well for {soak}. " if soak != "0s" else ""
+        stood += _measured(told)
     merged = "It is merged when the forge lets it be."
     waits = "Merge it to go on; close it to stay where it is."
     return (
@@ -269,12 +363,27 @@ def _body(told: PromotionRecord, spec: Promotion, proposal: Proposal) -> str:
     )
 
 
+def _measured(told: PromotionRecord) -> str:
+    """Return the measurements of the step that is complete, as a sentence; "" without any."""
+    run = told.analysis
+    if run is None or run.step != told.step:
+        return ""
+    results = "; ".join(f"{one.name}: {counts_of(one)}{_last_value(one)}" for one in run.metrics)
+    return f"Measured on {pods_word(run.pods)} of revision {run.revision}: {results}. "
+
+
+def _last_value(result: MetricResult) -> str:
+    value = result.measurements[-1].value if result.measurements else ""
+    return f", the last value {plain(value)}" if value else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Soaking:
     """Time since which a rollout is healthy, and a note about it."""
 
     since: datetime
     note: str = ""
+    arrived: bool = False  # this process saw it arrive
 
 
 class Soak:
@@ -305,12 +414,12 @@ class Soak:
         known = self._known[1]
         revision = rollout.update_revision.rpartition("-")[2]
         ready = [p.ready_since for p in listed if p.ready_since and p.short_revision == revision]
-        return Soaking(max([known.since, *ready]), known.note)
+        return Soaking(max([known.since, *ready]), known.note, known.arrived)
 
     def _begun(self, seen: CachedObject, pods: tuple[PodFacts, ...]) -> Soaking:
         now = self._clock.now()
         if self._saw_moving:
-            return Soaking(now)
+            return Soaking(now, arrived=True)
         if seen.spec_written is None:
             return Soaking(now, RESTARTED)
         rest = timedelta(seconds=get(seen.read(), "spec", "minReadySeconds", default=0))

@@ -82,9 +82,22 @@ def expression_groups(unit: Unit) -> Iterator[ExpressionGroup]:
         for word in WORDS
         if getattr(rule, word)
     }
-    for sample, found in ((_SAMPLE, waits), (_BARE, rules)):
+    for sample, found in ((_SAMPLE, waits), (_BARE, rules), ({}, dict(_conditions(unit)))):
         if found:
             yield ExpressionGroup(sample, tuple(found), tuple(found.values()))
+
+
+def _conditions(unit: Unit) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the conditions of metrics; any value may be their result, so there is no sample."""
+    promotion = unit.spec.promotion
+    for index, metric in enumerate(promotion.metrics if promotion is not None else ()):
+        path = ("promotion", "metrics", index)
+        for word, text in (
+            ("failureCondition", metric.failure_condition),
+            ("successCondition", metric.success_condition),
+        ):
+            if text:
+                yield (*path, word), text
 
 
 def bad_expression(unit: Unit, path: tuple[str | int, ...], why: str) -> Finding:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.gitops.config.analysis_checks import bad_analysis
 from gitkruise.gitops.config.dependency_checks import places
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
 from gitkruise.model.gitops.document import Document
@@ -30,6 +31,8 @@ def _impossible(config: Config, unit: Unit) -> Iterator[Finding]:
     promotion, failure_handler = unit.spec.promotion, unit.spec.on_failure
     if promotion is not None:
         yield from _steps(unit, promotion)
+        for path, why, next_ in bad_analysis(unit, promotion):
+            yield _bad(unit, ("promotion", *path), why, next_)
         pull = promotion.via == "pull-request"
         yield from _way(config, unit, ("promotion",), pull="via" if pull else "")
         if not pull and promotion.merge != "manual":

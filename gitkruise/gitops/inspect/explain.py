@@ -10,6 +10,7 @@ from typing import Final
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.gitops.inspect.disruption_budgets import ALONE, Sharing
 from gitkruise.gitops.status.reader import UnitNews
+from gitkruise.model.gitops.analysis import AnalysisRun
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
@@ -37,8 +38,18 @@ class Why:
     @property
     def promotion(self) -> PromotionRecord | None:
         """Return its promotion unless there is none or it is complete."""
+        told = self._promotion
+        return told if told and told.next else None
+
+    @property
+    def analysis(self) -> AnalysisRun | None:
+        """Return the newest measurements of its promotion, also after a rollback ended it."""
+        return self._promotion.analysis if self._promotion else None
+
+    @property
+    def _promotion(self) -> PromotionRecord | None:
         told = self.unit.promotion if self.unit else None
-        return told if told and told.key == self.managed.key and told.next else None
+        return told if told and told.key == self.managed.key else None
 
 
 # What is said of the pods a rule leaves alone: `{n}` as "4 pods", `{detail}` as the rule gives it.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gitkruise.errors import Finding
+from gitkruise.gitops.analysis.memory import AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.hook_runs import HookRuns
 from gitkruise.gitops.cluster.live_cache import LiveView
@@ -48,6 +49,7 @@ class UnitContext:
     engine: str
     workers: Workers
     hooks: HookRuns
+    analysis: AnalysisMemory
     by_hand: bool = False  # a person asked for one pass
     claims: Claims = field(default_factory=Claims)
     standings: UnitStates = field(default_factory=UnitStates)

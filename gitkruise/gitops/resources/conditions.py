@@ -8,11 +8,13 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import CRASHED, Concern, Finding
+from gitkruise.model.gitops.analysis import AnalysisPhase
 from gitkruise.model.gitops.config import Suspend, Unit
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.record import Rollout, UnitRecord, pod_counts
 from gitkruise.model.gitops.unit_state import CHOSEN, State, worst
 from gitkruise.model.planning.plan import Event
+from gitkruise.planner.analysis.schedule import blocks, progress_of
 from gitkruise.planner.sync.annotations import wish_to_look
 from gitkruise.printable import shown, visible
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -225,6 +227,7 @@ def unit_conditions(record: UnitRecord, *, suspended: bool) -> Iterable[StatusCo
         )
     yield from _stalled(errors)
     yield from _held(record)
+    yield from _measured(record)
     if record.drift:
         why = "Suspended" if suspended else "DetectOnly"
         yield StatusCondition("Drifted", "True", why, f"{len(record.drift)} fields differ from git")
@@ -245,6 +248,21 @@ def _held(record: UnitRecord) -> Iterable[StatusCondition]:
             message = "; ".join(f"{r.key.kind} {r.key.name}: {r.message}" for r in those)
             yield StatusCondition("RolloutHeld", "True", reason, _cut(message))
             return
+
+
+def _measured(record: UnitRecord) -> Iterable[StatusCondition]:
+    """Yield the outcome of the newest measurements of the unit's promotion."""
+    run = record.promotion.analysis if record.promotion is not None else None
+    if run is not None:
+        status = {
+            AnalysisPhase.SUCCESSFUL: "True",
+            AnalysisPhase.FAILED: "False",
+            AnalysisPhase.ERROR: "False",
+        }
+        message = f"step {run.step}, revision {run.revision}: {blocks(run) or progress_of(run)}"
+        yield StatusCondition(
+            "AnalysisSuccessful", status.get(run.phase, "Unknown"), str(run.phase), _cut(message)
+        )
 
 
 def _published(why: str) -> StatusCondition:

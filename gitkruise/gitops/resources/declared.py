@@ -13,6 +13,7 @@ from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.gitops.cluster.engine import AUTO
 from gitkruise.gitops.config.dependency_checks import waits_of
 from gitkruise.gitops.config.loader import check_document, declared, missing_for
+from gitkruise.gitops.config.metric_addresses import out_of_reach
 from gitkruise.gitops.config.sync_window_checks import bad_windows
 from gitkruise.gitops.containment import UNREPORTED, Containment
 from gitkruise.gitops.resources.expression_checks import ExpressionChecks
@@ -31,6 +32,7 @@ _FIELDS: Final = {
     "GitSource": "sources", "Unit": "units", "Sink": "sinks", "Receiver": "receivers",
 }  # fmt: skip
 _ORDER: Final = ("GitSource", "Sink", "Receiver", "Unit")  # nothing refers to what comes later
+_ADDRESSES: Final = (("prometheus", "address"), ("web", "url"))
 _REFERRING: Final = frozenset({"sources", "dependsOn"})  # and whatever ends in Ref
 
 
@@ -127,6 +129,24 @@ class ResourceReader:
                 yield _abroad(obj, path, other)
         if obj["kind"] == "GitSource":
             yield from self._unread(obj, obj["spec"]["url"])
+        if obj["kind"] == "Unit":
+            yield from self._unmeasured(obj)
+
+    def _unmeasured(self, obj: Obj) -> Iterator[Finding]:
+        """Yield why a metric may not name an address: its value would be readable in a record."""
+        rules, namespace = self.rules, obj["metadata"]["namespace"]
+        for number, metric in enumerate(get(obj, "spec", "promotion", "metrics", default=())):
+            for provider, name in _ADDRESSES:
+                address = get(metric, "provider", provider, name, default="")
+                why = out_of_reach(
+                    address,
+                    namespace,
+                    cross_namespace=rules.cross_namespace,
+                    local=rules.local_sources,
+                )
+                if why:
+                    path = f"spec.promotion.metrics.{number}.provider.{provider}.{name}"
+                    yield _unreachable(obj, path, address, why)
 
     def _unread(self, obj: Obj, url: str) -> Iterator[Finding]:
         """Yield why a source cannot be read from `url`: local paths mean nothing in the cluster."""
@@ -155,7 +175,8 @@ def references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, s
             if key.endswith("Ref") or key in _REFERRING:
                 for item in child if isinstance(child, list) else [child]:
                     dotted = ".".join(map(str, (*path, key)))
-                    yield dotted, str(item.get("namespace") or "")
+                    if isinstance(item, Mapping):
+                        yield dotted, str(item.get("namespace") or "")
             else:
                 yield from references(child, (*path, key))
     elif isinstance(value, list):
@@ -259,6 +280,20 @@ def _unreadable(obj: Obj, why: str) -> Finding:
         code="GK7052",
         message=f"{' '.join(name_of(obj))}: spec.url: {why}",
         notes=(("next", "write an address that is the same for everybody: https:// or ssh://"),),
+    )
+
+
+def _unreachable(obj: Obj, path: str, address: str, why: str) -> Finding:
+    return Finding(
+        code="GK7053",
+        message=f"{' '.join(name_of(obj))}: {path}: {shown(address)}: {why}",
+        notes=(
+            (
+                "why",
+                "a measured value is shown in records, and other networks are not the author's",
+            ),
+            ("next", "name an https:// host, or a Service of the own namespace"),
+        ),
     )
 
 

@@ -96,6 +96,7 @@ class UnitFinalizer:
         self._containment = around.containment
         self._cluster, self._listeners = around.cluster, listeners
         self._authority, self._hooks = around.authority, around.hooks
+        self._analysis = around.analysis
         self._told: dict[str, Finding] = {}
         self._journal: dict[str, list[Intervention]] = {}  # what was deleted, by unit
         self._asked: dict[str, frozenset[str]] = {}  # uids whose deletion was asked for, by unit
@@ -223,6 +224,7 @@ class UnitFinalizer:
 
     async def _forget(self, unit: RemovedUnit, why: str) -> None:
         await self._hooks.forget(unit.record.unit)
+        await self._analysis.forget(unit.record.unit)
         deleted = tuple(self._journal.get(unit.record.unit, ()))
         await unit.forget(replace(unit.record, interventions=deleted), why)
         self._journal.pop(unit.record.unit, None)

@@ -12,6 +12,7 @@ from gitkruise.gitops.actions.on_failure import FailureHandler
 from gitkruise.gitops.actions.promotion import Promoter
 from gitkruise.gitops.actions.proposals import Proposer
 from gitkruise.gitops.actions.pull_requests import ActionPullRequests
+from gitkruise.gitops.analysis.analyst import Analyst
 from gitkruise.gitops.config.fingerprints import Fingerprints, sink_of
 from gitkruise.gitops.config.promotion_checks import check_promotion
 from gitkruise.gitops.forges.factory import open_forge
@@ -86,9 +87,14 @@ async def _opened(
     if spec.promotion is not None:
         pulls = spec.promotion.via == "pull-request"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None
+        analyst = Analyst(
+            sync.unit, context.live.transport, context.clock,
+            workers=context.workers, memory=context.analysis,
+        )  # fmt: skip
         promoter = Promoter(
-            sync.unit, sync, reporter, proposer, offers=offers, has_news=has_news, containment=edge
-        )
+            sync.unit, sync, reporter, proposer,
+            offers=offers, analyst=analyst, has_news=has_news, containment=edge,
+        )  # fmt: skip
     if spec.on_failure != "hold":
         pulls = spec.on_failure == "revert-pr"
         offers = await _offers(config, sync.unit, proposer, stack) if pulls else None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from gitkruise.git.parsing.documents import parse_file
+from gitkruise.model.gitops.analysis import AnalysisPhase, AnalysisRun, Measurement, MetricResult
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Intervention, RolloutStep
@@ -102,4 +104,54 @@ def read_promotion(raw: Mapping[str, Any]) -> PromotionRecord:
         why=str(raw.get("why", "")),
         offered=str(raw.get("offered", "")),
         note=str(raw.get("note", "")),
+        analysis=read_analysis(raw["analysis"]) if raw.get("analysis") else None,
     )
+
+
+def read_analysis(raw: Mapping[str, Any]) -> AnalysisRun:
+    """Parse a run of measurements, for users only: its mark, which decides, is not in the file.
+
+    Raises KeyError, ValueError or TypeError.
+    """
+    return AnalysisRun(
+        mark="",
+        revision=str(raw["revision"]),
+        step=int(raw["step"]),
+        phase=AnalysisPhase(raw["phase"]),
+        pods=int(raw.get("pods", 0)),
+        message=str(raw.get("message", "")),
+        started=_instant(raw["started"]),
+        finished=parse_time(str(raw.get("finished", ""))),
+        note=str(raw.get("note", "")),
+        metrics=tuple(_metric(_mapping(one)) for one in raw.get("metrics") or ()),
+    )
+
+
+def _metric(raw: Mapping[str, Any]) -> MetricResult:
+    return MetricResult(
+        name=str(raw["name"]),
+        phase=AnalysisPhase(raw["phase"]),
+        successful=int(raw.get("successful", 0)),
+        failed=int(raw.get("failed", 0)),
+        inconclusive=int(raw.get("inconclusive", 0)),
+        error=int(raw.get("error", 0)),
+        consecutive_error=int(raw.get("consecutiveError", 0)),
+        message=str(raw.get("message", "")),
+        measurements=tuple(_measurement(_mapping(m)) for m in raw.get("measurements") or ()),
+    )
+
+
+def _measurement(raw: Mapping[str, Any]) -> Measurement:
+    return Measurement(
+        at=_instant(raw["time"]),
+        phase=AnalysisPhase(raw["phase"]),
+        value=str(raw.get("value", "")),
+        message=str(raw.get("message", "")),
+    )
+
+
+def _instant(value: Any) -> datetime:
+    found = parse_time(str(value))
+    if found is None:
+        raise ValueError("a measurement without a time")
+    return found

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import yaml
 
 from gitkruise.errors import Finding
+from gitkruise.model.gitops.analysis import AnalysisRun, MetricResult
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import (
@@ -244,6 +245,54 @@ def promotion_obj(promotion: PromotionRecord) -> dict[str, Any]:
                 "why": _cut(promotion.why),
                 "offered": promotion.offered,
                 "note": _cut(promotion.note),
+                "analysis": analysis_obj(promotion.analysis) if promotion.analysis else None,
+            }
+        ),
+    }
+
+
+def analysis_obj(run: AnalysisRun) -> dict[str, Any]:
+    """Return a run of measurements as it is in the file; `read_analysis` reads it back."""
+    return {
+        "revision": run.revision,
+        "step": run.step,
+        "phase": str(run.phase),
+        "pods": run.pods,
+        **_lean(
+            {
+                "message": _cut(run.message),
+                "started": format_time(run.started),
+                "finished": _time(run.finished),
+                "note": _cut(run.note),
+                "metrics": [_metric(result) for result in run.metrics],
+            }
+        ),
+    }
+
+
+def _metric(result: MetricResult) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "phase": str(result.phase),
+        "successful": result.successful,
+        "failed": result.failed,
+        "inconclusive": result.inconclusive,
+        "error": result.error,
+        "consecutiveError": result.consecutive_error,
+        **_lean(
+            {
+                "message": _cut(result.message),
+                "measurements": [
+                    _lean(
+                        {
+                            "time": format_time(one.at),
+                            "phase": str(one.phase),
+                            "value": _cut(one.value),
+                            "message": _cut(one.message),
+                        }
+                    )
+                    for one in result.measurements
+                ],
             }
         ),
     }

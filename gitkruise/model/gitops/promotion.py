@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from gitkruise.model.gitops.analysis import AnalysisRun, Metric
 from gitkruise.model.gitops.strict_struct import Strict
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.times import parse_duration
@@ -22,12 +23,13 @@ class PromotedWorkload(Strict, frozen=True):
 
 
 class PromotionStep(Strict, frozen=True):
-    """Pods that stay on the old revision or, as `updated`, those on the new one; and for how long
-    the step must be Held and healthy before the next."""
+    """Pods that stay on the old revision or, as `updated`, those on the new one; for how long the
+    step must be Held and healthy before the next, and the metrics that must be successful."""
 
     partition: int | str | None = None
     updated: int | str | None = None
     soak: str = "0s"
+    analysis: tuple[str, ...] = ()
 
     def asks(self, replicas: int) -> Partition:
         """Return the partition of the step; it counts pods where `updated` does."""
@@ -48,6 +50,7 @@ class Promotion(Strict, frozen=True):
     steps: tuple[PromotionStep, ...]
     via: Literal["pull-request", "commit"] = "pull-request"
     merge: Literal["manual", "whenReady"] = "manual"
+    metrics: tuple[Metric, ...] = ()
 
     def reached(self, kept: int, replicas: int) -> int:
         """The number of steps that a partition of `kept` of `replicas` pods has reached."""
@@ -63,13 +66,20 @@ class Promotion(Strict, frozen=True):
         behind = self.reached(kept, replicas)
         return parse_duration(self.steps[behind - 1].soak) if behind else timedelta()
 
+    def measured(self, kept: int, replicas: int) -> tuple[Metric, ...]:
+        """Return the metrics that must be successful before the next step."""
+        behind = self.reached(kept, replicas)
+        names = self.steps[behind - 1].analysis if behind else ()
+        return tuple(metric for metric in self.metrics if metric.name in names)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromotionRecord:
     """Progress of a promotion. `step` of `steps` are reached; `next` is "" when all are.
 
     `due` is when the next step may start; `why` is what blocks it, "" when only time does.
-    `offered` is the address of the pull request that proposes it.
+    `offered` is the address of the pull request that proposes it. `analysis` is the newest run of
+    measurements, of this step or of an earlier one; it stays when a rollback ends the promotion.
     """
 
     key: ObjectKey
@@ -80,3 +90,4 @@ class PromotionRecord:
     why: str = ""
     offered: str = ""
     note: str = ""  # why the soak counts from another time than the arrival
+    analysis: AnalysisRun | None = None

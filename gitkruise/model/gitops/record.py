@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from gitkruise.errors import Finding
+from gitkruise.model.gitops.analysis import AnalysisRun
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.unit_state import State
@@ -220,6 +221,17 @@ class UnitRecord:
         if self.state is State.REJECTED or (self.state is State.WAITING and self.waits):
             return self.attempted
         return self.causal or self.applied
+
+    @property
+    def analysis(self) -> AnalysisRun | None:
+        """Return the measurements of the step and the revision where the promotion is now."""
+        promotion = self.promotion
+        run = promotion.analysis if promotion is not None else None
+        if promotion is None or run is None or run.left or run.step != promotion.step:
+            return None
+        rollout = next((r for r in self.rollouts if r.key == promotion.key), None)
+        same = rollout is not None and rollout.update_revision.rpartition("-")[2] == run.revision
+        return run if same else None
 
     @property
     def counted(self) -> bool:

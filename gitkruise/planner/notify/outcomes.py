@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gitkruise.model.gitops.notifications import CommitStatusItem, Outcome, PullRequestReport
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.planner.analysis.schedule import blocks, progress_of
 from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, describe, short, told_of
 from gitkruise.wire.primitives.times import format_duration
 
@@ -42,7 +43,20 @@ def _reached(record: UnitRecord, commit: str) -> Outcome:
         if step.commit.id == commit and step.done is not None
     ]
     took = f", after {format_duration(max(spans))}" if spans else ""
-    return Outcome(record.unit, str(record.state), describe(record) + took)
+    return Outcome(record.unit, str(record.state), describe(record) + took + _measured(record))
+
+
+def _measured(record: UnitRecord) -> str:
+    """Return the outcome of the measurements at the step of a promotion, with a semicolon.
+
+    Single measurements are in the record: a comment is not edited for each of them.
+    """
+    run = record.analysis
+    if run is None:
+        return ""
+    if not run.phase.completed:
+        return "; being measured"
+    return f"; {blocks(run) or f'measured: {progress_of(run)}'}"
 
 
 def _left(before: Outcome, newer: str) -> Outcome:

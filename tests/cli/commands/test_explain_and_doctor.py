@@ -173,12 +173,14 @@ def test_objects_that_may_not_be_listed_are_not_known() -> None:
     assert (check.verdict, check.said) == ("warning", "not known: units is forbidden")
 
 
-def test_the_rights_on_both_leases_are_asked_for_by_name() -> None:
+def test_the_rights_on_each_lease_are_asked_for_by_name() -> None:
     leases = [right for right in needed_rights() if right.namespace == LEASE_NAMESPACE]
     named = {(right.verb, right.name) for right in leases}
-    names = (WORKLOADS_LEASE, SYNC_LEASE, f"{SYNC_LEASE}-units")
+    names = (WORKLOADS_LEASE, SYNC_LEASE, f"{SYNC_LEASE}-units", f"{SYNC_LEASE}-analysis")
     assert named == {("create", ""), *((v, n) for v in ("get", "update") for n in names)}
-    assert str(leases[-1]) == "update leases.coordination.k8s.io kube-system/gitkruise-sync-units"
+    assert (
+        str(leases[-1]) == "update leases.coordination.k8s.io kube-system/gitkruise-sync-analysis"
+    )
     role, binding = granting(leases, "dana")
     assert (role["kind"], binding["kind"]) == ("Role", "RoleBinding")
     assert role["metadata"]["namespace"] == LEASE_NAMESPACE

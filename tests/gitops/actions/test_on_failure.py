@@ -17,7 +17,7 @@ def test_a_failed_rollout_is_rolled_back_by_a_push(staged: MakeStage) -> None:
     stage = staged(onFailure="revert-push")
 
     async def script() -> None:
-        async with promoting(stage, kind=FailureHandler):
+        async with promoting(stage, None, FailureHandler):
             good = await stage.push(web(), message="first")
             await stage.rest()
             await stage.push(web("app:bad", partition=2), message="bad")
@@ -85,7 +85,7 @@ def test_without_anything_to_go_back_to_people_are_told(staged: MakeStage) -> No
     stage = staged(onFailure="revert-push")
 
     async def script() -> None:
-        async with promoting(stage, kind=FailureHandler):
+        async with promoting(stage, None, FailureHandler):
             await stage.push(web("app:bad"), message="the first is bad")
             await stage.rest(5 * 60)
             assert len(written(stage)) == 1
@@ -103,7 +103,7 @@ def test_what_people_push_meanwhile_comes_first(staged: MakeStage) -> None:
     stage = staged(onFailure="revert-push")
 
     async def script() -> None:
-        async with promoting(stage, kind=FailureHandler):
+        async with promoting(stage, None, FailureHandler):
             await stage.push(web(), message="first")
             await stage.rest()
             await stage.push(web("app:bad"), message="bad")

@@ -91,6 +91,44 @@ def test_an_object_names_remote_repositories_only(url: str, home: str) -> None:
     assert ("shop/src" in declared.config.sources) == (url in FAR)
 
 
+NEAR: list[tuple[str, str]] = [
+    ("http://prometheus.shop.svc:9090", ""), ("https://prometheus.example.com", ""),
+    ("http://prometheus.monitoring.svc:9090", "it is a Service of namespace monitoring"),
+    ("http://127.0.0.1:9090", "gitkruise's own machine"),
+    ("https://169.254.169.254", "not by IP addresses"),
+    ("http://prometheus.example.com", "http is for Services"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("address", "why"), NEAR)
+@pytest.mark.parametrize("kind", ["prometheus", "web"])
+def test_an_object_measures_by_https_or_in_its_own_namespace(
+    kind: str, address: str, why: str
+) -> None:
+    provider = {"web": {"url": address}, "prometheus": {"address": address, "query": "up"}}[kind]
+    promotion = {
+        "workload": {"kind": "CloneSet", "name": "web"}, "via": "commit",
+        "steps": [{"partition": 3, "analysis": ["up"]}, {"partition": 0}],
+        "metrics": [{"name": "up", "provider": {kind: provider}}],
+    }  # fmt: skip
+    unit = {
+        "apiVersion": "gitkruise.io/v1alpha1", "kind": "Unit",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "1", "generation": 1},
+        "spec": {"sourceRef": {"name": "src"}, "promotion": promotion},
+    }  # fmt: skip
+
+    def refused(rules: ResourceRules) -> str:
+        reader = ResourceReader(Config(), rules, ExpressionChecks(InProcess()))
+        declared = asyncio.run(reader.read([unit], ""))
+        finding = declared.broken.get(("Unit", "shop/web"))
+        return finding.message if finding is not None and finding.code == "GK7053" else ""
+
+    found = refused(ResourceRules())
+    assert why in found if why else not found
+    freed = refused(ResourceRules(cross_namespace=True, local_sources=True))
+    assert bool(freed) == (bool(why) and "namespace" not in why and "own machine" not in why)
+
+
 def test_a_folder_is_refused_in_the_condition_and_no_word_of_it_is_read(hands: House) -> None:
     hands.push(web=[config_map("a", x="1")])
 

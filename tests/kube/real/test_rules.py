@@ -16,11 +16,16 @@ pytestmark = [pytest.mark.kube, pytest.mark.kubectl, pytest.mark.slow]
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 FORGE: dict[str, Any] = {"repo": "a/b", "secretRef": {"name": "f"}}
 STEPS = {"workload": {"kind": "CloneSet", "name": "web"}, "steps": [{"partition": 0}]}
+WEB = {"url": "https://shop.example"}
 KEYS = {"secretRef": {"name": "keys"}}
 
 
 def unit(**more: Any) -> dict[str, Any]:
     return {"sourceRef": {"name": "src"}, **more}
+
+
+def measured(provider: dict[str, Any]) -> dict[str, Any]:
+    return unit(promotion={**STEPS, "metrics": [{"name": "errors", "provider": provider}]})
 
 
 def source(mode: str, **ref: str) -> dict[str, Any]:
@@ -49,6 +54,13 @@ ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("Unit", unit(render={"substitute": {"from": [{"configMap": "a"}, {"secret": "b"}]}}), ""),
     ("Unit", unit(promotion={**STEPS, "via": "commit", "merge": "whenReady"}), "nothing to merge"),
     ("Unit", unit(promotion={**STEPS, "merge": "whenReady"}), ""),
+    ("Unit", measured({"web": WEB}), ""),
+    ("Unit", measured({"prometheus": {"address": "https://p.example", "query": "up"}}), ""),
+    ("Unit", measured({"job": {"spec": {"template": {"spec": {"containers": []}}}}}), ""),
+    ("Unit", measured({}), "a metric has one provider"),
+    ("Unit", measured({"web": WEB, "job": {"spec": {}}}), "a metric has one provider"),
+    ("Unit", measured({"web": {**WEB, "secretRef": {"name": "x", "namespace": "other"}}}),
+     "unknown field"),
 ]  # fmt: skip
 
 

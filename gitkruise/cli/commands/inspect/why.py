@@ -127,6 +127,13 @@ def why_lines(
 
         words = textwrap.wrap(f"promotion: {progress(answer.promotion, now)}", room)
         yield from (f"     {line}" for line in words)
+    if answer.analysis is not None:
+        from gitkruise.cli.views.promotion import analysis_lines  # noqa: PLC0415  seldom needed
+
+        for line in analysis_lines(answer.analysis, now):
+            yield from (
+                f"     {part}" for part in textwrap.wrap(line, room, subsequent_indent="  ")
+            )
     if not answer.reasons:
         yield "     nothing holds it: the object is in the state that git requests"
     yield from _budget_lines(answer, room)
@@ -189,7 +196,7 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
     """Return the explanation as a versioned document."""
     from gitkruise.cli.views.resources import rollout_obj  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import budgets  # noqa: PLC0415
-    from gitkruise.gitops.status.serializer import promotion_obj  # noqa: PLC0415  imports libyaml
+    from gitkruise.gitops.status.serializer import analysis_obj, promotion_obj  # noqa: PLC0415  imports libyaml
 
     m, commit = answer.managed, records.commit(answer.managed.commit)
     return {
@@ -226,4 +233,5 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
         "path": m.path,
         **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
         **({"promotion": promotion_obj(answer.promotion)} if answer.promotion else {}),
+        **({"analysis": analysis_obj(answer.analysis)} if answer.analysis else {}),
     }

@@ -1,0 +1,1 @@
+"""Tests of measurements between the steps of a promotion."""
