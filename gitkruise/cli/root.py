@@ -62,6 +62,8 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
         "rollback",
         "Return every pod to an earlier template, by a commit.",
     ),
+    "recreate": (".change.recreate", "recreate", "Restart containers of a pod in place."),
+    "prepull": (".change.prepull", "prepull", "Pull images on nodes before pods need them."),
     "sync": (".change.sync", "sync", "Reconcile the cluster with git once."),
     "wait": (".change.wait", "wait", "Wait until a commit is rolled out."),
     "run": (".cluster.run", "run", "Run the controller."),

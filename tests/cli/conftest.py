@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitkruise.app import sandbox_controllers
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.server import SandboxOptions, serve
 from tests.cli.calls import Caller
 from tests.cli.shop import Checkout
@@ -39,13 +40,15 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 @contextmanager
-def _served(kubeconfig: Path) -> Iterator[None]:
+def _served(kubeconfig: Path, gates: Gates | None = None) -> Iterator[None]:
     """A sandbox in a thread of its own until the body ends."""
     ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def main() -> None:
         stop = asyncio.Event()
-        options = SandboxOptions(ephemeral=True, speed=100.0, kubeconfig=kubeconfig)
+        options = SandboxOptions(
+            ephemeral=True, speed=100.0, kubeconfig=kubeconfig, gates=gates or Gates()
+        )
         async with serve(options, controllers=sandbox_controllers):
             ready.set_result((asyncio.get_running_loop(), stop))
             await stop.wait()
@@ -71,4 +74,12 @@ def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of an embedded cluster for one module, which may leave anything in it."""
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
     with _served(path):
+        yield path
+
+
+@pytest.fixture(scope="module")
+def pulling_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an embedded cluster for one module, which carries out pull jobs."""
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with _served(path, Gates(image_pull_job_gate=True)):
         yield path

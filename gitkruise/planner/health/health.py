@@ -13,8 +13,11 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.model.node.node_image import NODE_IMAGE
+from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
+from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.planner.health import builtin as rules
-from gitkruise.planner.health import rollouts
+from gitkruise.planner.health import node_requests, rollouts
 from gitkruise.planner.health.builtin import condition_of, progress, told
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -82,4 +85,8 @@ RULES: Final[Mapping[GroupKind, Rule]] = {
     GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): rules.definition,
     GroupKind("apps.kruise.io", "CloneSet"): rollouts.clone_set,
     GroupKind("apps.kruise.io", "SidecarSet"): rollouts.sidecar_set,
+    RECREATE: node_requests.recreate,
+    PULL_JOB: node_requests.pull,
+    LIST_PULL_JOB: node_requests.pull_list,
+    NODE_IMAGE: node_requests.node,
 }

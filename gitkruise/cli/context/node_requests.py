@@ -1,0 +1,105 @@
+"""Requests to node agents on the command line: shown, created, followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gitkruise.cli.console.command import duration_type
+from gitkruise.cli.console.environment import read_environment
+from gitkruise.cli.console.output import say, say_json, say_yaml, tell
+from gitkruise.cli.console.style import Style
+
+if TYPE_CHECKING:
+    from gitkruise.cli.context.cluster import ChosenCluster
+    from gitkruise.wire.primitives.names import Obj
+    from gitkruise.wire.primitives.requests import ResourceRef
+
+_SHARED: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
+    (("--any-agent",), {"is_flag": True, "help": "Do not look for the node agent first."}),
+    (
+        ("--dry-run",),
+        {"is_flag": True, "help": "Send a dry run and show the effect; create nothing."},
+    ),
+    (("--wait",), {"is_flag": True, "help": "Wait for the end."}),
+    (
+        ("--timeout",),
+        {
+            "default": "5m",
+            "show_default": True,
+            "callback": duration_type,
+            "help": "Time limit of --wait.",
+        },
+    ),
+    (
+        ("-o", "--output"),
+        {
+            "type": click.Choice(["text", "json", "yaml", "name"]),
+            "default": "text",
+            "help": "Output format; json and yaml are the objects.",
+        },
+    ),
+)
+
+
+def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that both commands share."""
+    for words, settings in reversed(_SHARED):
+        command = click.option(*words, **settings)(command)
+    return command
+
+
+async def finish(
+    chosen: ChosenCluster,
+    resource: ResourceRef,
+    created: Sequence[Obj],
+    flags: dict[str, Any],
+) -> tuple[list[Obj], bool]:
+    """Wait if asked to; return the objects as last seen, and whether one failed."""
+    if not flags["wait"]:
+        return list(created), False
+    from gitkruise.gitops.node.follow import follow  # noqa: PLC0415  imports the model
+    from gitkruise.model.gitops.health import Health, Phase  # noqa: PLC0415
+    from gitkruise.wire.primitives.names import ObjectKey  # noqa: PLC0415
+    from gitkruise.wire.primitives.times import parse_duration  # noqa: PLC0415
+
+    def hear(key: ObjectKey, state: Health) -> None:
+        tell(f"{key.kind.lower()}/{key.name}  {state.message or state.phase}")
+
+    limit = (flags["timeout"], parse_duration(flags["timeout"]).total_seconds())
+    ended = await follow(chosen.transport, chosen.clock, resource, created, limit, hear)
+    failed = any(state.phase is not Phase.CURRENT for _, state in ended)
+    return [obj for obj, _ in ended], failed
+
+
+def show_effect(output: str, lines: Iterable[str], warnings: Iterable[str]) -> None:
+    """Print the effect of a request, on standard output with -o text; warnings never there."""
+    if output == "text":
+        say(lines, Style.of(read_environment()))
+    tell(f"warning: {text}" for text in warnings)
+
+
+def show_objects(output: str, objects: Sequence[Obj], *, dry_run: bool) -> None:
+    """Print objects in the format of -o; as text their names and what was done."""
+    style = Style.of(read_environment())
+    names = [_name(obj) for obj in objects]
+    if output in {"json", "yaml"}:
+        whole = objects[0] if len(objects) == 1 else _list(objects)
+        (say_json if output == "json" else say_yaml)(whole, style)
+    elif output == "name":
+        say(names, style)
+    elif dry_run:
+        tell("dry run: nothing was created")
+    else:
+        say((f"created  {name}" for name in names), style)
+
+
+def _list(objects: Sequence[Obj]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+
+
+def _name(obj: Obj) -> str:
+    meta = obj["metadata"]
+    return f"{obj['kind'].lower()}/{meta.get('name') or meta.get('generateName', '')}"

@@ -1,0 +1,107 @@
+"""Actors behind a request: the agents of nodes, and the controller that counts and ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden
+from gitkruise.gitops.cluster.engine import (
+    LEASE_NAMESPACE,
+    WORKLOADS_LEASE,
+    kruise_is_alive,
+)
+from gitkruise.kube.cache.leader_election import LEASES
+from gitkruise.kube.client.discovery import listed
+from gitkruise.kube.client.transport import Transport
+from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef
+from gitkruise.wire.primitives.times import parse_time
+
+NODES: Final = ResourceRef("", "v1", "nodes")
+SIMULATED: Final = "gitkruise simulated node"  # osImage of the embedded cluster's nodes
+_AGENTS: Final = {  # label selector → the program
+    "app.kubernetes.io/name=gitkruise-agent": "gitkruise agent",
+    "control-plane=daemon": "kruise-daemon",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentsFound:
+    """The program that acts on each node. `unknown` is the reason why others may act, too."""
+
+    by_node: Mapping[str, str] = field(default_factory=dict)
+    unknown: str = ""
+
+    def without(self, nodes: Collection[str]) -> tuple[str, ...]:
+        """Those of `nodes` where no agent was found."""
+        return tuple(sorted(node for node in nodes if node not in self.by_node))
+
+
+async def find_agents(transport: Transport) -> AgentsFound:
+    """Find agents as pods, and nodes that simulate one. An agent outside of the cluster is not
+    found. Raises ApiError other than Forbidden."""
+    found: dict[str, str] = {}
+    try:
+        nodes = await listed(transport, NODES)
+        pods = [await _pods(transport, selector) for selector in _AGENTS]
+    except Forbidden as error:
+        return AgentsFound(unknown=f"this account may not look for agents: {error.message}")
+    for node in nodes:
+        if get(node, "status", "nodeInfo", "osImage") == SIMULATED:
+            found[node["metadata"]["name"]] = "simulated agent"
+    for program, running in zip(_AGENTS.values(), pods, strict=True):
+        for pod in running:
+            if _is_ready(pod):
+                found[get(pod, "spec", "nodeName", default="")] = program
+    return AgentsFound(by_node=found)
+
+
+async def _pods(transport: Transport, selector: str) -> list[Obj]:
+    request = ApiRequest(verb="list", resource=PODS, params={"labelSelector": selector})
+    return list((await transport.send(request)).body.get("items") or ())
+
+
+def _is_ready(pod: Obj) -> bool:
+    conditions = get(pod, "status", "conditions", default=())
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+async def controller_problem(transport: Transport, now: datetime) -> str:
+    """Return why no controller would end a request; "" when one is at work or it is not known."""
+    try:
+        if await kruise_is_alive(transport, now):
+            return ""
+        request = ApiRequest(
+            verb="get", resource=LEASES, namespace=LEASE_NAMESPACE, name=WORKLOADS_LEASE
+        )
+        lease = (await transport.send(request)).body
+    except Forbidden:
+        return ""
+    except ApiError as error:
+        return f"no controller of requests is at work: {error.message}"
+    renewed = parse_time(get(lease, "spec", "renewTime"))
+    lasts = timedelta(seconds=int(get(lease, "spec", "leaseDurationSeconds", default=15)))
+    if renewed is not None and now < renewed + 2 * lasts:
+        return ""
+    return f"no controller of requests is at work: Lease {WORKLOADS_LEASE} is out of date"
+
+
+def no_agent(nodes: Collection[str], what: str) -> ClusterFailed:
+    """The error of a request that no agent would carry out."""
+    where = ", ".join(sorted(nodes))
+    plural = "nodes" if len(nodes) > 1 else "node"
+    return ClusterFailed(
+        Finding(
+            code="GK4602",
+            message=f"no node agent found on {plural} {where}",
+            notes=(
+                ("why", what),
+                ("unchanged", "nothing was created"),
+                ("next", "kubectl apply -k deploy/agent, or --any-agent if one runs elsewhere"),
+            ),
+        )
+    )

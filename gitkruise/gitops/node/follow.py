@@ -1,0 +1,78 @@
+"""Following created requests to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gitkruise.errors import Finding, NotFound, TimedOut
+from gitkruise.kube.client.transport import Transport
+from gitkruise.kube.system.clock import Clock
+from gitkruise.model.gitops.health import Health, Phase
+from gitkruise.planner.health.health import health
+from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+
+PAUSE_S: Final = 0.2
+ENDED: Final = frozenset({Phase.CURRENT, Phase.FAILED, Phase.NOT_FOUND, Phase.TERMINATING})
+Hear = Callable[[ObjectKey, Health], None]
+
+
+async def follow(
+    transport: Transport,
+    clock: Clock,
+    resource: ResourceRef,
+    created: Sequence[Obj],
+    limit: tuple[str, float],
+    hear: Hear,
+) -> list[tuple[Obj, Health]]:
+    """Return each object with its health once all ended. `hear` gets each change of a health.
+
+    `limit` is the longest time, as written and in seconds. A deleted object stays as it was last
+    seen. Raises TimedOut GK4605.
+    """
+    text, seconds = limit
+    end = clock.monotonic() + seconds
+    seen = {key_of(obj): (obj, health(obj)) for obj in created}
+    for key, (_, state) in seen.items():
+        hear(key, state)
+    while open_ := [key for key, (_, state) in seen.items() if state.phase not in ENDED]:
+        for key in open_:
+            obj, before = seen[key]
+            obj, state = await _look(transport, resource, key, obj)
+            seen[key] = obj, state
+            if state != before:
+                hear(key, state)
+        if all(state.phase in ENDED for _, state in seen.values()):
+            break
+        if clock.monotonic() >= end:
+            raise TimedOut(_late(text, seen))
+        await clock.sleep(PAUSE_S)
+    return list(seen.values())
+
+
+async def _look(
+    transport: Transport, resource: ResourceRef, key: ObjectKey, last: Obj
+) -> tuple[Obj, Health]:
+    request = ApiRequest(verb="get", resource=resource, namespace=key.namespace, name=key.name)
+    try:
+        obj = (await transport.send(request)).body
+    except NotFound:
+        message = "the request was deleted before its end was seen"
+        return last, Health(Phase.NOT_FOUND, "Deleted", message)
+    return obj, health(obj)
+
+
+def _late(timeout: str, seen: dict[ObjectKey, tuple[Obj, Health]]) -> Finding:
+    open_ = [(key, state) for key, (_, state) in seen.items() if state.phase not in ENDED]
+    texts = "; ".join(f"{key.name}: {state.message}" for key, state in open_)
+    key = open_[0][0]
+    return Finding(
+        code="GK4605",
+        message=f"not finished after {timeout}",
+        notes=(
+            ("seen", texts),
+            ("unchanged", "the request stays, and its agent goes on"),
+            ("next", f"kubectl get {key.kind.lower()} {key.name} -n {key.namespace} -o yaml"),
+        ),
+    )
