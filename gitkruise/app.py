@@ -83,10 +83,11 @@ from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS
+from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS, node_workloads
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.log_line import log_line
+from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import ResourceRef
 
 log = logging.getLogger(__name__)
@@ -423,9 +424,17 @@ async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
             await fleet.reconcile(config)
 
 
-def driven(catalog: Catalog) -> tuple[Workload[Any], ...]:
-    """The workloads we drive in a cluster: CloneSets, and of the others those it serves."""
-    return tuple(w for w in WORKLOADS if w is CLONESET or catalog.stored(w.kind) is not None)
+def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
+    """The workloads we drive in a cluster: CloneSets, and of the others those it serves.
+
+    Requests to node agents are among them: the cluster has no OpenKruise where we drive.
+    """
+
+    def served(kind: GroupKind) -> bool:
+        return catalog.stored(kind) is not None
+
+    pods = tuple(w for w in WORKLOADS if w is CLONESET or served(w.kind))
+    return pods + tuple(w for w in node_workloads(gates) if all(map(served, (w.kind, *w.watches))))
 
 
 async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Clock) -> None:
@@ -435,7 +444,7 @@ async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Cloc
         try:
             async with lease.held():
                 workloads = Controllers(
-                    driven(live.catalog),
+                    driven(live.catalog, me.options.gates),
                     FencedTransport(transport, lease),
                     live.catalog,
                     clock,
@@ -455,7 +464,7 @@ async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) 
 
 async def kruise_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
     """OpenKruise's controllers alone: Kubernetes' own are the outside's, as its nodes are."""
-    await _drive_inside(WORKLOADS, transport, clock, gates, {})
+    await _drive_inside((*WORKLOADS, *node_workloads(gates)), transport, clock, gates, {})
 
 
 async def _drive_inside(

@@ -40,7 +40,13 @@ PUBLISHED: Final = {
     ("apps.kruise.io", "v1alpha1"): ("CloneSet", "SidecarSet"),
     ("apps.kruise.io", "v1beta1"): ("CloneSet", "SidecarSet"),
 }  # fmt: skip
-INSTALLED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
+INSTALLED: Final = tuple(
+    f"{plural}.apps.kruise.io"
+    for plural in (
+        "clonesets", "sidecarsets", "containerrecreaterequests", "imagepulljobs",
+        "imagelistpulljobs", "nodeimages",
+    )
+)  # fmt: skip
 KEPT: Final = (
     "description", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",
     "minItems", "maxItems", "minProperties",

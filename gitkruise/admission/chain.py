@@ -51,6 +51,7 @@ from gitkruise.admission.kruise.deletion_protection import KINDS as PROTECTED
 from gitkruise.admission.kruise.deletion_protection import protect, protect_by_webhook
 from gitkruise.admission.kruise.launch_priority import order_launch
 from gitkruise.admission.kruise.lazy_stages import (
+    admit_node_image,
     admit_pull_job,
     admit_request,
     default_sidecarset,
@@ -58,6 +59,8 @@ from gitkruise.admission.kruise.lazy_stages import (
     inject_sidecars,
     injected,
     neighbour_problems,
+    node_image_filled_in,
+    pull_job_filled_in,
     sidecarset_problems,
 )
 from gitkruise.admission.pods.pods import add_readiness_gate, default_pod, pod_problems
@@ -217,6 +220,12 @@ KRUISE_STAGES: Final = (
         mutate=admit_pull_job,
     ),
     Stage(
+        name="node images",
+        kinds=_kinds("apps.kruise.io", "NodeImage"),
+        asks_cluster=True,  # as above
+        mutate=admit_node_image,
+    ),
+    Stage(
         name="deletion protection",
         kinds=PROTECTED,
         operations=frozenset({DELETE}),
@@ -224,7 +233,12 @@ KRUISE_STAGES: Final = (
     ),
 )
 STAGES: Final = (*SERVER_STAGES, *KRUISE_STAGES)
-_AS_WEBHOOK: Final[Mapping[Mutate, Mutate]] = {inject_sidecars: injected, admit_request: filled_in}
+_AS_WEBHOOK: Final[Mapping[Mutate, Mutate]] = {
+    inject_sidecars: injected,
+    admit_request: filled_in,
+    admit_pull_job: pull_job_filled_in,
+    admit_node_image: node_image_filled_in,
+}
 WEBHOOK_STAGES: Final = tuple(  # a server gives its defaults again to what a webhook leaves
     replace(
         stage,

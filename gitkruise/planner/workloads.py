@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from gitkruise.model.planning.snapshot import CloneSetSnapshot, SidecarSetSnapshot
 from gitkruise.model.planning.workload import Shows, Workload
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET as CLONESET_KIND
 from gitkruise.model.workloads.labels import SIDECARSET as SIDECARSET_KIND
 from gitkruise.model.workloads.pod import POD
@@ -44,9 +45,16 @@ SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(
 
 WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS)
 
-# Objects between controllers and node agents; on a real cluster OpenKruise's manager drives them.
+# Objects between controllers and node agents.
 NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOBS)
 
 # Kubernetes' own, driven only where no kube-controller-manager does (embedded cluster, previews).
 BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, JOB)
 EMBEDDED: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *NODE, *BUILTIN)
+
+
+def node_workloads(gates: Gates) -> tuple[Workload[Any], ...]:
+    """Those of NODE that the gates leave anything to do."""
+    if gates.pulls_images:
+        return NODE
+    return (REQUESTS,) if gates.kruise_daemon else ()

@@ -14,6 +14,7 @@ from gitkruise.kube.cache.list_watch import Feed
 from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
+from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
@@ -23,11 +24,16 @@ from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import NAMESPACES, PODS, ApiRequest, ResourceRef
 
-_LIVE: Final = {"Pod": PODS, "Namespace": NAMESPACES}
+_LIVE: Final = {
+    "Pod": PODS,
+    "Namespace": NAMESPACES,
+    "Node": ResourceRef("", "v1", "nodes"),
+}
 _LISTED: Final = {
     POD: _LIVE["Pod"],
     GroupKind("", "PersistentVolumeClaim"): ResourceRef("", "v1", "persistentvolumeclaims"),
 }
+NODE: Final = GroupKind("", "Node")
 BELOW_MAX: Final = 500  # objects below a protected one; more are as good a reason
 NAMED_MAX: Final = 100  # pods of podsToDelete that are looked up for one review
 AT_ONCE: Final = 10
@@ -95,8 +101,19 @@ class ClusterContext:
         slots = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._read(key, slots)) for key in wanted]
-        found = zip(wanted, (task.result() for task in tasks), strict=True)
-        return WithRead(self.store, {key: obj for key, obj in found if obj is not None})
+        results = zip(wanted, (task.result() for task in tasks), strict=True)
+        found = {key: obj for key, obj in results if obj is not None}
+        if review.key.group_kind == RECREATE:
+            found |= await self._nodes_of(found.values(), slots)
+        return WithRead(self.store, found)
+
+    async def _nodes_of(
+        self, objects: Iterable[Obj], slots: asyncio.Semaphore
+    ) -> Mapping[ObjectKey, Obj]:
+        """Return the nodes of pods."""
+        names = {str(get(obj, "spec", "nodeName") or "") for obj in objects} - {""}
+        nodes = {name: await self._read(ObjectKey(*NODE, "", name), slots) for name in names}
+        return {ObjectKey(*NODE, "", name): node for name, node in nodes.items() if node}
 
     async def _below(self, review: Review) -> ClusterView:
         """Return the objects that keep a protected object from deletion."""
@@ -129,7 +146,9 @@ class ClusterContext:
 
 
 def _pods_named(review: Review) -> Sequence[str]:
-    """Pods that a CloneSet newly wants to be deleted."""
+    """Pods that a CloneSet newly wants to be deleted, or the one of a new recreate request."""
+    if review.key.group_kind == RECREATE and review.obj is not None and review.old is None:
+        return list(_texts([get(review.obj, "spec", "podName")]))
     if review.key.group_kind != CLONESET or review.obj is None:
         return ()
     path = ("spec", "scaleStrategy", "podsToDelete")

@@ -34,6 +34,9 @@ MUTATING: Final = ResourceRef(GROUP, "v1", "mutatingwebhookconfigurations")
 VALIDATING: Final = ResourceRef(GROUP, "v1", "validatingwebhookconfigurations")
 OPENKRUISE: Final = "kruise-mutating-webhook-configuration"
 CONVERTED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
+NODE_REQUESTS: Final = (
+    "containerrecreaterequests", "imagepulljobs", "imagelistpulljobs", "nodeimages",
+)  # fmt: skip
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _VERSIONS: Final = ["v1alpha1", "v1beta1"]
 _PROTECTED: Final = (
@@ -89,7 +92,7 @@ def configurations(
         | {"failurePolicy": "Ignore", "reinvocationPolicy": "Never", **_spared(address)},
         *(
             _webhook(plural, mutate, _kinds_rule(plural)) | {"reinvocationPolicy": "Never"}
-            for plural in ("clonesets", "sidecarsets")
+            for plural in ("clonesets", "sidecarsets", *NODE_REQUESTS)
         ),
     ]
     validating = [

@@ -20,6 +20,7 @@ from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.webhook.certificates import FolderVault, current
 from gitkruise.webhook.registration import (
+    NODE_REQUESTS,
     OPENKRUISE,
     Address,
     Registrar,
@@ -83,7 +84,7 @@ def test_the_cluster_is_told_once_and_untold_again(address: Address) -> None:
 def test_pods_are_never_held_up_and_our_kinds_are() -> None:
     (_, mutating), (_, validating) = configurations(SERVICE, b"CA")
     by_name = {w["name"].partition(".")[0]: w for w in mutating["webhooks"]}
-    assert list(by_name) == ["pods", "clonesets", "sidecarsets"]
+    assert list(by_name) == ["pods", "clonesets", "sidecarsets", *NODE_REQUESTS]
     pods = by_name["pods"]
     assert (pods["failurePolicy"], pods["rules"][0]["operations"]) == ("Ignore", ["CREATE"])
     outside = pods["namespaceSelector"]["matchExpressions"][0]

@@ -24,7 +24,7 @@ from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import drop, put
 from gitkruise.world.api.cluster import World
 from tests.webhook.hooked import JSON, Hooked, patched, play, review, sidecarset
-from tests.worlds import SPACE, START, cloneset, container, create, empty_world, pod
+from tests.worlds import SPACE, START, Lab, cloneset, container, create, empty_world, pod
 
 KEY = ObjectKey("", "Pod", SPACE, "p")
 ORDERED = {"apps.kruise.io/container-launch-priority": "Ordered"}
@@ -134,6 +134,31 @@ def test_pods_that_a_cloneset_wants_deleted_are_read_live(tmp_path: Path) -> Non
             assert (await hooks.ask("/validate", review(made)))["allowed"] is well
 
     play(tmp_path, script, world)
+
+
+def test_a_request_for_containers_is_completed_from_its_pod_and_node(tmp_path: Path) -> None:
+    lab = Lab(nodes=1)
+    lab.apply(pod("web-1"))
+    lab.run(30)
+    request = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ContainerRecreateRequest",
+        "metadata": {"generateName": "web-1-", "namespace": SPACE},
+        "spec": {"podName": "web-1", "containers": [{"name": "app"}]},
+    }
+
+    async def script(hooks: Hooked) -> None:
+        made = patched(request, await hooks.ask("/mutate", review(request)))
+        assert made["metadata"]["labels"]["crr.apps.kruise.io/node-name"] == "node-0"
+        assert made["spec"]["containers"][0]["statusContext"]["restartCount"] == 0
+        lost = put(request, ("spec", "podName"), "web-2")
+        denied = await hooks.ask("/mutate", review(lost))
+        assert denied["status"]["message"] == "no found Pod named web-2"
+        job = {**request, "kind": "ImagePullJob", "spec": {"image": "nginx"}}
+        denied = await hooks.ask("/mutate", review(job))
+        assert denied["status"]["message"] == "feature-gate ImagePullJobGate is not enabled"
+
+    play(tmp_path, script, lab.world)
 
 
 def hostile() -> dict[str, bytes]:

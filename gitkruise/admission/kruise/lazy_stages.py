@@ -1,4 +1,4 @@
-"""Stages of SidecarSets and recreate requests, by name: imported when the first object comes."""
+"""Stages of SidecarSets and requests to node agents, by name: imported on the first object."""
 
 from __future__ import annotations
 
@@ -64,3 +64,24 @@ def admit_pull_job(request: AdmissionRequest, gates: Gates) -> Obj:
     from gitkruise.admission.kruise import pull_jobs  # noqa: PLC0415  few clusters have one
 
     return pull_jobs.admit_pull_job(request, gates)
+
+
+def admit_node_image(request: AdmissionRequest, gates: Gates) -> Obj:
+    """A NodeImage with the defaults of its tags."""
+    from gitkruise.admission.kruise import node_images  # noqa: PLC0415  few clusters have one
+
+    return node_images.admit_node_image(request, gates)
+
+
+def node_image_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The same as the webhook itself answers."""
+    from gitkruise.admission.kruise import node_images  # noqa: PLC0415  few clusters have one
+
+    return node_images.node_image_filled_in(request, gates)
+
+
+def pull_job_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
+    """A pull job as the webhook itself answers."""
+    from gitkruise.admission.kruise import pull_jobs  # noqa: PLC0415  few clusters have one
+
+    return pull_jobs.pull_job_filled_in(request, gates)

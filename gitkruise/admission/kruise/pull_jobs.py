@@ -25,13 +25,14 @@ IMAGES_MAX: Final = 255
 def admit_pull_job(request: AdmissionRequest, gates: Gates) -> Obj:
     """The job as a server stores it after OpenKruise's webhook. Raises BadRequest and Forbidden."""
     try:
-        return _admitted(request, gates)
+        return pull_job_filled_in(request, gates)
     except (BadRequest, Forbidden) as error:
         said = f'admission webhook "{WEBHOOK}" denied the request: {error}'
         raise type(error)(said) from error
 
 
-def _admitted(request: AdmissionRequest, gates: Gates) -> Obj:
+def pull_job_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The same as the webhook itself answers. Raises BadRequest and Forbidden."""
     if not gates.pulls_images:
         name = "ImagePullJobGate" if gates.kruise_daemon else "KruiseDaemon"
         raise Forbidden(f"feature-gate {name} is not enabled")

@@ -1,0 +1,35 @@
+"""The workloads that gitkruise drives: which a cluster and its gates leave."""
+
+from __future__ import annotations
+
+from gitkruise.app import driven
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.wire.catalog.catalog import Catalog
+
+PULLS = Gates(image_pull_job_gate=True)
+
+
+def kinds(catalog: Catalog, gates: Gates) -> list[str]:
+    return [workload.kind.kind for workload in driven(catalog, gates)]
+
+
+def without(*plurals: str) -> Catalog:
+    catalog = load_catalog()
+    for plural in plurals:
+        catalog = catalog.without_crd(f"{plural}.apps.kruise.io")
+    return catalog
+
+
+def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() -> None:
+    pods = ["CloneSet", "SidecarSet", "Pod"]
+    requests = "ContainerRecreateRequest"
+    pulls = ["Node", "NodeImage", "ImagePullJob"]
+    assert kinds(load_catalog(), Gates()) == [*pods, requests]
+    assert kinds(load_catalog(), Gates(kruise_daemon=False)) == pods
+    assert kinds(load_catalog(), PULLS) == [*pods, requests, *pulls]
+    assert kinds(without("containerrecreaterequests"), PULLS) == [*pods, *pulls]
+    assert kinds(without("nodeimages"), PULLS) == [*pods, requests]
+    assert kinds(without("imagepulljobs"), PULLS) == [*pods, requests, "Node"]
+    everything = ("sidecarsets", "containerrecreaterequests", "nodeimages", "imagepulljobs")
+    assert kinds(without(*everything), PULLS) == ["CloneSet", "Pod"]
