@@ -434,7 +434,9 @@ def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
         return catalog.stored(kind) is not None
 
     pods = tuple(w for w in WORKLOADS if w is CLONESET or served(w.kind))
-    return pods + tuple(w for w in node_workloads(gates) if all(map(served, (w.kind, *w.watches))))
+    return pods + tuple(
+        w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches)))
+    )
 
 
 async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Clock) -> None:

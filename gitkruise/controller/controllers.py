@@ -123,17 +123,19 @@ def feeds(
     """One feed a kind, in the version its workload speaks or the cluster prefers."""
     versions: dict[GroupKind, str] = {}
     asked = _asked(options.gates)
-    owned = (kind for workload in workloads for kind in (*workload.owns, *workload.watches))
+    owned = (kind for w in workloads for kind in (*w.owns, *w.watches, *w.hears))
     for kind in (*owned, *options.also, *asked):
         found = catalog.preferred(*kind)
         versions.setdefault(kind, found.version if found else "v1")
     versions |= {workload.kind: workload.version for workload in workloads}
+    fields = {kind: text for workload in workloads for kind, text in workload.fields.items()}
     only = {kind: end for workload in workloads for kind, end in workload.only.items()}
     return [
         Feed(
             ref=kind.ref,
             kind=kind.kind,
             namespace=options.namespace if kind.namespaced else "",
+            field_selector=fields.get(kind.group_kind, ""),
             name_ends=only.get(kind.group_kind, ""),
         )
         for kind in require(catalog, versions.items())

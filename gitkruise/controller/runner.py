@@ -66,7 +66,8 @@ class Runner(Generic[S]):
         self._parked: dict[ObjectKey, datetime] = {}
         self._news, self._stopping = asyncio.Event(), False
         self._kinds = frozenset({workload.kind, *workload.owns, *workload.watches})
-        self._unsubscribe = self.store.subscribe(self._changed, self._kinds)
+        self._finds = {**workload.watches, **workload.hears}
+        self._unsubscribe = self.store.subscribe(self._changed, self._kinds | workload.hears.keys())
         for seen in self.store.all_seen(workload.kind):
             if workload.concerns(self.store, seen.key):
                 self._wake(seen.key, tools.clock.now())
@@ -109,7 +110,7 @@ class Runner(Generic[S]):
                 self._gather(key, change, now)
         for key in self._named(change):
             self._gather(key, change, now)
-        find = self.workload.watches.get(change.key.group_kind)
+        find = self._finds.get(change.key.group_kind)
         for key in find(self.store, change.key) if find else ():
             self._gather(key, change, now)
 

@@ -16,6 +16,7 @@ from gitkruise.planner.builtin.job import JOB
 from gitkruise.planner.builtin.replicaset import REPLICASET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
+from gitkruise.planner.node.list_pull_job import LIST_PULL_JOBS
 from gitkruise.planner.node.node_image import NODE_IMAGES, NODES
 from gitkruise.planner.node.pull_job import PULL_JOBS
 from gitkruise.planner.node.recreate_controller import REQUESTS
@@ -46,7 +47,7 @@ SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(
 WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS)
 
 # Objects between controllers and node agents.
-NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOBS)
+NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOBS, LIST_PULL_JOBS)
 
 # Kubernetes' own, driven only where no kube-controller-manager does (embedded cluster, previews).
 BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, JOB)

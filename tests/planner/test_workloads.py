@@ -24,12 +24,13 @@ def without(*plurals: str) -> Catalog:
 def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() -> None:
     pods = ["CloneSet", "SidecarSet", "Pod"]
     requests = "ContainerRecreateRequest"
-    pulls = ["Node", "NodeImage", "ImagePullJob"]
+    pulls = ["Node", "NodeImage", "ImagePullJob", "ImageListPullJob"]
     assert kinds(load_catalog(), Gates()) == [*pods, requests]
     assert kinds(load_catalog(), Gates(kruise_daemon=False)) == pods
     assert kinds(load_catalog(), PULLS) == [*pods, requests, *pulls]
     assert kinds(without("containerrecreaterequests"), PULLS) == [*pods, *pulls]
-    assert kinds(without("nodeimages"), PULLS) == [*pods, requests]
+    assert kinds(without("nodeimages"), PULLS) == [*pods, requests, "ImageListPullJob"]
     assert kinds(without("imagepulljobs"), PULLS) == [*pods, requests, "Node"]
+    assert kinds(without("imagelistpulljobs"), PULLS) == [*pods, requests, *pulls[:-1]]
     everything = ("sidecarsets", "containerrecreaterequests", "nodeimages", "imagepulljobs")
     assert kinds(without(*everything), PULLS) == ["CloneSet", "Pod"]

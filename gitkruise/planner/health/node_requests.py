@@ -86,7 +86,8 @@ def pull(obj: Obj, now: datetime | None) -> Health:
     if job.spec.slots == 0 and not status.active:
         return Health(Phase.PAUSED, "Paused", f"{share}; parallelism is 0")
     failed = f", failed on {status.failed}" if status.failed else ""
-    return progress("Pulling", f"{share}{failed}")
+    waits = f"; {message}" if message.startswith("job waits") else ""
+    return progress("Pulling", f"{share}{failed}{waits}")
 
 
 def _all_here(job: PullJob) -> bool:

@@ -24,11 +24,22 @@ from gitkruise.model.node.node_image import (
 )
 from gitkruise.model.node.pull_job import PULL_JOB, PullJob, pull_job
 from gitkruise.model.node.wire_shapes import VERSION
-from gitkruise.model.planning.plan import Delete, Patch, PatchStep, Plan
+from gitkruise.model.planning.plan import Action, Delete, Event, Patch, PatchStep, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD
+from gitkruise.planner.node.pull_secrets import (
+    CONFIG_NAMESPACE,
+    NAMESPACE,
+    READABLE,
+    SECRET,
+    KnownSecrets,
+    SecretSync,
+    observe_secrets,
+    release_secrets,
+    sync_secrets,
+)
 from gitkruise.wire.kruise.hashes import fnv1a_32
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.times import format_time
@@ -41,6 +52,8 @@ DONE: Final = "job has completed"
 LATE: Final = "job exceeds activeDeadlineSeconds"
 IDLE: Final = "job is running, no progress"
 DEFAULT_POLICY: Final = "IfNotPresent"
+FINALIZER: Final = "apps.kruise.io/deletion-protection"  # of jobs with pull secrets
+SECRETS_WAIT: Final = timedelta(seconds=10)  # for a pull secret before the job does without
 _RESULTS: Final[Mapping[str, str]] = {
     PullPhase.SUCCEEDED: "succeeded",
     PullPhase.FAILED: "failed",
@@ -51,12 +64,14 @@ _RESULTS: Final[Mapping[str, str]] = {
 class PullSnapshot:
     """A job and the NodeImages of the nodes that it selects, in its order.
 
-    `secrets` are those that its tags need.
+    `secrets` are the copies that its tags need, as far as there are some; `known` is what they are
+    copied from.
     """
 
     job: PullJob
     nodes: tuple[NodeImage, ...]
     secrets: tuple[SecretRef, ...] = ()
+    known: KnownSecrets = field(default_factory=KnownSecrets)
     raw: Mapping[str, Obj] = field(default_factory=dict)  # the raw NodeImages by node
     status: Obj = field(default_factory=dict)  # the raw status of the job
     now: datetime
@@ -78,10 +93,12 @@ def observe_pull_job(view: ClusterView, key: ObjectKey, now: datetime) -> PullSn
         return None
     job = pull_job(raw)
     found = [] if job.over else list(_selected(view, job))
+    known = observe_secrets(view, job)
     return PullSnapshot(
         job=job,
         nodes=tuple(map(node_image, found)),
-        secrets=tuple(SecretRef(namespace=key.namespace, name=s) for s in job.spec.pull_secrets),
+        secrets=sync_secrets(job, known).references,
+        known=known,
         raw={obj["metadata"]["name"]: obj for obj in found},
         status=raw.get("status") or {},
         now=now,
@@ -121,20 +138,41 @@ def jobs_by_pods(view: ClusterView, pod: ObjectKey) -> Iterator[ObjectKey]:
             yield ObjectKey(*PULL_JOB, pod.namespace, raw["metadata"]["name"])
 
 
+def jobs_by_secret(view: ClusterView, secret: ObjectKey) -> Iterator[ObjectKey]:
+    """Jobs that a change of a pull secret, or of a copy, wakes."""
+    space = "" if secret.namespace == CONFIG_NAMESPACE else secret.namespace
+    for raw in view.objects(PULL_JOB, space):
+        named = raw["spec"].get("pullSecrets") or ()
+        if named and (not space or secret.name in named):
+            meta = raw["metadata"]
+            yield ObjectKey(*PULL_JOB, meta["namespace"], meta["name"])
+
+
+def no_jobs(_view: ClusterView, _namespace: ObjectKey) -> Iterator[ObjectKey]:
+    """Namespaces are read, and wake no job."""
+    return iter(())
+
+
 def plan_pull_job(s: PullSnapshot, gates: Gates) -> Plan:
     """Plan one round: count, end, or assign further nodes."""
     job = s.job
-    if not gates.pulls_images or job.metadata.deleting:
+    if not gates.pulls_images:
         return Plan()
-    if job.status.completed is not None:
-        return _expire(job, s.now)
+    if job.over:
+        actions = tuple(_release(s))
+        return Plan(actions=actions) if actions or job.metadata.deleting else _expire(job, s.now)
+    copies = sync_secrets(job, s.known)
+    if copies.actions and FINALIZER not in job.metadata.finalizers:
+        return Plan(actions=(_finalized(job, (*job.metadata.finalizers, FINALIZER)),))
+    began = job.status.started or s.now
+    if copies.actions or (copies.missing and s.now < began + SECRETS_WAIT):
+        return _waiting(s, copies)
     found = progress(s)
     status = job_status(s, found)
     over = "completionTime" in status
     policy = job.spec.completion_policy
     deadline = None
     if policy.ends and policy.active_deadline_s is not None and not over:
-        began = job.status.started or s.now
         deadline = began + timedelta(seconds=policy.active_deadline_s)
     return Plan(
         actions=() if over else tuple(assignments(s, found)),
@@ -214,7 +252,7 @@ def assigned(
     known = entry.tag(tag) if entry is not None else None
     out = {**old}
     if missing:
-        new = [{"namespace": s.namespace, "name": s.name} for s in missing]
+        new = [_reference(secret) for secret in missing]
         out["pullSecrets"] = [*(old.get("pullSecrets") or ()), *new]
     if known is not None and known.owned_by(job.metadata.uid):
         return out if missing else None
@@ -273,6 +311,53 @@ def _missing_secrets(needed: Sequence[SecretRef], present: Sequence[SecretRef]) 
     return [secret for secret in needed if (secret.namespace, secret.name) not in known]
 
 
+def _reference(secret: SecretRef) -> Obj:
+    where = {"namespace": secret.namespace, "name": secret.name}
+    return {**where, "mode": secret.mode} if secret.mode else where
+
+
+def _waiting(s: PullSnapshot, copies: SecretSync) -> Plan:
+    """Bring the copies up to date; wait for a secret that may still come before doing without."""
+    began, names = s.job.status.started, ", ".join(copies.missing)
+    if not names:
+        return Plan(actions=copies.actions)
+    status = {
+        "startTime": format_time(began or s.now),
+        "desired": len(s.nodes),
+        "active": 0,
+        "succeeded": 0,
+        "failed": 0,
+        "message": f"job waits for pull secret {names}",
+    }
+    text = f"pull secret {names} is not there or not of type kubernetes.io/dockerconfigjson"
+    first = (Event("Warning", "PullSecretMissing", text),) if began is None else ()
+    return Plan(
+        actions=copies.actions,
+        events=first,
+        status=None if status == s.status else status,
+        wake_at=(began or s.now) + SECRETS_WAIT,
+    )
+
+
+def _release(s: PullSnapshot) -> Iterator[Action]:
+    """Give up the copies of secrets, then the finalizer."""
+    if FINALIZER not in s.job.metadata.finalizers:
+        return
+    yield from release_secrets(s.job, s.known)
+    left = tuple(name for name in s.job.metadata.finalizers if name != FINALIZER)
+    yield _finalized(s.job, left)
+
+
+def _finalized(job: PullJob, finalizers: Sequence[str]) -> Patch:
+    return Patch(
+        key=job.key,
+        version=VERSION,
+        uid=job.metadata.uid,
+        resource_version=job.metadata.resource_version,
+        steps=(PatchStep(body={"metadata": {"finalizers": list(finalizers)}}),),
+    )
+
+
 def _expire(job: PullJob, now: datetime) -> Plan:
     """Delete a job that has lived for its TTL after the end."""
     completed, ttl = job.status.completed, job.spec.completion_policy.ttl_s
@@ -292,4 +377,6 @@ PULL_JOBS: Final[Workload[PullSnapshot]] = Workload(
     observe=observe_pull_job,
     decide=plan_pull_job,
     watches={NODE_IMAGE: open_jobs, POD: jobs_by_pods},
+    hears={SECRET: jobs_by_secret, NAMESPACE: no_jobs},
+    fields={SECRET: READABLE},
 )

@@ -97,7 +97,7 @@ class Simulation:
         self._naming = [w.named_by for w in workloads if w.named_by is not nobody]
         self._watches: dict[tuple[str, str], list[Find]] = {}
         for workload in workloads:
-            for kind, find in workload.watches.items():
+            for kind, find in (*workload.watches.items(), *workload.hears.items()):
                 self._watches.setdefault(kind, []).append(find)
         self._seen = world.version
         self._dirty: dict[ObjectKey, None] = {}

@@ -83,6 +83,10 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         job(**BEGAN, desired=3, succeeded=1, failed=1, active=1), Phase.IN_PROGRESS,
         "app:v2 is on 1 of 3 nodes, failed on 1",
     ),
+    "pull-waits": (
+        job(**BEGAN, desired=1, message="job waits for pull secret login"), Phase.IN_PROGRESS,
+        "app:v2 is on 0 of 1 nodes; job waits for pull secret login",
+    ),
     "pulled": (
         job(**BEGAN, **ENDED, desired=3, succeeded=3), Phase.CURRENT, "app:v2 is on 3 of 3 nodes"
     ),

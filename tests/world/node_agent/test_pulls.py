@@ -168,3 +168,86 @@ def test_img_6_pull_secrets_stay(lab: Lab) -> None:
     with pytest.raises(ApiError, match="pullSecrets is immutable"):
         lab.patch(made, {"spec": {"pullSecrets": ["b"]}})
     assert lab.get(made)["spec"]["pullPolicy"] == {"timeoutSeconds": 600, "backoffLimit": 3}
+
+
+def images_job(*images: str, **spec: Any) -> dict[str, Any]:
+    made = job(name="all", **spec)
+    rest = {field: value for field, value in made["spec"].items() if field != "image"}
+    return {**made, "kind": "ImageListPullJob", "spec": {**rest, "images": list(images)}}
+
+
+def test_pull_14_a_list_of_images_is_pulled_and_counted(lab: Lab) -> None:
+    made = lab.apply(images_job("nginx:1.20", "redis:broken", pullPolicy={"backoffLimit": 0}))
+    lab.run(60)
+    status = lab.get(made)["status"]
+    assert [status[f] for f in ("desired", "active", "completed", "succeeded")] == [2, 0, 2, 1]
+    assert [one["name"] for one in status["failedImageStatuses"]] == ["redis:broken"]
+    assert "completionTime" in status
+    lab.delete(made)
+    lab.run(20)
+    assert lab.world.objects(PULL_JOB) == []
+
+
+def secret() -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "login"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": "e30="},
+    }
+
+
+SECRETS = GroupKind("", "Secret")
+
+
+def test_img_21_a_pull_secret_is_copied_for_the_agents_and_given_up(lab: Lab) -> None:
+    lab.apply(secret())
+    made = lab.apply(job(pullSecrets=["login"], parallelism=1))
+    lab.run(2)
+    (copy,) = lab.world.objects(SECRETS, "kruise-daemon-config")
+    assert copy["metadata"]["annotations"] == {
+        "imagepulljobs.kruise.io/source-key": "shop/login",
+        "imagepulljobs.kruise.io/references": "shop/job",
+        "imagepulljobs.kruise.io/mode": "batch",
+    }
+    named = {
+        (ref["namespace"], ref["name"], ref["mode"])
+        for one in images(lab)
+        for entry in (one["spec"].get("images") or {}).values()
+        for ref in entry["pullSecrets"]
+    }
+    assert named == {("kruise-daemon-config", copy["metadata"]["name"], "batch")}
+    lab.run(60)
+    assert counts(lab, made) == "3/0/3/0"
+    assert lab.world.objects(SECRETS, "kruise-daemon-config") == []
+    assert "finalizers" not in lab.get(made)["metadata"]
+
+
+def test_img_21_a_deleted_job_gives_its_copy_up(lab: Lab) -> None:
+    lab.apply(secret())
+    made = lab.apply(job(pullSecrets=["login"], parallelism=0))
+    lab.run(5)
+    assert len(lab.world.objects(SECRETS, "kruise-daemon-config")) == 1
+    lab.delete(made)
+    lab.run(5)
+    assert lab.get(made) is None
+    assert lab.world.objects(SECRETS, "kruise-daemon-config") == []
+
+
+def test_a_job_does_without_a_secret_that_does_not_come(lab: Lab) -> None:
+    made = lab.apply(job(pullSecrets=["login"]))
+    lab.run(5)
+    assert images(lab)[0]["spec"] == {}
+    assert "PullSecretMissing" in lab.events("job")
+    lab.run(60)
+    assert counts(lab, made) == "3/0/3/0"
+
+
+def test_a_secret_that_comes_late_is_waited_for(lab: Lab) -> None:
+    made = lab.apply(job(pullSecrets=["login"]))
+    lab.run(5)
+    lab.apply(secret())
+    lab.run(60)
+    assert counts(lab, made) == "3/0/3/0"
+    assert all(one["spec"]["images"]["nginx"]["pullSecrets"] for one in images(lab))
