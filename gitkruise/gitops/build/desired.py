@@ -9,7 +9,7 @@ from typing import Any, Final
 from gitkruise.errors import Finding
 from gitkruise.gitops.build import ordering_checks
 from gitkruise.gitops.build.field_types import untyped
-from gitkruise.gitops.build.object_checks import SERVER_FIELDS, name_problems, own_health
+from gitkruise.gitops.build.object_checks import SERVER_FIELDS, lifetime, name_problems, own_health
 from gitkruise.kube.system.cel import BadCelExpression, compiled
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.gitops.document import Document
@@ -173,9 +173,9 @@ def _bad_wave(document: Document) -> Finding:
 
 
 def _clean(obj: Obj, namespace: str) -> Obj:
-    """Remove server fields and forged gitkruise annotations; move stringData of Secrets to
-    `data`."""
-    for path in SERVER_FIELDS:
+    """Remove server fields, forged gitkruise annotations and the lifetime of a request; move
+    stringData of Secrets to `data`."""
+    for path in filter(None, (*SERVER_FIELDS, lifetime(obj))):
         obj = drop(obj, path)
     for name in get(obj, "metadata", "annotations", default={}):
         if name.startswith(_OURS) and name.removeprefix(_OURS) in _FORGED:

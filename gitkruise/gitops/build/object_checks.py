@@ -12,9 +12,11 @@ from gitkruise.errors import Finding, Problem, Severity
 from gitkruise.gitops.build.redacted_findings import rule
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.document import Document
+from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
+from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.canary import ANNOTATION, PLAIN, canary_of
 from gitkruise.planner.sync.annotations import HEALTH
-from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.images import is_image
 
@@ -35,6 +37,11 @@ _NAMES: Final = {GroupKind("", "Namespace"): dns_label, GroupKind("", "Service")
 _FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.io"})
 _DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 _CONTAINERS: Final = ("initContainers", "containers")
+_LIFETIMES: Final[Mapping[GroupKind, tuple[str, ...]]] = {
+    RECREATE: ("spec", "ttlSecondsAfterFinished"),
+    PULL_JOB: ("spec", "completionPolicy", "ttlSecondsAfterFinished"),
+    LIST_PULL_JOB: ("spec", "completionPolicy", "ttlSecondsAfterFinished"),
+}
 _POD_SPECS: Final = (
     ("spec",),
     ("spec", "template", "spec"),
@@ -51,6 +58,16 @@ _FOR_THE_CLUSTER: Final = (
     ("deletionTimestamp", "an object is deleted by taking it out of git"),
     ("ownerReferences", "an owner's uid exists in one cluster alone, and the object dies with it"),
 )
+
+
+def lifetime(obj: Obj) -> tuple[str, ...]:
+    """The path of the time after which a finished request to node agents is deleted; () without.
+
+    A unit would apply it again, and its containers would restart for ever.
+    """
+    group, _ = split_api_version(obj["apiVersion"])
+    path = _LIFETIMES.get(GroupKind(group, obj["kind"]), ())
+    return path if path and get(obj, *path) is not None else ()
 
 
 def name_problems(document: Document, group: str) -> Iterator[Finding]:
@@ -194,6 +211,20 @@ def _canary(desired: Desired) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _lifetime(desired: Desired) -> Iterator[Finding]:
+    """GK2026, a warning: what git names is not deleted after its end."""
+    if path := lifetime(desired.document.obj):
+        yield Finding(
+            code="GK2026",
+            message=f"{desired.key}: {path[-1]} is left out: git says how long the object stays",
+            places=(desired.document.place(path, key=True),),
+            notes=(("why", "once deleted it would be applied again, and carried out again"),
+                   ("next", "take the field out; remove the object from git when it is done")),
+            object=str(desired.key),
+            severity=Severity.WARNING,
+        )  # fmt: skip
+
+
 def _refused(
     desired: Desired, path: tuple[str | int, ...], code: str, message: str,
     notes: tuple[tuple[str, str], ...] = (),
@@ -208,7 +239,7 @@ def _refused(
 
 
 _RULES: Final[tuple[Rule, ...]] = (
-    _metadata, _the_servers, _the_clusters, _images, _variables, _canary,
+    _metadata, _the_servers, _the_clusters, _images, _variables, _canary, _lifetime,
 )  # fmt: skip
 
 

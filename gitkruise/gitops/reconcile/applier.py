@@ -31,6 +31,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, SystemClock
 from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import (
     COMMIT,
@@ -56,6 +57,7 @@ _PAUSED: Final = ".spec.paused"
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
 _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
+_BY_ADMISSION: Final = "admission webhook "  # its 403 is a word against the object, not our rights
 _CALLED: Final = re.compile(r'failed calling webhook "([^"]+)": (.+)', re.DOTALL)
 _CONFLICTING: Final = re.compile(r'conflict with "([^"]+)"')
 # Tools whose fields git may take over without asking: people moved on to git from them.
@@ -391,7 +393,7 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
     error = unquoted(error, d)
     if error.retry is not Retry.NEVER:  # Conflict among them: no word against the object
         return Finding(code="GK4102", message=f"{d.key}: {error.message}", object=str(d.key))
-    if isinstance(error, Forbidden):
+    if isinstance(error, Forbidden) and not error.message.startswith(_BY_ADMISSION):
         next_ = "gitkruise doctor rbac --print-fix   prints what is missing"
         if account:
             next_ = f"give service account {account} that right, by a Role and a RoleBinding"
@@ -416,11 +418,16 @@ def refusal(d: Desired, error: ApiError, account: str = "") -> Finding:
         )
     causes = error.details.causes
     place = d.document.place(parse_field(causes[0].field) if causes else ("spec",))
+    once = d.key.group_kind == RECREATE and "immutable" in error.message
     return Finding(
         code="GK2102",
         message=error.message,
         places=(place,),
-        notes=(("why", "the cluster refuses it"), ("unchanged", f"the live {d.key}")),
+        notes=(
+            ("why", "the cluster refuses it"),
+            ("unchanged", f"the live {d.key}"),
+            *([("next", "a request is carried out once: give the new one another name")] * once),
+        ),
         object=str(d.key),
     )
 
