@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from gitkruise.errors import NotFound
+from gitkruise.errors import Forbidden, NotFound
 from gitkruise.gitops.status.observer import STATE_OF
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import (
@@ -25,6 +25,8 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
+from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
 from gitkruise.model.workloads.pod import POD, PodFacts
@@ -50,7 +52,12 @@ WORKLOADS: Final = (
     GroupKind("apps", "DaemonSet"),
     GroupKind("batch", "Job"),
     GroupKind("batch", "CronJob"),
+    RECREATE,
+    PULL_JOB,
+    LIST_PULL_JOB,
 )
+# Kinds that a reader's account need not be allowed to list.
+_OPTIONAL: Final = frozenset({RECREATE, PULL_JOB, LIST_PULL_JOB})
 # They find their pods by spec.selector.
 _SELECTING: Final = frozenset(
     {
@@ -134,6 +141,10 @@ class Survey:
                 reply = await self._transport.send(wanted(state, feed))
             except NotFound:
                 return  # not served here
+            except Forbidden:
+                if feed.group_kind in _OPTIONAL:
+                    return
+                raise
             state, events = step(state, ListPage(reply.body), feed)
             for event in events:
                 self._store.apply(feed, event)
@@ -158,6 +169,13 @@ class Survey:
             if name in {"", (key := seen.key).name} and (obj := seen.read())
         ]
         return sorted(found, key=lambda m: (m.key.namespace, m.key.kind, m.key.name))
+
+    def selected(self, m: Managed) -> tuple[PodFacts, ...]:
+        """The pods that a workload of Kubernetes selects."""
+        if m.key.group_kind not in _SELECTING:
+            return ()
+        selector = label_selector(get(m.obj, "spec", "selector"))
+        return tuple(p for p in self._store.pods(m.key.namespace) if selector.matches(p.labels))
 
     def events(self) -> list[Obj]:
         """Events as last seen, when they were asked for."""
@@ -209,6 +227,13 @@ class Survey:
                 own, foreign = failure(pod, images)
                 if own or foreign:
                     yield pod.name, own or foreign
+
+
+def pods_and_images(survey: Survey, m: Managed) -> tuple[tuple[PodFacts, ...], frozenset[str]]:
+    """Return the pods of a workload as far as they were read, and the images of its template."""
+    listed = get(m.obj, "spec", "template", "spec", "containers", default=())
+    images = frozenset(c["image"] for c in listed if c.get("image"))
+    return m.pods or survey.selected(m), images
 
 
 def _runs(pod: PodFacts, images: Mapping[str, str]) -> bool:

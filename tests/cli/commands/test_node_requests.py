@@ -14,7 +14,7 @@ import yaml
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef
 from tests.cli.calls import Caller
-from tests.cli.live import apply, send
+from tests.cli.live import applied, apply, send
 from tests.cli.shop import cloneset
 
 REQUESTS = ResourceRef("apps.kruise.io", "v1beta1", "containerrecreaterequests")
@@ -189,8 +189,8 @@ def test_pulls_that_cannot_work_are_not_created(gk: Caller, shop: Path) -> None:
 
 
 def test_a_cluster_without_the_gate_says_so(gk: Caller, cluster: Path) -> None:
-    apply(cluster, cloneset(name="gateless"))
-    done = gk("prepull", "cloneset/gateless", "--image", "a:v1", *on(cluster))
+    with applied(cluster, cloneset(name="gateless", replicas=0)):
+        done = gk("prepull", "cloneset/gateless", "--image", "a:v1", *on(cluster))
     assert done.code == 5
     assert "feature-gate ImagePullJobGate is not enabled" in done.err
     assert "--feature-gates" in done.err
@@ -204,3 +204,23 @@ def node_images(shop: Path) -> None:
         if meta["name"] not in known:
             body = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": meta}
             send(shop, ApiRequest(verb="create", resource=NODE_IMAGES, body={**body, "spec": {}}))
+
+
+def why(gk: Caller, shop: Path, *words: str) -> Any:
+    return gk("why", "cloneset/checkout", *words, *on(shop))
+
+
+def test_why_shows_what_agents_do_for_the_pods(gk: Caller, shop: Path, pod: str) -> None:
+    node_images(shop)
+    assert "Node agents" not in why(gk, shop).out
+    assert gk("recreate", pod, "--min-started", "100000", *on(shop)).code == 0
+    image_ = ("--image", "registry.invalid/checkout:v2", "--retries", "0", "--parallelism", "9")
+    assert pull(gk, shop, *image_, "--wait").code == 1
+    told = why(gk, shop).out
+    assert re.search(rf"containerrecreaterequest/{pod}-\S+  InProgress: ", told)
+    assert "imagepulljob/checkout-" in told
+    assert "could not be pulled" in told
+    request, job = why(gk, shop, "-o", "json").obj["agents"]
+    assert (request["kind"], request["state"]) == ("ContainerRecreateRequest", "InProgress")
+    assert (job["kind"], job["state"]) == ("ImagePullJob", "Failed")
+    assert "registry.invalid/checkout:v2 on node-" in job["nodes"][0]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gitkruise.cli.context.local_repository import Records
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.inspect.explain import Why
+    from gitkruise.gitops.node.activity import AgentActivity
     from gitkruise.wire.primitives.names import GroupKind
 
 
@@ -60,19 +61,22 @@ def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) 
     """
     kind, name = parse_workload(object_name)
     _, path = repository_at_hand(flags["config_path"], flags["repo"])
-    answer, records, now = asyncio.run(_ask(cluster, namespace, kind, name, path))
+    answer, activity, records, now = asyncio.run(_ask(cluster, namespace, kind, name, path))
     style = Style.of(read_environment())
     if flags["output"] == "json":
-        say_json(why_obj(answer, records), style)
+        say_json({**why_obj(answer, records), **activity_obj(activity)}, style)
     else:
         say(why_lines(answer, records, style, now, wide=flags["output"] == "wide"), style)
+        say(activity_lines(activity, style), style)
 
 
 async def _ask(
     choice: ClusterChoice, namespace: str, kind: GroupKind, name: str, path: str
-) -> tuple[Why, Records, datetime]:
+) -> tuple[Why, AgentActivity, Records, datetime]:
+    from gitkruise.gitops.inspect.cluster_view import pods_and_images  # noqa: PLC0415
     from gitkruise.gitops.inspect.disruption_budgets import sharing  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
+    from gitkruise.gitops.node.activity import agent_activity  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
 
     async with connected(choice, read_environment()) as chosen:
@@ -88,7 +92,10 @@ async def _ask(
         others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
         answer = explain(found, plan, unit, step, others)
         steps = tuple(lines_carrying(answer.next, chosen.flags))
-        return replace(answer, next=steps), records, now
+        pods, images = pods_and_images(survey, found)
+        space = found.key.namespace
+        activity = await agent_activity(chosen.transport, space, pods, images)
+        return replace(answer, next=steps), activity, records, now
 
 
 async def read_kind(chosen: ChosenCluster, kind: GroupKind, namespace: str) -> Survey:
@@ -190,6 +197,38 @@ def _pod_lines(answer: Why) -> Iterator[str]:
 
     rows = [(one.pod, str(one.why), one.detail) for one in answer.held]
     yield from fit_table(columns("POD", "HELD BY", ""), rows)
+
+
+def activity_lines(activity: AgentActivity, style: Style) -> Iterator[str]:
+    """Yield the open and failed requests to node agents, with the reason on each node."""
+    if activity.work:
+        yield ""
+        yield "Node agents:"
+    room = max(style.width - 4, 30)
+    for one in activity.work:
+        text = f"{one.kind.lower()}/{one.name}  {one.state}: {one.message}"
+        for part in (text, *(f"  {detail}" for detail in one.details)):
+            yield from (f"  {line}" for line in textwrap.wrap(part, room, subsequent_indent="  "))
+    if activity.unread:
+        yield ""
+        yield from (f"Node agents are not shown in full: {text}" for text in activity.unread)
+
+
+def activity_obj(activity: AgentActivity) -> dict[str, Any]:
+    """Return the requests to node agents, for JSON."""
+    return {
+        "agents": [
+            {
+                "kind": one.kind,
+                "name": one.name,
+                "state": str(one.state),
+                "message": one.message,
+                "nodes": list(one.details),
+            }
+            for one in activity.work
+        ],
+        "agentsUnread": list(activity.unread),
+    }
 
 
 def why_obj(answer: Why, records: Records) -> dict[str, Any]:
