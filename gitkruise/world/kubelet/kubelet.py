@@ -15,9 +15,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError, NotFound
+from gitkruise.model.node.node_image import NODE_IMAGE, PullPhase
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.values.images import familiar_parts, is_image
 from gitkruise.world.controllers import event_recorder as event_log
 from gitkruise.world.controllers.client import remove, write_status
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report, earliest
@@ -55,6 +57,7 @@ POD: Final = GroupKind("", "Pod")
 USER: Final = "system:node"
 CONFIG_RETRY_S, ERROR_RETRY_S = 10.0, 10.0
 ADDRESSES: Final = 2**16 - 2  # of 10.244.0.0/16
+_NOTHING: Final[frozenset[str]] = frozenset()
 SETTLE_MAX: Final = 100  # decisions for one pod at one instant
 
 
@@ -216,7 +219,10 @@ class Kubelet:
         if not run.state.ending and run.is_unchanged(pod) and not run.state.due(now):
             return  # nothing changed that a decision is made from
         events: list[Event] | None = [] if self.events else None
-        ctx = StageContext(view=world, pod=pod, now=now, profile=self.profile, events=events)
+        ctx = StageContext(
+            view=world, pod=pod, now=now, profile=self.profile, events=events,
+            present=pulled_ahead(world, pod),
+        )  # fmt: skip
         before = run.state
         try:
             if run.spec is not pod["spec"]:
@@ -362,3 +368,19 @@ def _writes_final_status(world: World, pod: Obj) -> bool:
     if world.state.fast_path and not pod["metadata"].get("finalizers"):
         return False
     return (pod.get("status") or {}).get("phase") not in ENDED
+
+
+def pulled_ahead(view: ClusterView, pod: Obj) -> frozenset[str]:
+    """Images of a pod that the agent of its node pulled ahead, as the pod spells them."""
+    node = pod["spec"].get("nodeName") or ""
+    image = view.get(ObjectKey(*NODE_IMAGE, "", node))
+    pulled = ((image or {}).get("status") or {}).get("imageStatuses")
+    if not pulled:
+        return _NOTHING
+    found = set()
+    for name in {spec["image"] for spec in every(pod) if is_image(spec["image"])}:
+        repository, tag = familiar_parts(name)
+        tags = (pulled.get(repository) or {}).get("tags") or ()
+        if any(one["tag"] == tag and one["phase"] == PullPhase.SUCCEEDED for one in tags):
+            found.add(name)
+    return frozenset(found)

@@ -80,13 +80,21 @@ class WorkerState:
 
 
 class StageContext(NamedTuple):
-    """Inputs of a stage, and the list that collects its events."""
+    """Inputs of a stage, and the list that collects its events.
+
+    `present` are the pod's images that a node agent pulled ahead.
+    """
 
     view: ClusterView
     pod: Obj
     now: datetime
     profile: Profile
     events: list[Event] | None  # None: events are off
+    present: frozenset[str] = frozenset()
+
+    def has(self, spec: Obj) -> bool:
+        """Return whether a container starts without a pull."""
+        return spec["image"] in self.present and spec.get("imagePullPolicy") != "Always"
 
     @property
     def uid(self) -> str:
@@ -122,6 +130,9 @@ def begin(state: WorkerState, ctx: StageContext, spec: Obj) -> None:
     if _backing_off(state, ctx, spec):
         return
     state.starting[name] = image
+    if ctx.has(spec):
+        state.timers[name, "pull"] = ctx.now
+        return
     state.timers[name, "pull"] = ctx.after(ctx.profile.pull_s, state, name, "pull")
     ctx.say("Pulling", f'Pulling image "{image}"')
 
@@ -220,7 +231,8 @@ def _pulled(state: WorkerState, ctx: StageContext, name: str) -> None:
         ctx.say("Failed", "Error: ErrImagePull", type_=WARNING)
         state.timers[name, "backoff"] = ctx.exactly(PULL_BACKOFF_AFTER_S)
         return
-    ctx.say("Pulled", f'Successfully pulled image "{image}"')
+    there = f'Container image "{image}" already present on machine'
+    ctx.say("Pulled", there if ctx.has(spec) else f'Successfully pulled image "{image}"')
     if problem := missing_environment(ctx.view, ctx.pod, spec):
         _give_up(state, ctx, name, "CreateContainerConfigError", problem)
         ctx.say("Failed", f"Error: {problem}", type_=WARNING)

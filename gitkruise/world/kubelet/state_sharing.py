@@ -18,7 +18,7 @@ from gitkruise.world.kubelet.stages import StageContext, WorkerState
 from gitkruise.world.kubelet.status import ENDED
 
 _SHAPES_MAX: Final = 16  # specs known at a time; a rollout has two
-_Key = tuple[int, int, Any, Any, bool]
+_Key = tuple[int, int, Any, Any, bool, frozenset[str]]
 
 
 class SharedStates:
@@ -68,7 +68,7 @@ class SharedStates:
         meta = ctx.pod["metadata"]
         ended = (ctx.pod.get("status") or {}).get("phase") in ENDED
         going, grace = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
-        key = id(state), id(shape), going, grace, ended
+        key = id(state), id(shape), going, grace, ended, ctx.present
         known = self._known.get(key)
         if known is not None:
             return known[2]

@@ -11,6 +11,7 @@ from gitkruise.model.node.node_image import NODE_IMAGE
 from gitkruise.model.node.pull_job import PULL_JOB
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.times import parse_time
 from tests.worlds import Lab, cloneset, pod
 
 GATES = Gates(image_pull_job_gate=True)
@@ -251,3 +252,27 @@ def test_a_secret_that_comes_late_is_waited_for(lab: Lab) -> None:
     lab.run(60)
     assert counts(lab, made) == "3/0/3/0"
     assert all(one["spec"]["images"]["nginx"]["pullSecrets"] for one in images(lab))
+
+
+def started_after(lab: Lab, name: str, image: str, policy: str = "IfNotPresent") -> float:
+    """Seconds until a new pod runs, on the profile that takes 1 s for a pull and for a start."""
+    spec = {"containers": [{"name": "app", "image": image, "imagePullPolicy": policy}]}
+    made = {**pod(name), "spec": spec}
+    begin = lab.now
+    lab.apply(made)
+    lab.run(30)
+    (status,) = lab.get(made)["status"]["containerStatuses"]
+    at = parse_time(status["state"]["running"]["startedAt"])
+    assert at is not None
+    return (at - begin).total_seconds()
+
+
+def test_a_pulled_image_shortens_the_start_of_a_pod(lab: Lab) -> None:
+    lab.apply(job("nginx:1.20", parallelism=3))
+    lab.run(30)
+    usual = started_after(lab, "usual", "redis:7")
+    assert started_after(lab, "ahead", "docker.io/library/nginx:1.20") == usual - 1
+    assert started_after(lab, "again", "nginx:1.20", "Always") == usual
+    found = lab.world.objects(GroupKind("", "Event"), "shop")
+    said = {event["message"] for event in found if event["involvedObject"]["name"] == "ahead"}
+    assert 'Container image "docker.io/library/nginx:1.20" already present on machine' in said
