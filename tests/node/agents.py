@@ -60,9 +60,10 @@ def install_agent(node: Cluster) -> None:
     for crd in CRDS:
         node.ask(kinds, "POST", crd)
         path = f"{kinds}/{crd['metadata']['name']}"
-        until(partial(node.ask, path), _established)
+        until(partial(node.ask, path), established)
 
 
-def _established(found: dict[str, Any]) -> bool:
-    conditions = found.get("status", {}).get("conditions", [])
+def established(found: dict[str, Any]) -> bool:
+    """Return whether the server serves a definition."""
+    conditions = found.get("status", {}).get("conditions") or []  # null at first
     return any((c["type"], c["status"]) == ("Established", "True") for c in conditions)
