@@ -124,7 +124,7 @@ def _options(environment: Environment, flags: dict[str, object]) -> SandboxOptio
 
 
 def _up_foreground(options: SandboxOptions) -> None:
-    from gitkruise.cli.console.signals import run_until_stopped  # noqa: PLC0415  imports aiohttp
+    from gitkruise.cli.console.foreground import run_until_stopped  # noqa: PLC0415  imports aiohttp
 
     def announce(url: str, kubeconfig: Path | None) -> None:
         tell(f"cluster   {url}  (simulated: containers do not really run)")
