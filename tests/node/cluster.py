@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.kube.real.apiserver import ADMIN, TOKENS, Apiserver, free_port, need_both
 from tests.node.images import Registry, image, layer, serving
+from tests.node.leftovers import PREFIX, claim, sweep
 from tests.node.machine import program, settings_kept
 from tests.node.processes import Processes
 from tests.node.worker import Worker, worker
@@ -117,10 +118,12 @@ def control_plane(folder: Path, names: list[str]) -> Iterator[Apiserver]:
 @contextmanager
 def cluster(nodes: int = 1) -> Iterator[Cluster]:
     """A running cluster with all nodes Ready; nothing of it is left after the block."""
+    sweep()
     names = [f"127.0.0.{n + 1}" for n in range(nodes)]
     with ExitStack() as left:
         # Not pytest's folder, which keeps three runs: a node leaves some 200 MB.
-        root = Path(left.enter_context(tempfile.TemporaryDirectory(prefix="gitkruise-node-")))
+        root = Path(left.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX)))
+        claim(root)
         left.enter_context(settings_kept())
         registry = left.enter_context(serving(Registry()))
         server = left.enter_context(control_plane(_folder(root, "server"), names))

@@ -147,6 +147,7 @@ def worker(
     """A running node; its containers, mounts and cgroups are gone after the block."""
     folder.mkdir()
     node = Worker(folder, name, registry, kubeconfig, port, Processes(folder))
+    (folder / "cgroup").write_text(node.cgroup)
     with ExitStack() as left:  # the last entry runs first, and each runs whatever became of others
         left.callback(remove_log_links, folder)
         left.enter_context(cgroups(node.cgroup))
