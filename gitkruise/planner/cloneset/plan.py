@@ -21,7 +21,7 @@ from gitkruise.planner.cloneset.diffs import judge
 from gitkruise.planner.cloneset.predownload import plan_predownload
 from gitkruise.planner.cloneset.pvc_ownership import claim_pods, clean_claims
 from gitkruise.planner.cloneset.refresh import plan_refresh
-from gitkruise.planner.cloneset.scale import plan_scale
+from gitkruise.planner.cloneset.scale import TakenIds, plan_scale
 from gitkruise.planner.cloneset.status import (
     FAILED_SCALE,
     FAILED_UPDATE,
@@ -140,15 +140,18 @@ def _stuck_scaling(owner: CloneSetFacts) -> bool:
     return failed is not None and failed.get("status") == "True"
 
 
-def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> frozenset[str]:
-    """Instance ids a new pod must not get: of pods that are still there in any shape, and of
-    claims that are going, and of pods of others."""
+def _taken(snapshot: CloneSetSnapshot, claims: Sequence[Obj]) -> TakenIds:
+    """Instance ids and names of pods that are still there in any shape, and of others' pods."""
     going = {instance_id(c) for c in snapshot.claims} - {instance_id(c) for c in claims}
     groups = snapshot.pods.groups
-    inactive = {pod.instance_id for group in groups if not group.first.active for pod in group}
+    ending = {p.instance_id for g in groups if g.first.deleting is not None for p in g}
+    finished = {
+        p.instance_id for g in groups if not g.first.active and g.first.deleting is None for p in g
+    }
     prefix = f"{snapshot.owner.name}-"
     names = {name.removeprefix(prefix) for group in groups for name in group.by_name}
-    return frozenset(going | inactive | names | snapshot.foreign_ids)
+    barred = going | finished | (names - ending) | snapshot.foreign_ids
+    return TakenIds(barred=frozenset(barred), terminating=frozenset(ending - {""}))
 
 
 def _housekeeping(context: RoundContext, snapshot: CloneSetSnapshot) -> list[Action]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gitkruise.model.planning.plan import Event, Hold
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
@@ -24,7 +25,21 @@ from gitkruise.planner.pods.round_result import RoundResult
 from gitkruise.planner.revisions.revisions import template_of
 
 Nodes = Mapping[str, Mapping[str, str]]
-Taken = Callable[[], frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenIds:
+    """Instance ids that no new pod gets in this round.
+
+    `barred` includes names and ids of finished pods, of claims that are going, and of others'
+    objects. Ids of `terminating` pods become free again: their claims wait for the next pod.
+    """
+
+    barred: frozenset[str]
+    terminating: frozenset[str]
+
+
+Taken = Callable[[], TakenIds]
 
 
 def scale_predicate(context: RoundContext) -> Callable[[JudgedGroup], bool]:
@@ -46,7 +61,6 @@ def count(context: RoundContext, updated: Callable[[JudgedGroup], bool]) -> Expe
 def plan_scale(context: RoundContext, *, taken: Taken, seed: int, nodes: Nodes) -> RoundResult:
     """Scale for one round; without actions there is nothing to scale, and updates may go on.
 
-    `taken` holds instance ids and pod names of finished and terminating pods.
     Source: CloneSet's Scale, in its order.
     """
     fleet = context.fleet
@@ -105,7 +119,8 @@ def _create(
 ) -> RoundResult:
     """Create what is missing: first the current revision's share, then the update revision's.
 
-    Ids of claims that lost their pod are used again, unless a pod still carries their id.
+    Ids of claims that lost their pod are used again. While that pod terminates its replacement
+    waits: another id would start it on an empty volume.
     """
     out = RoundResult()
     owner = context.owner
@@ -118,7 +133,12 @@ def _create(
     if not total:
         return out
     claims = {instance_id(c) for c in context.claims} - {""}
-    held = {p.instance_id for p in context.fleet.pods} | taken()
+    here = {p.instance_id for p in context.fleet.pods}
+    ids_taken = taken()
+    held = here | ids_taken.barred | ids_taken.terminating
+    waiting = (claims & ids_taken.terminating) - here - ids_taken.barred
+    unused = len(claims - held)
+    total = max(min(total, unused), total - len(waiting))
     ids = instance_ids(seed, total, taken=held, free=claims)
     from_current = min(total, numbers.up_old)
     wanted = [

@@ -274,11 +274,34 @@ def test_flow_30_a_vanished_pods_claim_is_used_again() -> None:
     assert deleted(made, "PersistentVolumeClaim") == []
 
 
-def test_quirk_flow_34_not_while_the_old_pod_is_still_there() -> None:
-    """OpenKruise takes the id immediately and fails on the name until the old pod is gone."""
+def test_flow_34_the_replacement_waits_while_the_old_pod_terminates() -> None:
     made = plan(cloneset(replicas=1, **REUSE), (terminating("bcdfg"),), claims=[claim("bcdfg")])
-    assert ids_created(made) != ["bcdfg"]
+    assert ids_created(made) == []
+
+
+def test_flow_34_only_pods_without_a_waiting_claim_get_a_new_id() -> None:
+    gone = (terminating("bcdfg"), terminating("cdfgh"))
+    held = [claim("bcdfg"), claim("cdfgh"), claim("zzzzz")]
+    assert ids_created(plan(cloneset(replicas=3, **REUSE), gone, claims=held)) == ["zzzzz"]
+    more = ids_created(plan(cloneset(replicas=5, **REUSE), gone, claims=held))
+    assert len(more) == 3
+    assert "zzzzz" in more
+    assert not {"bcdfg", "cdfgh"} & set(more)
+
+
+def test_flow_34_a_terminating_pod_without_a_claim_holds_nobody_up() -> None:
+    made = plan(cloneset(replicas=1, **REUSE), (terminating("bcdfg"),))
     assert len(ids_created(made)) == 1
+    assert ids_created(made) != ["bcdfg"]
+
+
+def test_quirk_5_a_finished_pod_keeps_its_claim_and_its_replacement_takes_another_id() -> None:
+    """OpenKruise takes the id and fails on the name until somebody deletes the finished pod."""
+    over = raw_pod("web-bcdfg", revision=NEW_NAME)
+    over["status"]["phase"] = "Failed"
+    made = plan(cloneset(replicas=1, **REUSE), (pod_facts(over),), claims=[claim("bcdfg")])
+    assert len(ids_created(made)) == 1
+    assert ids_created(made) != ["bcdfg"]
 
 
 def test_flow_31_without_reuse_a_claim_goes_with_its_terminating_pod() -> None:
