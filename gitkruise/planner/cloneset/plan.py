@@ -171,7 +171,8 @@ def _housekeeping(context: RoundContext, snapshot: CloneSetSnapshot) -> list[Act
                 steps=(PatchStep(body=body),),
             )
         )
-    carried = {group.first.short_revision for group in snapshot.pods.groups}
+    # Finished and terminating pods keep no revision, as in OpenKruise: they are never updated.
+    carried = {g.first.short_revision for g in snapshot.pods.groups if g.first.active}
     actions += truncate(context.owner, context.history, lambda old: old.short in carried)
     return actions
 

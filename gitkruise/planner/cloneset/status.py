@@ -19,6 +19,12 @@ PROGRESSING: Final = "Progressing"
 FAILED_UPDATE: Final = "FailedUpdate"
 FAILED_SCALE: Final = "FailedScale"
 _EXCEEDED: Final = "ProgressDeadlineExceeded"
+# What restarts the clock of the deadline when it differs from the last status.
+_OTHER_GOAL: Final = ("updateRevision",)
+_GOALS: Final = (*_OTHER_GOAL, "observedGeneration", "expectedUpdatedReplicas", "replicas")
+# What restarts it when it grew.
+_SERVING: Final = ("updatedReadyReplicas", "updatedAvailableReplicas")
+_GAINS: Final = ("updatedReplicas", *_SERVING, "availableReplicas")
 _COUNTERS: Final = (
     "replicas",
     "readyReplicas",
@@ -119,7 +125,8 @@ def progressing(
 
     The clock of the deadline restarts whenever something moved: a new revision, generation or
     partition, a resumed pause, a pod more that is updated, ready or available. In OpenKruise
-    nothing renews it, so that a rollout that follows a quiet day fails immediately.
+    nothing renews it, so that a rollout that follows a quiet day fails immediately. Once the
+    deadline is exceeded, only a new revision or a pod more that serves it restarts the clock.
     """
     if owner.progress_deadline_s is None:
         return rule.drop(conditions, PROGRESSING), None
@@ -166,22 +173,16 @@ def _since(condition: Obj, now: datetime) -> datetime:
 def _moved(before: Obj, after: Mapping[str, Any], condition: Obj) -> bool:
     """Progress since the last status: the goal changed, or more pods got there.
 
-    An exceeded deadline stays so until the goal changes or pods move again.
+    An exceeded deadline outlives a change of replicas or partition: the status does not tell the
+    two apart, and a scaled revision that serves nowhere still fails. Source: ST-28.
     """
-    if condition.get("reason") not in {"CloneSetUpdated", _EXCEEDED}:
+    exceeded = condition.get("reason") == _EXCEEDED
+    if not exceeded and condition.get("reason") != "CloneSetUpdated":
         return True
-    goals = ("updateRevision", "observedGeneration", "expectedUpdatedReplicas")
+    goals, gains = (_OTHER_GOAL, _SERVING) if exceeded else (_GOALS, _GAINS)
     if any(before.get(name, 0) != after[name] for name in goals):
         return True
-    gains = (
-        "updatedReplicas",
-        "updatedReadyReplicas",
-        "updatedAvailableReplicas",
-        "availableReplicas",
-    )
-    return any(after[name] > (before.get(name) or 0) for name in gains) or (
-        after["replicas"] != (before.get("replicas") or 0)
-    )
+    return any(after[name] > (before.get(name) or 0) for name in gains)
 
 
 def differs(old: Obj, new: Mapping[str, Any]) -> bool:

@@ -138,7 +138,7 @@ def truncate(
 ) -> tuple[Action, ...]:
     """Delete the oldest revisions beyond the limit that nothing refers to.
 
-    `in_use` says whether any pod, finished and terminating ones included, carries it.
+    `in_use` says whether an active pod carries the revision. Source: REV-77.
     """
     live = {history.current.name, history.update.name}
     idle = [r for r in history.known if r.name not in live and r.uid and not in_use(r)]

@@ -379,3 +379,28 @@ def test_a_deletion_and_an_update_beside_it_spend_two_units_of_the_budget() -> N
     made = plan(raw, pods("4o+ n+", MARKS))
     assert len(deleted(made)) == 1
     assert len(patched(made)) == 1
+
+
+@pytest.mark.parametrize(
+    ("meta", "forgotten"),
+    [
+        ({}, False),
+        ({"phase": "Failed"}, True),
+        ({"deletionTimestamp": stamp(-5)}, True),
+    ],
+    ids=["serving", "failed", "terminating"],
+)
+def test_rev_77_only_active_pods_keep_a_revision(meta: dict[str, Any], forgotten: bool) -> None:
+    """The fourth template with a limit of two: three revisions at rest."""
+    templates = (template("nginx:1.23"), template("nginx:1.24"), OLD, NEW)
+    history = [revision(made_from, at) for at, made_from in enumerate(templates, 1)]
+    oldest = history[0]
+    old = pod_facts(raw_pod("web-old", revision=oldest.name, **meta))
+    made = plan(
+        cloneset(
+            replicas=1, revisionHistoryLimit=2, status={"currentRevision": NEW_NAME}, paused=True
+        ),
+        (*pods("n+", MARKS), old),
+        revisions=history,
+    )
+    assert deleted(made, "ControllerRevision") == ([oldest.name] if forgotten else [])

@@ -35,6 +35,7 @@ def judged(
     age_s: float = 0,
     before: str = "",
     same: bool = False,
+    generation: int = 1,
     **spec: Any,
 ) -> tuple[str | None, float | None]:
     """(reason of Progressing, seconds until the next look) for the counters `text`."""
@@ -49,7 +50,8 @@ def judged(
              "lastUpdateTime": stamp(-age_s)},) if reason else ()  # fmt: skip
     spec.setdefault("progressDeadlineSeconds", 10)
     owner = cloneset_facts(cloneset(update=update, status=old, **spec))
-    made, wake = progressing(owner, {**old, **counts(text)}, held, NOW)
+    now = {**old, **counts(text), "observedGeneration": generation}
+    made, wake = progressing(owner, now, held, NOW)
     found = next((c["reason"] for c in made if c["type"] == "Progressing"), None)
     return found, (wake - NOW).total_seconds() if wake else None
 
@@ -142,6 +144,22 @@ def test_quirk_an_exceeded_deadline_ends_when_pods_move_again() -> None:
     """In OpenKruise it outlives new revisions and resumed pauses."""
     given: dict[str, Any] = {"replicas": 10, "reason": "ProgressDeadlineExceeded", "age_s": 60}
     assert judged(S5, before="10/8/8/10/7/7/10", **given)[0] == "CloneSetUpdated"
+
+
+EXCEEDED: Final[dict[str, tuple[str, str]]] = {
+    "replicas grow": ("5/3/3/5/3/3/5", "8/3/3/8/3/3/8"),
+    "replicas shrink": ("5/3/3/5/3/3/5", "4/3/3/4/3/3/4"),
+    "old pods are added below the partition": ("5/4/4/2/1/1/2", "8/7/7/2/1/1/2"),
+    "partition falls": ("5/4/4/2/1/1/2", "5/4/4/2/1/1/4"),
+}
+
+
+@pytest.mark.parametrize(("before", "now"), EXCEEDED.values(), ids=EXCEEDED)
+def test_st_28_an_exceeded_deadline_outlives_scaling(before: str, now: str) -> None:
+    replicas = int(now.partition("/")[0])
+    given: dict[str, Any] = {"reason": "ProgressDeadlineExceeded", "age_s": 60, "generation": 2}
+    found = judged(now, before=before, replicas=replicas, **given)
+    assert found == ("ProgressDeadlineExceeded", None)
 
 
 def test_counters() -> None:

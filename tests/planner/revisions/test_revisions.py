@@ -10,7 +10,7 @@ import pytest
 
 from gitkruise.model.planning.plan import Create, Delete, Patch
 from gitkruise.model.workloads.cloneset import cloneset_facts
-from gitkruise.model.workloads.revision import Revision, in_order, revision_of
+from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
 from gitkruise.planner.revisions.revisions import (
     RevisionHistory,
     next_revisions,
@@ -20,6 +20,7 @@ from gitkruise.planner.revisions.revisions import (
 from gitkruise.wire.kruise.revision_data import default_template
 from gitkruise.wire.primitives.gojson import RawJSON
 from gitkruise.wire.primitives.names import Obj
+from tests import worlds
 from tests.planner.cloneset.build import cloneset, revision, template
 
 NEW, OLD = template("nginx:1.26"), template("nginx:1.25")
@@ -187,3 +188,15 @@ def test_a_revision_in_use_is_not_forgotten() -> None:
     owner = cloneset_facts(cloneset(template=NEW, revisionHistoryLimit=0))
     deleted = truncate(owner, history, lambda r: r.name == revisions[0].name)
     assert [a.key.name for a in deleted if isinstance(a, Delete)] == [r.name for r in revisions[1:]]
+
+
+@pytest.mark.parametrize("policy", ["InPlaceIfPossible", "ReCreate"])
+def test_rev_77_three_revisions_rest_after_the_fourth_template(policy: str) -> None:
+    lab, web = worlds.Lab(), worlds.cloneset(replicas=2, podUpdatePolicy=policy)
+    lab.apply({**web, "spec": {**web["spec"], "revisionHistoryLimit": 2}})
+    lab.run()
+    for image in ("app:v2", "app:v3", "app:v4"):
+        lab.patch(web, {"spec": {"template": worlds.template(image)}})
+        lab.run()
+    found = lab.world.objects(REVISION, worlds.SPACE)
+    assert sorted(r["revision"] for r in found) == [2, 3, 4]
