@@ -15,6 +15,8 @@ from gitkruise.model.gitops.document import Document
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.canary import ANNOTATION, PLAIN, canary_of
+from gitkruise.model.workloads.launch_priority import ANNOTATION as LAUNCH_ORDER
+from gitkruise.model.workloads.launch_priority import ORDERED, misspelt_order
 from gitkruise.planner.sync.annotations import HEALTH
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -35,6 +37,8 @@ SERVER_FIELDS: Final = (
 )
 _NAMES: Final = {GroupKind("", "Namespace"): dns_label, GroupKind("", "Service"): service_name}
 _FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.io"})
+# Objects with the metadata of a pod.
+_TEMPLATES: Final = ((), ("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
 _DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 _CONTAINERS: Final = ("initContainers", "containers")
 _LIFETIMES: Final[Mapping[GroupKind, tuple[str, ...]]] = {
@@ -225,6 +229,24 @@ def _lifetime(desired: Desired) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _launch_order(desired: Desired) -> Iterator[Finding]:
+    """GK2027, a warning: OpenKruise ignores a value that differs from Ordered in case."""
+    for at in _TEMPLATES:
+        notes = get(desired.obj, *at, "metadata", "annotations", default={})
+        found = misspelt_order(notes) if isinstance(notes, Mapping) else ""
+        if found:
+            place = (*at, "metadata", "annotations", LAUNCH_ORDER)
+            yield Finding(
+                code="GK2027",
+                message=f'{desired.key}: "{found}" is no value of {LAUNCH_ORDER}',
+                places=(desired.document.place(place),),
+                notes=(("effect", "containers start in no particular order"),
+                       ("next", f"write {ORDERED}")),
+                object=str(desired.key),
+                severity=Severity.WARNING,
+            )  # fmt: skip
+
+
 def _refused(
     desired: Desired, path: tuple[str | int, ...], code: str, message: str,
     notes: tuple[tuple[str, str], ...] = (),
@@ -239,7 +261,7 @@ def _refused(
 
 
 _RULES: Final[tuple[Rule, ...]] = (
-    _metadata, _the_servers, _the_clusters, _images, _variables, _canary, _lifetime,
+    _metadata, _the_servers, _the_clusters, _images, _variables, _canary, _lifetime, _launch_order,
 )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ Source: OpenKruise's container launch priority, development head of July 2026.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import Container
@@ -17,6 +18,13 @@ ORDERED: Final = "Ordered"  # its only value with a meaning
 COMPLETED: Final = "apps.kruise.io/container-launch-priority-completed"
 PRIORITY_ENV: Final = "KRUISE_CONTAINER_PRIORITY"
 BARRIER_ENV: Final = wire.LAUNCH_BARRIER
+
+
+def misspelt_order(annotations: Mapping[str, Any]) -> str:
+    """The value of the annotation that differs from Ordered in case alone, or ""."""
+    found = annotations.get(ANNOTATION)
+    misspelt = isinstance(found, str) and found != ORDERED and found.lower() == ORDERED.lower()
+    return str(found) if misspelt else ""
 
 
 def barrier_of(namespace: str, pod: str) -> ObjectKey:

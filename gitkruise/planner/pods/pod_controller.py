@@ -1,4 +1,4 @@
-"""Single-pod controllers: container launch priority and sidecar termination."""
+"""Single-pod controllers: readiness, container launch priority and sidecar termination."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from gitkruise.model.planning.plan import Plan
+from gitkruise.model.planning.plan import Action, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import KRUISE_READY
 from gitkruise.model.workloads.launch_priority import barrier_of
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.pods.launch_priority import CONFIG_MAP, Launch, is_ordered, plan_launch
+from gitkruise.planner.pods.pod_patch import PodChange, patch_of
+from gitkruise.planner.pods.readiness import kruise_condition
 from gitkruise.planner.pods.sidecar_terminator import (
     NODE,
     RECREATE,
@@ -28,16 +31,28 @@ SPEAKER: Final = "sidecarterminator-controller"  # launching says nothing
 
 @dataclass(frozen=True, slots=True)
 class PodWishes:
-    """One pod with what concerns its launch and its end; None where it asks for neither."""
+    """One pod with what concerns its readiness, launch and end; None where it asks for none."""
 
+    unjudged: PodFacts | None  # has the readiness gate KruisePodReady and no such condition
     launch: Launch | None
     ending: Ending | None
+    now: datetime
 
 
 def concerns(view: ClusterView, key: ObjectKey) -> bool:
-    """Pods with a barrier or with sidecars to end, and those that are gone."""
+    """Pods that wait for a condition, a barrier or the end of sidecars, and those that are gone."""
     pod = view.pod(key)
-    return pod is None or is_ordered(pod) or has_sidecars(pod)
+    return pod is None or _unjudged(pod) or is_ordered(pod) or has_sidecars(pod)
+
+
+def _unjudged(pod: PodFacts) -> bool:
+    """Return whether the pod waits for a first word on its readiness.
+
+    A CloneSet does so for its own pods when it refreshes them. Source: LC-35.
+    """
+    if KRUISE_READY not in pod.gates or pod.condition(KRUISE_READY) is not None:
+        return False
+    return pod.active and not (pod.instance_id and pod.controller_uid)
 
 
 def observe_pod(view: ClusterView, key: ObjectKey, now: datetime) -> PodWishes | None:
@@ -47,8 +62,10 @@ def observe_pod(view: ClusterView, key: ObjectKey, now: datetime) -> PodWishes |
         return None
     barrier = view.get(barrier_of(key.namespace, key.name)) if is_ordered(pod) else None
     return PodWishes(
+        unjudged=pod if _unjudged(pod) else None,
         launch=Launch(pod, barrier) if is_ordered(pod) else None,
         ending=_ending(view, key, pod, now) if has_sidecars(pod) else None,
+        now=now,
     )
 
 
@@ -63,13 +80,18 @@ def _ending(view: ClusterView, key: ObjectKey, pod: PodFacts, now: datetime) -> 
 
 
 def plan_pod(wishes: PodWishes, gates: Gates) -> Plan:
-    """Plan both features in one round: they never write the same field."""
+    """Plan all features in one round: they never write the same field."""
     plan = Plan()
     if wishes.ending is not None and gates.sidecar_terminator and gates.kruise_daemon:
         plan = plan_ending(wishes.ending)
-    if wishes.launch is None:
-        return plan
-    return replace(plan, actions=(*plan_launch(wishes.launch), *plan.actions))
+    actions: tuple[Action, ...] = plan.actions
+    if wishes.launch is not None:
+        actions = (*plan_launch(wishes.launch), *actions)
+    pod = wishes.unjudged
+    if pod is not None and (condition := kruise_condition(pod, (), wishes.now)) is not None:
+        change = PodChange(conditions=[condition])
+        actions = (patch_of(pod, change, wishes.now), *actions)
+    return replace(plan, actions=actions)
 
 
 PODS: Final[Workload[PodWishes]] = Workload(

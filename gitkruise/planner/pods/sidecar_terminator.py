@@ -61,6 +61,14 @@ def has_sidecars(pod: PodFacts) -> bool:
     )
 
 
+def waits_for_others(container: Obj) -> bool:
+    """Return whether the raw `container` runs until it is ended with the main ones.
+
+    The image that ends one on a virtual kubelet exits by itself.
+    """
+    return _is_sidecar(container) and _image(container) != container["image"]
+
+
 def request_names(uid: str) -> tuple[str, str]:
     """The recreate requests for normal sidecars and for those whose exit code is ignored.
 

@@ -12,6 +12,7 @@ from gitkruise.model.planning.plan import Event
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.pod import pod_facts
 from gitkruise.planner.pods.container_hashes import environment_hash, expected_environment
+from gitkruise.planner.pods.sidecar_terminator import waits_for_others
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
@@ -305,7 +306,7 @@ def _schedule(state: WorkerState, ctx: StageContext, spec: Obj, fate: ImageFate 
     if fresh and profile.chaos_rate and draw(f"{ctx.uid}/{name}") < profile.chaos_rate:
         state.timers[name, "crash"] = ctx.after(2 * profile.ready_s, state, name, "crash")
     plain_init = any(spec is init for init in initial(ctx.pod)) and not is_sidecar(spec)
-    if plain_init or (policy_of(ctx.pod) != "Always" and not is_sidecar(spec)):
+    if plain_init or _runs_to_completion(ctx.pod, spec):
         command = [*(spec.get("command") or ()), *(spec.get("args") or ())]
         state.timers[name, "exit"] = ctx.after(
             _sleep_s(command) or profile.complete_s, state, name, "exit"
@@ -314,6 +315,11 @@ def _schedule(state: WorkerState, ctx: StageContext, spec: Obj, fate: ImageFate 
         state.timers[name, "startup"] = _probe_at(state, ctx, spec, "startupProbe", "startup")
     elif spec.get("readinessProbe") and fate is not ImageFate.NEVER_READY:
         state.timers[name, "ready"] = _probe_at(state, ctx, spec, "readinessProbe", "ready")
+
+
+def _runs_to_completion(pod: Obj, spec: Obj) -> bool:
+    """Return whether a regular container exits by itself: not one that serves the others."""
+    return policy_of(pod) != "Always" and not is_sidecar(spec) and not waits_for_others(spec)
 
 
 def _probe_at(state: WorkerState, ctx: StageContext, spec: Obj, probe: str, stage: str) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from gitkruise.model.workloads.launch_priority import ANNOTATION, ORDERED
+from gitkruise.model.workloads.launch_priority import ANNOTATION, ORDERED, misspelt_order
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -55,8 +55,7 @@ def _template(*path: str) -> Callable[[Obj], Iterator[str]]:
 def _launch_order(obj: Obj, *path: str) -> Iterator[str]:
     """Ours: OpenKruise ignores a value that differs from Ordered in case."""
     notes = get(obj, *path, "metadata", "annotations", default={}) or {}
-    found = notes.get(ANNOTATION)
-    if isinstance(found, str) and found != ORDERED and found.lower() == ORDERED.lower():
+    if found := misspelt_order(notes):
         at = ".".join((*path, "metadata", f"annotations[{ANNOTATION}]"))
         yield f'{at}: "{found}" has no effect; write "{ORDERED}"'
 

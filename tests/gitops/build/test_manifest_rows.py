@@ -49,6 +49,9 @@ def judged(rows: Rows, row: str) -> tuple[list[Desired], list[Finding]]:
     return objects, [*read.findings, *findings]
 
 
+LAUNCH: Final = "apps.kruise.io/container-launch-priority"
+
+
 def web(*path: str | int, value: Any) -> str:
     return documents(put(cloneset("web", 4, "app:v1"), path, value))
 
@@ -203,6 +206,10 @@ READ: list[tuple[str, list[str], str]] = [
     ("CAN-8 plain", [], canary("canary", "3")),
     ("CAN-8 not ours", ["GK2025"], canary("canary", "true")),
     ("CAN-8 recreate", ["GK2025"], canary("canary", "3", type="Recreate")),
+    ("LAUNCH-1 case", ["GK2027"], web("spec", "template", "metadata", value={
+        "labels": {"app": "web"}, "annotations": {LAUNCH: "ordered"}})),
+    ("LAUNCH-1", [], web("spec", "template", "metadata", value={
+        "labels": {"app": "web"}, "annotations": {LAUNCH: "Ordered"}})),
     ("B-M11 empty", [], documents({**config_map("a"), "status": {}})),
     ("B-M12 ours", [], meta(finalizers=["foregroundDeletion", "kubernetes.io/pvc-protection"])),
     ("B-M13", ["GK2021"], web("status", value={"replicas": 3})),
