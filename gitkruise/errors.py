@@ -224,7 +224,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDetails:
-    """Details that an API server adds to a failure (meta/v1 StatusDetails)."""
+    """Details that an API server adds to a failure (meta/v1 StatusDetails).
+
+    `shown`: written as `{}` when nothing else is set, as in kube-apiserver's generic answers.
+    """
 
     name: str = ""
     group: str = ""
@@ -232,6 +235,7 @@ class StatusDetails:
     uid: str = ""
     causes: tuple[Cause, ...] = ()
     retry_after_s: int = 0
+    shown: bool = False
 
     def as_obj(self) -> dict[str, Any]:
         pairs: Mapping[str, Any] = {
@@ -276,7 +280,7 @@ class ApiError(GitkruiseError):
             "status": "Failure",
             "message": self.message,
             **({"reason": self.reason} if self.reason else {}),
-            **({"details": details} if details else {}),
+            **({"details": details} if details or self.details.shown else {}),
             "code": self.status,
         }
 
@@ -449,7 +453,7 @@ def invalid_object(kind: str, group: str, name: str, problems: Sequence[Problem]
     """The 422 a kube-apiserver answers for `problems`, in its words."""
     if not problems:
         raise ValueError(f"{kind} {name}: nothing is wrong")
-    texts = [f"{p.field}: {p.message}" for p in problems]
+    texts = list(dict.fromkeys(f"{p.field}: {p.message}" for p in problems))
     listed = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     title = f"{kind}.{group}" if group else kind
     return InvalidObject(

@@ -17,8 +17,8 @@ from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.client import resource_of
 from gitkruise.world.controllers.garbage_collector import GarbageCollector
 from gitkruise.world.controllers.namespace import NamespaceController
-from gitkruise.world.controllers.pv_binder import ClaimBinder
 from gitkruise.world.controllers.scheduler import Scheduler, add_nodes
+from gitkruise.world.controllers.volumes import VolumeController
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import FAST, Profile
 from gitkruise.world.node_agent.agent import NodeAgents
@@ -55,7 +55,11 @@ def _resource(world: World, obj: Obj) -> ResourceRef:
 
 def parts_of(profile: Profile) -> list[SimulatedComponent]:
     """What acts by itself in an embedded cluster."""
-    first: list[SimulatedComponent] = [GarbageCollector(), NamespaceController(), ClaimBinder()]
+    first: list[SimulatedComponent] = [
+        GarbageCollector(),
+        NamespaceController(),
+        VolumeController(),
+    ]
     kubelet = Kubelet(profile)
     return [*first, Scheduler(), NodeAgents(kubelet), kubelet]
 

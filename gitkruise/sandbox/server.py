@@ -49,8 +49,8 @@ from gitkruise.world.controllers.endpoints import EndpointsController
 from gitkruise.world.controllers.event_ttl import EventExpiry
 from gitkruise.world.controllers.garbage_collector import GarbageCollector
 from gitkruise.world.controllers.namespace import NamespaceController
-from gitkruise.world.controllers.pv_binder import ClaimBinder
 from gitkruise.world.controllers.scheduler import Scheduler
+from gitkruise.world.controllers.volumes import VolumeController
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import PROFILES
 from gitkruise.world.node_agent.agent import NodeAgents
@@ -190,7 +190,7 @@ def parts_of(options: SandboxOptions) -> list[ClusterLoop]:
     parts: list[ClusterLoop] = [NamespaceController(report=report), EventExpiry(report=report)]
     if options.kubelet:
         profile = PROFILES[options.profile].faster(options.speed)
-        parts += [GarbageCollector(report), ClaimBinder(report), Scheduler(report=report)]
+        parts += [GarbageCollector(report), VolumeController(report), Scheduler(report=report)]
         kubelet = Kubelet(profile, report=report)
         parts += [NodeAgents(kubelet, report), kubelet, EndpointsController(report)]
     return parts

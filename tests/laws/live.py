@@ -21,8 +21,8 @@ from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.requests import ApiReply, ApiRequest, WatchEvent
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.garbage_collector import GarbageCollector
-from gitkruise.world.controllers.pv_binder import ClaimBinder
 from gitkruise.world.controllers.scheduler import Scheduler
+from gitkruise.world.controllers.volumes import VolumeController
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import FAST
 
@@ -32,7 +32,7 @@ LATE_S: Final = 15.0
 
 
 def parts() -> list[ClusterLoop]:
-    first: list[ClusterLoop] = [GarbageCollector(), ClaimBinder()]
+    first: list[ClusterLoop] = [GarbageCollector(), VolumeController()]
     return [*first, Scheduler(events=False), Kubelet(FAST, events=False)]
 
 

@@ -21,7 +21,12 @@ from gitkruise.errors import (
     Unreasoned,
     denial,
 )
-from gitkruise.wire.patch.json_patch import json_patch, pointer_tokens
+from gitkruise.wire.patch.json_patch import (
+    PatchDoesNotApply,
+    json_patch,
+    leads_to,
+    pointer_tokens,
+)
 from gitkruise.wire.primitives.names import Obj, split_api_version
 
 REVIEW: Final = "admission.k8s.io/v1"
@@ -192,23 +197,15 @@ def patched(webhook: Webhook, obj: Obj | None, patch: Sequence[Mapping[str, Any]
 def _misfit(obj: Any, operation: Mapping[str, Any], error: ApiError) -> str:
     """Return why an operation cannot be applied, in the words of kube-apiserver's library."""
     op, path, start = (str(operation.get(name, "")) for name in ("op", "path", "from"))
-    causes = error.details.causes
-    if not causes or "doc is missing path" not in causes[0].message:
-        return causes[0].message if causes else error.message
-    if op in ("move", "copy") and not _leads(obj, start.rpartition("/")[0]):
+    if not isinstance(error, PatchDoesNotApply):
+        return error.message
+    if "doc is missing path" not in error.why:
+        return error.why
+    if op in ("move", "copy") and not leads_to(obj, start.rpartition("/")[0]):
         return f"{op} operation does not apply: doc is missing from path: {start}: missing value"
-    if op == "remove" and _leads(obj, path.rpartition("/")[0]):
+    if op == "remove" and leads_to(obj, path.rpartition("/")[0]):
         key = pointer_tokens(path)[-1]
         why = f"Unable to remove nonexistent key: {key}: missing value"
         return f"error in remove for path: '{path}': {why}"
     shown = path if op == "replace" else f'"{path}"'
     return f"{op} operation does not apply: doc is missing path: {shown}: missing value"
-
-
-def _leads(obj: Any, pointer: str) -> bool:
-    """Return whether a JSON pointer resolves."""
-    try:
-        json_patch(obj, [{"op": "copy", "from": pointer, "path": pointer}])
-    except (BadRequest, InvalidObject, TooLarge):
-        return False
-    return True

@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from gitkruise.errors import BadRequest, MethodNotAllowed, NotFound
+from gitkruise.errors import BadRequest, NotFound
 from gitkruise.wire.primitives.requests import ResourceRef
+from gitkruise.world.store.api_errors import no_such_method, no_such_resource
 
 _OF_NAMESPACE: Final = frozenset({"status", "finalize"})
 _PATH_MAX: Final = 2048
@@ -73,7 +74,7 @@ def no_such_path() -> NoSuchPath:
 
 def not_found() -> NotFound:
     """Return the error of kube-apiserver for a path it does not serve."""
-    return NotFound("the server could not find the requested resource")
+    return no_such_resource()
 
 
 def verb_of(method: str, target: Resource, *, watch: bool) -> str:
@@ -95,7 +96,7 @@ def verb_of(method: str, target: Resource, *, watch: bool) -> str:
         table["POST", True] = "create"
     verb = table.get((method, named))
     if verb is None:
-        raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        raise no_such_method()
     return verb
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from gitkruise.errors import BadRequest, Cause, InvalidObject, StatusDetails, TooLarge
+from gitkruise.errors import BadRequest, InvalidObject, StatusDetails, TooLarge
 from gitkruise.wire.primitives.gojson import RawJSON
 
 MAX_OPERATIONS: Final = 10_000  # kube-apiserver's own limit
@@ -67,14 +67,24 @@ def check_depth(value: Any) -> None:
 # JSON patch ----------------------------------------------------------------------------------
 
 
+class PatchDoesNotApply(InvalidObject):
+    """An operation that cannot be carried out. kube-apiserver keeps to itself why (`why`)."""
+
+    def __init__(self, why: str) -> None:
+        text = "the server rejected our request due to an error in our request"
+        super().__init__(text, StatusDetails(shown=True))
+        self.why = why
+
+
 def json_patch(obj: Any, operations: Any) -> Any:
     """`obj` after all operations, sharing what they do not touch.
 
-    Raises BadRequest for a document that is no JSON patch, TooLarge for more than 10,000 operations
-    and InvalidObject (422) for an operation that does not apply or a `test` that fails.
+    A missing `value` is null. Raises BadRequest for a document that is no JSON patch, TooLarge for
+    more than 10,000 operations and PatchDoesNotApply (422) for an operation that does not apply or
+    a `test` that fails.
     """
     if not isinstance(operations, list | tuple):
-        raise BadRequest("a JSON patch is a list of operations")
+        raise _undecodable(operations, "value of type []handlers.jsonPatchOp")
     if len(operations) > MAX_OPERATIONS:
         raise TooLarge(
             "Request entity too large: The allowed maximum operations in a JSON patch is "
@@ -82,42 +92,60 @@ def json_patch(obj: Any, operations: Any) -> Any:
         )
     draft = _PatchedDocument(obj)
     for operation in operations:
+        _check_types(operation)
+    for operation in operations:
         _check_shape(operation)
         _OPERATIONS[operation["op"]](draft, operation)
     return draft.root
 
 
-def _check_shape(operation: Any) -> None:
-    if not isinstance(operation, Mapping) or not isinstance(operation.get("path"), str):
-        raise BadRequest("an operation of a JSON patch needs `op` and `path`")
+def _check_types(operation: Any) -> None:
+    """Raises BadRequest in the words of Go's decoder."""
+    if operation is None:
+        return  # decoded as an operation without fields
+    if not isinstance(operation, Mapping):
+        raise _undecodable(operation, "value of type handlers.jsonPatchOp")
+    for name in ("op", "path", "from"):
+        value = operation.get(name)
+        if value is not None and not isinstance(value, str):
+            raise _undecodable(value, f"struct field jsonPatchOp.{name} of type string")
+
+
+def _undecodable(value: Any, target: str) -> BadRequest:
+    kinds = ((bool, "bool"), (int | float, "number"), (str, "string"), (Mapping, "object"))
+    kind = next((word for of, word in kinds if isinstance(value, of)), "array")
+    return BadRequest(f"error decoding patch: json: cannot unmarshal {kind} into Go {target}")
+
+
+def _check_shape(operation: Operation | None) -> None:
+    if operation is None or operation.get("path") is None:
+        raise PatchDoesNotApply("an operation of a JSON patch needs `op` and `path`")
     op = operation.get("op")
-    if not isinstance(op, str):
-        raise BadRequest(f"the operation of a JSON patch is no text: {op!r}")
     if op not in _OPERATIONS:
-        raise _refused(f"unknown operation {op!r} in a JSON patch")
-    if op in ("move", "copy") and not isinstance(operation.get("from"), str):
-        raise BadRequest(f"operation {op} needs `from`")
-    if op in ("add", "replace", "test") and "value" not in operation:
-        raise BadRequest(f"operation {op} needs `value`")
-
-
-def _refused(message: str) -> InvalidObject:
-    return InvalidObject(
-        "the server rejected our request due to an error in our request",
-        StatusDetails(causes=(Cause("", "UnexpectedServerResponse", message),)),
-    )
+        raise PatchDoesNotApply(f"unknown operation {op!r} in a JSON patch")
+    if op in ("move", "copy") and operation.get("from") is None:
+        raise PatchDoesNotApply(f"operation {op} needs `from`")
 
 
 def pointer_tokens(pointer: str) -> list[str]:
-    """The tokens of a JSON pointer, unescaped. Raises BadRequest."""
+    """The tokens of a JSON pointer, unescaped. Raises PatchDoesNotApply, BadRequest (too long)."""
     if not pointer:
         return []
     if not pointer.startswith("/"):
-        raise BadRequest(f"JSON pointer {pointer!r} does not start with /")
+        raise PatchDoesNotApply(f"JSON pointer {pointer!r} does not start with /")
     tokens = pointer[1:].split("/")
     if len(tokens) > MAX_DEPTH:
         raise BadRequest(f"a JSON pointer has more than {MAX_DEPTH} tokens")
     return [token.replace("~1", "/").replace("~0", "~") for token in tokens]
+
+
+def leads_to(obj: Any, pointer: str) -> bool:
+    """Return whether a JSON pointer resolves in `obj`."""
+    try:
+        _read(obj, pointer)
+    except (BadRequest, PatchDoesNotApply):
+        return False
+    return True
 
 
 def pointer_to(path: Sequence[str | int]) -> str:
@@ -136,9 +164,9 @@ def _index(items: Sequence[Any], token: str, *, end: int, pointer: str) -> int:
     elif _INDEX.fullmatch(token):
         at = int(token)
     else:
-        raise _refused(f"{pointer}: {token!r} is not an index of a list")
+        raise PatchDoesNotApply(f"{pointer}: {token!r} is not an index of a list")
     if not -end <= at < end:
-        raise _refused(f"{pointer}: index {token} is out of bounds")
+        raise PatchDoesNotApply(f"{pointer}: index {token} is out of bounds")
     return at % end
 
 
@@ -148,7 +176,7 @@ def _step(value: Any, token: str, pointer: str) -> Any:
             return value[token]
     elif isinstance(value, list | tuple):
         return value[_index(value, token, end=len(value), pointer=pointer)]
-    raise _refused(f"doc is missing path: {pointer}: missing value")
+    raise PatchDoesNotApply(f"doc is missing path: {pointer}: missing value")
 
 
 def _read(obj: Any, pointer: str) -> Any:
@@ -171,9 +199,19 @@ class _PatchedDocument:
         self._own: dict[int, Any] = {}  # by id; kept, so that no id is used twice
         self._copied = 0  # bytes added by `copy`
 
-    def read(self, pointer: str) -> Any:
-        """The value at a pointer. Raises InvalidObject where there is none."""
-        return _read(self.root, pointer)
+    def read(self, pointer: str, *, or_null: bool = False) -> Any:
+        """The value at a pointer. Raises PatchDoesNotApply where there is none.
+
+        `or_null`: a missing key of a map equals null, as in the library kube-apiserver uses; a
+        missing parent or element of a list equals nothing.
+        """
+        found, tokens = self.root, pointer_tokens(pointer)
+        for place, token in enumerate(tokens, 1):
+            if or_null and place == len(tokens) and isinstance(found, MAPS):
+                found = found.get(token)
+            else:
+                found = _step(found, token, pointer)
+        return found
 
     def add(self, pointer: str, value: Any) -> None:
         """Set a key of a map, or insert into a list."""
@@ -188,7 +226,7 @@ class _PatchedDocument:
             at = _index(container, token, end=len(container) + 1, pointer=pointer)
             container.insert(at, value)
         else:
-            raise _refused(f"add operation does not apply: doc is missing path: {pointer}")
+            raise PatchDoesNotApply(f"add operation does not apply: doc is missing path: {pointer}")
 
     def replace(self, pointer: str, value: Any) -> None:
         """Set a value. A missing key is added, as by the library kube-apiserver uses."""
@@ -205,17 +243,19 @@ class _PatchedDocument:
         """Take a value out, and return it."""
         tokens = pointer_tokens(pointer)
         if not tokens:
-            raise _refused("the whole document cannot be removed")
+            raise PatchDoesNotApply("the whole document cannot be removed")
         container, token = self._container(tokens, pointer), tokens[-1]
         _step(container, token, pointer)
         return container.pop(token if isinstance(container, dict) else int(token))
 
     def copy(self, source: str, target: str) -> None:
         """Add the value at one pointer at another, within the limit on copied bytes."""
-        value = self.read(source)
+        value = self.read(source, or_null=True)
         self._copied += _size(value)
         if self._copied > MAX_COPIED:
-            raise _refused(f"the copies add {self._copied} bytes, more than the limit {MAX_COPIED}")
+            raise PatchDoesNotApply(
+                f"the copies add {self._copied} bytes, more than the limit {MAX_COPIED}"
+            )
         self._share(value)
         self.add(target, value)
 
@@ -261,7 +301,7 @@ def _set(container: Any, token: str, value: Any) -> None:
 def _move(draft: _PatchedDocument, operation: Operation) -> None:
     source, target = operation["from"], operation["path"]
     if target.startswith(source + "/"):
-        raise _refused(f"{source} cannot be moved into itself")
+        raise PatchDoesNotApply(f"{source} cannot be moved into itself")
     if source == target:
         draft.read(source)
         return
@@ -269,25 +309,15 @@ def _move(draft: _PatchedDocument, operation: Operation) -> None:
 
 
 def _test(draft: _PatchedDocument, operation: Operation) -> None:
-    """A missing key of a map equals null, as in the library kube-apiserver uses.
-
-    A missing parent or element of a list equals nothing.
-    """
     pointer = operation["path"]
-    found, tokens = draft.root, pointer_tokens(pointer)
-    for place, token in enumerate(tokens, 1):
-        if place == len(tokens) and isinstance(found, MAPS):
-            found = found.get(token)
-        else:
-            found = _step(found, token, pointer)
-    if not same(found, operation["value"]):
-        raise _refused(f"testing value {pointer} failed: test failed")
+    if not same(draft.read(pointer, or_null=True), operation.get("value")):
+        raise PatchDoesNotApply(f"testing value {pointer} failed: test failed")
 
 
 _OPERATIONS: Final[Mapping[str, Callable[[_PatchedDocument, Operation], object]]] = {
-    "add": lambda draft, operation: draft.add(operation["path"], operation["value"]),
+    "add": lambda draft, operation: draft.add(operation["path"], operation.get("value")),
     "remove": lambda draft, operation: draft.remove(operation["path"]),
-    "replace": lambda draft, operation: draft.replace(operation["path"], operation["value"]),
+    "replace": lambda draft, operation: draft.replace(operation["path"], operation.get("value")),
     "copy": lambda draft, operation: draft.copy(operation["from"], operation["path"]),
     "move": _move,
     "test": _test,

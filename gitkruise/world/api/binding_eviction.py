@@ -110,17 +110,17 @@ def scheduled(status: Obj, now: datetime) -> Obj:
 def _body(call: RequestContext, kind: str) -> Mapping[str, Any]:
     body = check_body(call.state.catalog.core, kind, call.request.body)
     version = _VERSIONS[kind]
-    name = get(body, "metadata", "name", default=call.name)
-    if name != call.name:
+    if get(body, "metadata", "name") != call.name:
         raise BadRequest(f"name in URL does not match name in {kind} object")
-    meta = {**(body.get("metadata") or {}), "name": name, "namespace": call.request.namespace}
+    meta = {**(body.get("metadata") or {}), "namespace": call.request.namespace}
     return {"apiVersion": version, "kind": kind, **body, "metadata": meta}
 
 
 def evict(call: RequestContext) -> ApiReply:
     """POST pods/eviction: a delete that a PodDisruptionBudget may refuse (429)."""
+    body = _body(call, "Eviction")
     pod = call.stored()
-    eviction = reviewed_part(call, CREATE, _body(call, "Eviction"), None)
+    eviction = reviewed_part(call, CREATE, body, None)
     judge_part(call, CREATE, eviction, None)
     options = eviction.get("deleteOptions") or {}
     phase = get(pod, "status", "phase")

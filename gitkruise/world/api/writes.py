@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gitkruise.errors import BadRequest, Problem, TooLarge, Unreasoned
+from gitkruise.errors import BadRequest, Problem, Unreasoned
 from gitkruise.wire.patch.json_patch import json_patch, merge_patch
 from gitkruise.wire.patch.strategic_merge import strategic_patch
 from gitkruise.wire.primitives.names import GroupKind, Obj
@@ -27,7 +27,6 @@ from gitkruise.world.write.pipeline import decoded
 from gitkruise.world.write.webhook_pipeline import changed_object, new_object
 
 NAME_ATTEMPTS: Final = 8
-JSON_PATCH_MAX: Final = 10_000
 PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 # Kinds a PUT creates when they are not there. Source: AllowCreateOnUpdate of the registry.
 PUT_CREATES: Final = frozenset(
@@ -198,16 +197,6 @@ def patched(call: RequestContext, old: Obj, lay: Callable[[RequestContext, Obj],
 
 def _json(call: RequestContext, old: Obj) -> Any:
     operations = call.request.body
-    if not isinstance(operations, list | tuple):
-        raise BadRequest(
-            "error decoding patch: json: cannot unmarshal object into Go value of type"
-            " []handlers.jsonPatchOp"
-        )
-    if len(operations) > JSON_PATCH_MAX:
-        raise TooLarge(
-            "Request entity too large: The allowed maximum operations in a JSON patch is"
-            f" {JSON_PATCH_MAX}, got {len(operations)}"
-        )
     return json_patch(old, operations)
 
 

@@ -19,8 +19,8 @@ from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ApiRequest
 from gitkruise.world.controllers.garbage_collector import GarbageCollector
-from gitkruise.world.controllers.pv_binder import ClaimBinder
 from gitkruise.world.controllers.scheduler import Scheduler
+from gitkruise.world.controllers.volumes import VolumeController
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import GENERAL, Profile
 from gitkruise.world.node_agent.agent import NodeAgents
@@ -101,7 +101,7 @@ def _simulation(world: World, now: datetime, gates: Gates, profile: Profile) -> 
     kubelet = Kubelet(steady, events=False)
     parts: list[SimulatedComponent] = [
         GarbageCollector(),
-        ClaimBinder(),
+        VolumeController(),
         Scheduler(events=False),
         NodeAgents(kubelet),
         kubelet,

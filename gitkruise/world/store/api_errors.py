@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from gitkruise.errors import (
     AlreadyExists,
@@ -24,6 +24,9 @@ from gitkruise.errors import (
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.gojson import plain
 
+# Answers that no storage gave carry empty details.
+GENERIC: Final = StatusDetails(shown=True)
+
 
 def resource(kind: Kind) -> str:
     """`clonesets.apps.kruise.io`, `pods`."""
@@ -35,11 +38,12 @@ def _details(kind: Kind, name: str, causes: tuple[Cause, ...] = ()) -> StatusDet
 
 
 def no_such_resource() -> NotFound:
-    return NotFound("the server could not find the requested resource")
+    return NotFound("the server could not find the requested resource", GENERIC)
 
 
 def no_such_method() -> MethodNotAllowed:
-    return MethodNotAllowed("the server does not allow this method on the requested resource")
+    text = "the server does not allow this method on the requested resource"
+    return MethodNotAllowed(text, GENERIC)
 
 
 def not_found(kind: Kind, name: str) -> NotFound:

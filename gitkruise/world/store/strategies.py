@@ -49,13 +49,22 @@ def _pod(obj: Obj) -> Obj:
     return {**obj, "status": {"phase": "Pending", "qosClass": qos_class(obj.get("spec") or {})}}
 
 
-def _phase_pending(obj: Obj) -> Obj:
-    return {**obj, "status": {"phase": "Pending"}}
+def _claim(obj: Obj) -> Obj:
+    return {**_protected(obj, "kubernetes.io/pvc-protection"), "status": {"phase": "Pending"}}
+
+
+def _protected(obj: Obj, finalizer: str) -> Obj:
+    """Source: admission plugin StorageObjectInUseProtection."""
+    present = obj["metadata"].get("finalizers") or ()
+    if finalizer in present:
+        return obj
+    return {**obj, "metadata": {**obj["metadata"], "finalizers": [*present, finalizer]}}
 
 
 def _volume(obj: Obj) -> Obj:
     since = obj["metadata"]["creationTimestamp"]
-    return {**obj, "status": {"phase": "Pending", "lastPhaseTransitionTime": since}}
+    status = {"phase": "Pending", "lastPhaseTransitionTime": since}
+    return {**_protected(obj, "kubernetes.io/pv-protection"), "status": status}
 
 
 def _service(obj: Obj) -> Obj:
@@ -69,7 +78,7 @@ def _as_sent(obj: Obj) -> Obj:
 _BORN: Final[Mapping[GroupKind, Callable[[Obj], Obj]]] = {
     NAMESPACE: _namespace,
     POD: _pod,
-    GroupKind("", "PersistentVolumeClaim"): _phase_pending,
+    GroupKind("", "PersistentVolumeClaim"): _claim,
     GroupKind("", "PersistentVolume"): _volume,
     GroupKind("", "Service"): _service,
     GroupKind("", "Node"): _as_sent,  # a kubelet registers with its status

@@ -63,6 +63,6 @@ def update_fast(call: RequestContext, old: Obj, new: Obj) -> Obj:
         new = admit_object(call, UPDATE, new, old)
     if new["metadata"] is old["metadata"]:
         return new
-    if problems := object_meta.check_update(old["metadata"], new["metadata"]):
+    if problems := object_meta.check_update(call.kind, old["metadata"], new["metadata"]):
         raise api_errors.invalid(call.kind, call.name, problems)
     return new

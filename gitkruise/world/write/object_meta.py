@@ -76,6 +76,18 @@ SYSTEM: Final = (
     "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
     "selfLink", "resourceVersion", "name", "namespace", "generateName",
 )  # fmt: skip
+# Kinds whose own validation leaves metadata to the generic one; all others check it once more, so
+# that a problem has two causes.
+_CHECKED_ONCE: Final = frozenset(
+    GroupKind(group, kind)
+    for group, kind in (
+        ("", "LimitRange"),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        ("discovery.k8s.io", "EndpointSlice"),
+        ("policy", "PodDisruptionBudget"),
+    )
+)
 _IMMUTABLE: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -105,13 +117,20 @@ def keep_system_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[s
     return out
 
 
-def changed_system_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
+def changed_system_fields(
+    kind: Kind, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> list[Problem]:
     """Attempts to change what never changes; an absent value leaves it alone."""
-    return [
+    found = [
         wrong(("metadata", name), _shown(new[name]), "field is immutable")
         for name in _IMMUTABLE
         if new.get(name) not in (None, "") and new[name] != old.get(name)
     ]
+    return found * _times_checked(kind)
+
+
+def _times_checked(kind: Kind) -> int:
+    return 1 if kind.group_kind in _CHECKED_ONCE else 2
 
 
 def next_generation(kind: Kind, old: Obj, new: Obj) -> int:
@@ -147,7 +166,7 @@ def check_new(
     return problems + list(_check_parts(known, meta))
 
 
-def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
+def check_update(kind: Kind, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
     """Problems an update brings into metadata; what it leaves alone is not looked at again."""
     problems = list(_check_parts(old, new))
     if old.get("deletionTimestamp"):
@@ -159,7 +178,8 @@ def check_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem
                 "Forbidden: no new finalizers can be added if the object is being deleted,"
                 f" found new finalizers []string{{{listed}}}"
             )
-            problems.append(Problem(("metadata", "finalizers"), "FieldValueForbidden", why))
+            problem = Problem(("metadata", "finalizers"), "FieldValueForbidden", why)
+            problems += [problem] * _times_checked(kind)
     return problems
 
 

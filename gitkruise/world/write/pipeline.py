@@ -118,7 +118,7 @@ def changed_object(call: RequestContext, old: Obj, new: Obj, listed: Listed | No
         return _numbered(call, old, update_fast(call, old, new))
     new, sound = decoded_part(call, cleaned(call, new, old), old)
     _check_locks(call, before, new["metadata"])
-    frozen = object_meta.changed_system_fields(before, new["metadata"])
+    frozen = object_meta.changed_system_fields(kind, before, new["metadata"])
     if frozen:
         raise api_errors.invalid(kind, call.name, frozen)
     new = {**new, "metadata": object_meta.keep_system_fields(before, new["metadata"])}
@@ -126,7 +126,7 @@ def changed_object(call: RequestContext, old: Obj, new: Obj, listed: Listed | No
     new = with_part_defaults(kind, on_update(kind, call.subresource, old, new), old)
     checked = new if sound else typed(call, new, old)
     defaulted, new = new, admit_object(call, UPDATE, new, old)
-    problems = object_meta.check_update(before, new["metadata"])
+    problems = object_meta.check_update(kind, before, new["metadata"])
     problems += _schema_problems(kind, new, checked)
     problems += count_problems(kind, new, call.subresource)
     if problems:

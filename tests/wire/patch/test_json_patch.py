@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitkruise.errors import ApiError, BadRequest, InvalidObject, TooLarge
-from gitkruise.wire.patch.json_patch import json_diff, json_patch, merge_diff, merge_patch, same
+from gitkruise.wire.patch.json_patch import (
+    PatchDoesNotApply,
+    json_diff,
+    json_patch,
+    merge_diff,
+    merge_patch,
+    same,
+)
 from gitkruise.wire.primitives.gojson import RawJSON
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab/~", max_size=3)
@@ -70,6 +77,8 @@ APPLIED: list[tuple[str, Any, list[dict[str, Any]], Any]] = [
     ("from the end", {"a": [1, 2]}, [op("remove", "/a/-2")], {"a": [2]}),
     ("add at the end", {"a": [1, 2]}, [op("add", "/a/-1", 3)], {"a": [1, 2, 3]}),
     ("1 is 1.0", {"a": 1}, [op("test", "/a", 1.0)], {"a": 1}),
+    ("no value is null", {"a": 1}, [op("add", "/b"), op("replace", "/a")], {"a": None, "b": None}),
+    ("a missing key is copied as null", {}, [op("copy", "/a", source="/b")], {"a": None}),
     ("null is a value", {"a": 1}, [op("add", "/a", None)], {"a": None}),
 ]
 
@@ -82,13 +91,32 @@ def test_json_patch(before: Any, ops: list[dict[str, Any]], after: Any) -> None:
 
 
 REFUSED: list[tuple[str, Any, Any, type[ApiError], str]] = [
-    ("not a list", {}, {"op": "add"}, BadRequest, "list of operations"),
-    ("no operation", {}, ["add"], BadRequest, "needs `op` and `path`"),
+    ("not a list", {}, {"op": "add"}, BadRequest, "object into Go value of type []handlers"),
+    (
+        "a number",
+        {},
+        [5],
+        BadRequest,
+        "unmarshal number into Go value of type handlers.jsonPatchOp",
+    ),
+    ("a text", {}, ["add"], BadRequest, "unmarshal string into Go value of type handlers"),
+    ("a list", {}, [[]], BadRequest, "unmarshal array into Go value of type handlers"),
+    ("a truth", {}, [True], BadRequest, "unmarshal bool into Go value of type handlers"),
+    ("null", {}, [None], InvalidObject, "needs `op` and `path`"),
     ("unknown op", {}, [op("merge", "/a", 1)], InvalidObject, "unknown operation 'merge'"),
-    ("op of no text", {}, [{"op": [], "path": ""}], BadRequest, "is no text"),
-    ("no value", {}, [op("add", "/a")], BadRequest, "needs `value`"),
-    ("no from", {}, [op("copy", "/a")], BadRequest, "needs `from`"),
-    ("no slash", {}, [op("add", "a", 1)], BadRequest, "does not start with /"),
+    ("no op", {}, [{"path": "/a"}], InvalidObject, "unknown operation None"),
+    ("no path", {}, [{"op": "remove"}], InvalidObject, "needs `op` and `path`"),
+    ("op of no text", {}, [{"op": 5}], BadRequest, "number into Go struct field jsonPatchOp.op of"),
+    (
+        "path of no text",
+        {},
+        [{"path": {}}],
+        BadRequest,
+        "object into Go struct field jsonPatchOp.p",
+    ),
+    ("no from", {}, [op("copy", "/a")], InvalidObject, "needs `from`"),
+    ("no slash", {}, [op("add", "a", 1)], InvalidObject, "does not start with /"),
+    ("copy below nothing", {}, [op("copy", "/a", source="/b/c")], InvalidObject, "path: /b/c"),
     ("too deep", {}, [op("add", "/a" * 300, 1)], BadRequest, "more than 200 tokens"),
     ("too many", {}, [op("test", "", {})] * 10_001, TooLarge, "is 10000, got 10001"),
     ("A.9 test fails", {"a": 1}, [op("test", "/a", "1")], InvalidObject, "testing value /a failed"),
@@ -114,15 +142,23 @@ REFUSED: list[tuple[str, Any, Any, type[ApiError], str]] = [
 def test_json_patch_refuses(before: Any, ops: Any, error: type[ApiError], words: str) -> None:
     with pytest.raises(error) as caught:
         json_patch(before, ops)
-    told = [caught.value.message, *(cause.message for cause in caught.value.details.causes)]
-    assert any(words in text for text in told), told
+    assert words in getattr(caught.value, "why", caught.value.message)
+
+
+def test_the_server_keeps_to_itself_why_an_operation_does_not_apply() -> None:
+    """Recorded on kube-apiserver 1.34."""
+    with pytest.raises(PatchDoesNotApply) as caught:
+        json_patch({}, [op("remove", "/a")])
+    status = caught.value.as_status()
+    assert status["message"] == "the server rejected our request due to an error in our request"
+    assert (status["reason"], status["code"], status["details"]) == ("Invalid", 422, {})
 
 
 def test_copies_that_double_the_document_are_stopped() -> None:
     ops = [op("copy", "/a/x", source="/a"), op("copy", "/a/y", source="/a")] * 20
-    with pytest.raises(InvalidObject) as caught:
+    with pytest.raises(PatchDoesNotApply) as caught:
         json_patch({"a": {"text": "x" * 1000}}, ops)
-    assert "more than the limit" in caught.value.details.causes[0].message
+    assert "more than the limit" in caught.value.why
 
 
 def test_values_of_any_depth_are_compared() -> None:

@@ -31,8 +31,8 @@ from gitkruise.wire.primitives.times import format_time
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.client import bind, remove
 from gitkruise.world.controllers.garbage_collector import GarbageCollector
-from gitkruise.world.controllers.pv_binder import ClaimBinder
 from gitkruise.world.controllers.scheduler import Scheduler
+from gitkruise.world.controllers.volumes import VolumeController
 from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import FAST
 from gitkruise.world.kubelet.runtime import container_id
@@ -135,7 +135,11 @@ def played(lab: Lab, body: Mapping[str, Any], *, lean: bool) -> tuple[str, World
     full = lab.world.fork()
     full.handle(request, lab.now)
     world = full.fork(fast_path=lean)
-    parts: list[SimulatedComponent] = [GarbageCollector(), ClaimBinder(), Scheduler(events=False)]
+    parts: list[SimulatedComponent] = [
+        GarbageCollector(),
+        VolumeController(),
+        Scheduler(events=False),
+    ]
     parts.append(Kubelet(FAST, events=not lean))  # without events, pods share states
     simulation = Simulation(world, parts, EMBEDDED, GATES, lab.now)
     simulation.events = False
@@ -149,15 +153,20 @@ def contents(world: World) -> list[Obj]:
     names = {o["metadata"]["uid"]: f"{o['kind']} {o['metadata']['name']}" for o in objects}
 
     def named(text: str) -> str:
-        text = UID.sub(lambda found: names.get(found[0], found[0]), text)
+        for _ in range(2):  # a volume is named by the uid of its claim
+            text = UID.sub(lambda found: names.get(found[0], found[0]), text)
         return ADDRESS.sub("10.244", CONTAINER_ID.sub("containerd://", text))
 
-    return [json.loads(named(json.dumps(promised(obj), default=bytes.decode))) for obj in objects]
+    texts = [named(json.dumps(promised(obj), default=bytes.decode)) for obj in objects]
+    return [json.loads(text) for text in sorted(texts)]
 
 
 def promised(obj: Obj) -> Obj:
     gone = {"resourceVersion"} | ({"managedFields"} if obj["kind"] in REPORTED else set())
     meta = {name: value for name, value in obj["metadata"].items() if name not in gone}
+    if obj["kind"] == "PersistentVolume":
+        claim = {**obj["spec"]["claimRef"], "resourceVersion": ""}
+        obj = {**obj, "spec": {**obj["spec"], "claimRef": claim}}
     return {**obj, "metadata": meta}
 
 
