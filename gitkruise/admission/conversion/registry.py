@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from gitkruise.admission.conversion.events import event
 from gitkruise.admission.conversion.hpa import autoscaler
 from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version, split_api_version
 from gitkruise.wire.primitives.paths import drop, get, put
@@ -19,6 +20,7 @@ POLICIES: Final = ("ReCreate", "InPlaceIfPossible", "InPlaceOnly")
 _MOVED: Final = (
     "partition", "maxUnavailable", "maxSurge", "paused", "priorityStrategy", "scatterStrategy",
 )  # fmt: skip
+_EVENT_GROUPS: Final = ("", "events.k8s.io")
 _INT32: Final = range(-(2**31), 2**31)
 # annotation of v1alpha1 -> field of v1beta1's inPlaceUpdateStrategy
 _PRE_DOWNLOAD: Final = {
@@ -42,6 +44,13 @@ def convert(obj: Obj, to_version: str) -> Obj:
     change = CONVERSIONS.get(GroupKind(group, obj["kind"]))
     changed = change(obj, version, to_version) if change else obj
     return {**changed, "apiVersion": join_api_version(group, to_version)}
+
+
+def convert_into(obj: Obj, group: str, version: str) -> Obj:
+    """As `convert`, also between groups that share their objects."""
+    if obj["kind"] == "Event" and split_api_version(obj["apiVersion"])[0] in _EVENT_GROUPS:
+        return event(obj, join_api_version(group, version))
+    return convert(obj, version)
 
 
 def convertible(kind: GroupKind, version: str, to_version: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.admission.conversion.registry import convert
+from gitkruise.admission.conversion.registry import convert_into
 from gitkruise.errors import BadRequest
 from gitkruise.sandbox.http.negotiation import ResponseForm
 from gitkruise.sandbox.tables.cells import age, crd_cell
@@ -103,8 +103,8 @@ def _printer(kind: Kind) -> tuple[Sequence[TableColumn], Callable[[Obj, datetime
     if builtin is not None and not kind.moves:
         return builtin
     if builtin is not None:
-        stored, cells = kind.storage_version, builtin[1]
-        return builtin[0], lambda obj, now: cells(convert(obj, stored), now)
+        group, stored, cells = kind.home.group, kind.storage_version, builtin[1]
+        return builtin[0], lambda obj, now: cells(convert_into(obj, group, stored), now)
     if not kind.columns:
         return (NAME, _AGE), _name_and_age
     described = [

@@ -39,6 +39,9 @@ class ScalePaths:
     selector: tuple[str, ...] = ()
 
 
+_HOMES: Final = {GroupKind("events.k8s.io", "Event"): GroupKind("", "Event")}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One kind as served in one version.
@@ -73,8 +76,18 @@ class Kind:
 
     @property
     def moves(self) -> bool:
-        """Return whether the storage version may differ from the version that is served."""
-        return self.crd or self.version != self.storage_version
+        """Return whether the stored form may differ from the form that is served."""
+        return self.crd or not self.is_stored_form
+
+    @property
+    def is_stored_form(self) -> bool:
+        """Return whether objects are stored in this group and version."""
+        return self.version == self.storage_version and self.home == self.group_kind
+
+    @property
+    def home(self) -> GroupKind:
+        """The group and kind that objects are stored under; events of two groups share theirs."""
+        return _HOMES.get(self.group_kind, self.group_kind)
 
     group_kind: GroupKind = field(init=False, compare=False, repr=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -261,7 +261,15 @@ _FIELDS: Final[Mapping[GroupKind, frozenset[str]]] = {
         *(f"involvedObject.{field}" for field in _INVOLVED),
         "reason", "reportingComponent", "source", "type",
     }),
+    GroupKind("events.k8s.io", "Event"): frozenset({
+        *(f"regarding.{field}" for field in _INVOLVED), "reason", "reportingController", "type",
+    }),
 }  # fmt: skip
+# Of events.k8s.io, whose objects are stored as core/v1.
+_STORED: Final = {
+    **{f"regarding.{field}": f"involvedObject.{field}" for field in _INVOLVED},
+    "reportingController": "reportingComponent",
+}
 _SPECIAL: Final[Mapping[str, Callable[[Obj], Any]]] = {
     "source": lambda obj: paths.get(obj, "source", "component") or obj.get("reportingComponent"),
     "status.successful": lambda obj: paths.get(obj, "status", "succeeded", default=0),
@@ -320,6 +328,11 @@ class FieldSelector:
             why = f'"{term.field}" is not a known field selector: only {listed}'
             raise BadRequest(why)
         return self
+
+    def stored(self, group_kind: GroupKind) -> FieldSelector:
+        """The selector of stored objects, checked. Raises BadRequest."""
+        renamed = (replace(t, field=_STORED.get(t.field, t.field)) for t in self.terms)
+        return FieldSelector(tuple(renamed)) if self.checked(group_kind).terms else self
 
     def required(self, field: str) -> str | None:
         """The value `field` must have, if an equality asks for one (so a list looks up by name)."""

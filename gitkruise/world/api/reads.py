@@ -65,12 +65,12 @@ class Query:
 def read_query(kind: Kind, request: ApiRequest) -> Query:
     """Raises BadRequest for selectors that do not parse or do not fit the kind."""
     params = request.params
-    fields = parse_field_selector(params.get("fieldSelector", "")).checked(kind.group_kind)
+    fields = parse_field_selector(params.get("fieldSelector", "")).stored(kind.group_kind)
     if request.name:
         by_name = parse_field_selector(f"metadata.name={request.name}")
         fields = FieldSelector((*fields.terms, *by_name.terms))
     return Query(
-        group_kind=kind.group_kind,
+        group_kind=kind.home,
         namespace=request.namespace if kind.namespaced else "",
         labels=parse_label_selector(params.get("labelSelector", "")),
         fields=fields,

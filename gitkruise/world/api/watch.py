@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gitkruise.admission.conversion.registry import convert
+from gitkruise.admission.conversion.registry import convert_into
 from gitkruise.errors import Unreasoned
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj
@@ -126,7 +126,7 @@ def bookmark(kind: Kind, version: int, *, initial_end: bool = False) -> WatchEve
 
 def _shower(kind: Kind) -> Callable[[Obj], Obj]:
     def converted(obj: Obj) -> Obj:
-        return convert(obj, kind.version)
+        return convert_into(obj, kind.group, kind.version)
 
     def same(obj: Obj) -> Obj:
         return obj

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from gitkruise.admission.conversion.registry import convert
+from gitkruise.admission.conversion.registry import convert_into
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.wire.schema.nodes import Node
@@ -217,7 +217,7 @@ def schema_of(call: RequestContext, api_version: str) -> Node | None:
 def in_version(obj: Obj, api_version: str) -> Obj:
     if obj["apiVersion"] == api_version:
         return obj
-    return convert(obj, split_api_version(api_version)[1])
+    return convert_into(obj, *split_api_version(api_version))
 
 
 def after_update(call: RequestContext, old: Obj | None, new: Obj) -> list[dict[str, Any]] | None:

@@ -54,9 +54,11 @@ class EventExpiry:
 
 
 def _born(event: Obj) -> datetime:
-    """Return the time of the last occurrence; the creation time if that is invalid."""
+    """Return the later of creation and last occurrence: a client may report a distant past."""
+    times: list[datetime] = []
     for text in (event.get("lastTimestamp"), event["metadata"]["creationTimestamp"]):
         with suppress(ValueError):
-            if (at := parse_time(text or "")) is not None:
-                return at
-    raise ValueError(f"{key_of(event)} has no time of creation")
+            times += [at] if (at := parse_time(text or "")) is not None else []
+    if not times:
+        raise ValueError(f"{key_of(event)} has no time of creation")
+    return max(times)

@@ -94,7 +94,7 @@ def _contents(world: World) -> list[Kind]:
     return [
         kind
         for kind in world.catalog.kinds()
-        if kind.namespaced and kind.version == kind.storage_version and "delete" in kind.verbs
+        if kind.namespaced and kind.is_stored_form and "delete" in kind.verbs
     ]
 
 

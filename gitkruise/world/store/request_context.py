@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.admission.conversion.registry import convert
+from gitkruise.admission.conversion.registry import convert_into
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
@@ -59,7 +59,7 @@ class RequestContext:
 
     def key(self, name: str = "") -> ObjectKey:
         namespace = self.request.namespace if self.kind.namespaced else ""
-        return ObjectKey(self.kind.group, self.kind.kind, namespace, name or self.request.name)
+        return ObjectKey(*self.kind.home, namespace, name or self.request.name)
 
     def new_uid(self) -> str:
         """The uid of the object that is created."""
@@ -74,10 +74,12 @@ class RequestContext:
 
     def shown(self, obj: Obj) -> Obj:
         """A stored object in the version the request speaks."""
-        return convert(obj, self.kind.version) if self.kind.moves else obj
+        kind = self.kind
+        return convert_into(obj, kind.group, kind.version) if kind.moves else obj
 
     def to_storage(self, obj: Obj) -> Obj:
-        return convert(obj, self.kind.storage_version) if self.kind.moves else obj
+        kind = self.kind
+        return convert_into(obj, kind.home.group, kind.storage_version) if kind.moves else obj
 
 
 _PLAIN: Final = WriteOptions(manager="unknown")

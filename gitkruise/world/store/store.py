@@ -141,9 +141,9 @@ class ObjectStore:
 
     def stored_kind(self, kind: Kind) -> Kind:
         """The kind in the version its objects are stored in."""
-        if kind.version == kind.storage_version:
+        if kind.is_stored_form:
             return kind
-        return self.catalog.stored(kind.group_kind) or kind
+        return self.catalog.stored(kind.home) or kind
 
     def group_kinds(self) -> list[GroupKind]:
         """Kinds of which at least one object exists, in name order."""

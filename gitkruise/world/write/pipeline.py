@@ -337,9 +337,11 @@ def decoded_part(call: RequestContext, obj: Obj, old: Obj) -> tuple[Obj, bool]:
 
 def _schema_problems(kind: Kind, obj: Obj, old: Obj) -> list[Problem]:
     schema = kind.schema
+    # An event of core/v1 has no eventTime, and may be changed through events.k8s.io all the same.
+    asked = schema.required if kind.home == kind.group_kind or not old else ()
     problems = [
         Problem((name,), "FieldValueRequired", "Required value")
-        for name in schema.required
+        for name in asked
         if name not in obj
     ]
     for path, value, node in touched(schema, obj, old):

@@ -113,3 +113,10 @@ def test_events_expire_after_their_time() -> None:
     assert api.names(events) == ["e"]
     assert expiry.run(api.world, due) is None
     assert api.names(events) == []
+
+
+def test_an_event_of_long_ago_lives_as_long_as_any_other() -> None:
+    api, expiry = Api(), EventExpiry()
+    past = {"lastTimestamp": "2020-01-01T00:00:00Z", "involvedObject": {}}
+    api.post("/api/v1/namespaces/default/events", {"metadata": {"name": "e"}, **past})
+    assert expiry.run(api.world, api.now) == api.now + EVENT_TTL
