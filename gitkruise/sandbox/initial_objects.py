@@ -5,21 +5,22 @@ from __future__ import annotations
 from datetime import datetime
 
 from gitkruise.errors import AlreadyExists
-from gitkruise.kube.system.package_data import recorded_crds
+from gitkruise.kube.system.package_data import embedded_crds
 from gitkruise.wire.primitives.names import GroupKind, Obj, key_of
 from gitkruise.wire.primitives.requests import PODS, ApiRequest
 from gitkruise.world.api.cluster import World
-from gitkruise.world.controllers.scheduler import add_nodes
+from gitkruise.world.controllers.scheduler import add_leases, add_nodes
 
 POD = GroupKind("", "Pod")
 
 
 def bootstrap(world: World, now: datetime, *, nodes: int) -> None:
     """Create missing objects; existing ones stay as they are."""
-    for crd in recorded_crds():
+    for crd in embedded_crds():
         _ensure(world, crd, now)
     if nodes:
         add_nodes(world, nodes, now)
+        add_leases(world, now)
     _finish(world, now)
 
 

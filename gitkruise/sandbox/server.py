@@ -18,7 +18,7 @@ from gitkruise.admission.chain import admit
 from gitkruise.kube.serve.certificates import server_context, show
 from gitkruise.kube.serve.connection_limits import BoundedServer, bound
 from gitkruise.kube.system.clock import Clock, SystemClock
-from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.kube.system.package_data import embedded_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.backend.encoding import Encoder
@@ -162,7 +162,7 @@ async def _open_cluster(
     """The World as it was left, with its journal running."""
     gates = options.gates
     world = World(
-        load_catalog(),
+        embedded_catalog(),
         admit=lambda request: admit(request, gates),
         seed=options.seed,
         start=clock.now(),

@@ -9,6 +9,7 @@ import pytest
 
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.initial_objects import POD, bootstrap
+from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import PODS, ApiRequest
 from gitkruise.world.api.cluster import World
 
@@ -38,3 +39,12 @@ def test_a_deletion_that_was_cut_off_ends(meta: dict[str, Any], stays: bool) -> 
     after.restore([{**pod, "metadata": ends}], before.version)
     bootstrap(after, NOW, nodes=0)
     assert len(after.objects(POD)) == stays
+
+
+def test_each_node_has_the_lease_that_kubectl_describes() -> None:
+    world = World(load_catalog())
+    bootstrap(world, NOW, nodes=2)
+    bootstrap(world, NOW, nodes=2)  # another start changes nothing
+    leases = world.objects(GroupKind("coordination.k8s.io", "Lease"), "kube-node-lease")
+    assert [lease["spec"]["holderIdentity"] for lease in leases] == ["node-0", "node-1"]
+    assert leases[0]["metadata"]["ownerReferences"][0]["kind"] == "Node"

@@ -29,6 +29,7 @@ from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, SystemClock
+from gitkruise.kube.system.package_data import INSTALLABLE, KRUISE_GROUPS, OWN_GROUP
 from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.node.recreate_request import RECREATE
@@ -347,14 +348,20 @@ def _not_served(d: Desired, catalog: Catalog) -> Finding:
         {k.version for k in catalog.kinds() if k.group == d.key.group and k.kind == d.key.kind}
     )
     found = f"it serves {', '.join(others)}" if others else "its CRD is not installed"
-    ours = d.key.group.endswith("kruise.io")
+    next_ = "install the CRD, or add it to git"
+    if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in INSTALLABLE):
+        next_ = "gitkruise install --crds"
+    elif d.key.group in KRUISE_GROUPS:
+        next_ = (
+            "install OpenKruise, or take the object out of git: gitkruise has no such controller"
+        )
     return Finding(
         code="GK4201",
         message=f"this cluster does not know kind {d.key.kind} ({d.obj['apiVersion']}): {found}",
         places=(d.document.place(("kind",)),),
         notes=(
             ("unchanged", "nothing of this commit is applied while one of its kinds is unknown"),
-            ("next", "gitkruise install --crds" if ours else "install the CRD, or add it to git"),
+            ("next", next_),
         ),
         object=str(d.key),
     )

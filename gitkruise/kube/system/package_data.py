@@ -13,6 +13,11 @@ from gitkruise.wire.catalog.recorded import recorded_catalog
 
 _PACKAGE: Final = Path(__file__).parents[2]
 OWN_GROUP: Final = "gitkruise.io"
+KRUISE_GROUPS: Final = frozenset({"apps.kruise.io", "policy.kruise.io"})
+# Kinds of OpenKruise that a controller or a simulated node acts on.
+DRIVEN: Final = frozenset(
+    {"CloneSet", "SidecarSet", "ContainerRecreateRequest", "ImagePullJob", "NodeImage"}
+)
 INSTALLABLE: Final = frozenset({"CloneSet", "SidecarSet"})  # of the recorded kinds
 
 
@@ -50,6 +55,15 @@ def installable_crds() -> tuple[dict[str, Any], ...]:
     )
 
 
+def embedded_crds() -> tuple[dict[str, Any], ...]:
+    """The CRDs of an embedded cluster: kinds that something acts on."""
+    return tuple(
+        crd
+        for crd in recorded_crds()
+        if crd["spec"]["names"]["kind"] in DRIVEN or crd["spec"]["group"] == OWN_GROUP
+    )
+
+
 def only_storage_version(crd: Mapping[str, Any]) -> dict[str, Any]:
     """A CRD that serves its storage version alone.
 
@@ -77,6 +91,19 @@ def load_catalog() -> Catalog:
     for crd in crds:
         if crd["spec"]["group"] == OWN_GROUP:
             catalog = catalog.with_crd(crd, tried=True)
+    return catalog
+
+
+@cache
+def embedded_catalog() -> Catalog:
+    """The kinds of an embedded cluster: no kind of OpenKruise that nothing acts on.
+
+    Applying the definition of such a kind adds it, as on any cluster.
+    """
+    catalog = load_catalog()
+    for kind in catalog.kinds():
+        if kind.group in KRUISE_GROUPS and kind.kind not in DRIVEN:
+            catalog = catalog.without_crd(f"{kind.plural}.{kind.group}")
     return catalog
 
 

@@ -134,7 +134,9 @@ def manager_of(agent: str) -> str:
 def _params(request: web.BaseRequest) -> dict[str, str]:
     params: dict[str, str] = {}
     for key, value in request.query.items():
-        if params.setdefault(key, value) != value:
+        if key == "command":  # an argument of exec: one parameter each
+            params[key] = value
+        elif params.setdefault(key, value) != value:
             raise BadRequest(f"query parameter {key} was given twice with different values")
     return params
 

@@ -5,15 +5,18 @@ Source: kubelet of Kubernetes 1.34 (convertToAPIContainerStatuses).
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.world.kubelet.runtime import (
     PodRuntime,
     RuntimeContainer,
     RuntimeIdentity,
     RuntimeState,
+    image_id,
     initial,
     is_sidecar,
 )
@@ -70,6 +73,35 @@ def signed(entry: Obj, who: RuntimeIdentity) -> Obj:
         before = now if "waiting" in state else who.container(name, restarts - 1)
         out["lastState"] = {"terminated": _filled(last, before)}
     return out
+
+
+def ephemeral_statuses(pod: Obj, who: RuntimeIdentity, now: datetime, *, over: bool) -> list[Obj]:
+    """Statuses of a pod's ephemeral containers: each runs from its first report to the pod's end.
+
+    They are never ready and never restarted. `over`: the pod has ended.
+    """
+    listed = get(pod, "status", "ephemeralContainerStatuses", default=())
+    known = {entry["name"]: entry for entry in listed if "containerID" in entry}
+    made = []
+    for spec in pod["spec"].get("ephemeralContainers") or ():
+        started = get(known.get(spec["name"]) or {}, "state", "running", "startedAt")
+        entry = known.get(spec["name"]) or {
+            "name": spec["name"],
+            "state": {"running": {"startedAt": format_time(now)}},
+            "lastState": {},
+            "ready": False,
+            "restartCount": 0,
+            "image": spec["image"],
+            "imageID": image_id(spec["image"]),
+            "containerID": who.container(spec["name"], 0),
+        }
+        if over and (started or spec["name"] not in known):
+            end = {"exitCode": 137, "reason": "Error", "finishedAt": format_time(now)}
+            since = {"startedAt": started} if started else {}
+            ended = {**end, **since, "containerID": entry["containerID"]}
+            entry = {**entry, "state": {"terminated": ended}}
+        made.append(entry)
+    return made
 
 
 def _filled(terminated: Obj, id_: str) -> Obj:

@@ -19,6 +19,7 @@ from gitkruise.world.kubelet.runtime import (
     is_sidecar,
     policy_of,
     regular,
+    was_replaced,
 )
 
 
@@ -101,7 +102,8 @@ def _judge(spec: Obj, seen: RuntimeContainer | None, policy: str) -> tuple[str |
     if seen.run is RuntimeState.UNKNOWN:
         return 'Container is in "unknown" state, try killing it before restart', True
     if seen.run is RuntimeState.EXITED:
-        return None, policy == "Always" or (policy == "OnFailure" and seen.exit_code != 0)
+        again = policy == "Always" or (policy == "OnFailure" and seen.exit_code != 0)
+        return None, again or was_replaced(spec, seen)
     return _judge_running(spec, seen, name, restart=policy != "Never")
 
 

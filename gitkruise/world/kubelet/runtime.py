@@ -125,6 +125,14 @@ def is_sidecar(spec: Obj) -> bool:
     return spec.get("restartPolicy") == "Always"
 
 
+def was_replaced(spec: Obj, seen: RuntimeContainer) -> bool:
+    """Return whether a container was stopped for its new definition, and is to start with it.
+
+    kubelet stops and starts it in one go, whatever the restart policy. Source: computePodActions.
+    """
+    return seen.killed and seen.run is RuntimeState.EXITED and seen.image != spec["image"]
+
+
 def policy_of(pod: Obj) -> str:
     return pod["spec"].get("restartPolicy") or "Always"
 

@@ -12,7 +12,13 @@ from typing import Any, Final, NamedTuple
 from gitkruise.planner.pods.qos import qos_class
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
-from gitkruise.world.kubelet.container_status import entry_of, is_ready, signed, texts
+from gitkruise.world.kubelet.container_status import (
+    entry_of,
+    ephemeral_statuses,
+    is_ready,
+    signed,
+    texts,
+)
 from gitkruise.world.kubelet.runtime import (
     PodRuntime,
     PodSandbox,
@@ -23,6 +29,7 @@ from gitkruise.world.kubelet.runtime import (
     is_sidecar,
     policy_of,
     regular,
+    was_replaced,
 )
 from gitkruise.world.store.memo import Memo
 
@@ -68,6 +75,9 @@ def pod_status(
         fresh["initContainerStatuses"] = [
             signed(entry, identity) for entry in containers.init_entries
         ]
+    if spec.get("ephemeralContainers") and runtime.sandbox:
+        over = containers.phase in ENDED
+        fresh["ephemeralContainerStatuses"] = ephemeral_statuses(pod, identity, now, over=over)
     if host_ip:
         fresh |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
     if runtime.sandbox and identity.ip:
@@ -173,7 +183,7 @@ def phase_of(pod: Obj, runtime: PodRuntime) -> str:
     init = _init_phase(pod, runtime, policy)
     if init and not (deleting and _all_stopped(runtime)):
         return init
-    tally = [_container_state(spec["name"], runtime) for spec in regular(pod)]
+    tally = [_container_state(spec, runtime, going=deleting) for spec in regular(pod)]
     if "waiting" in tally or ("unknown" in tally and not deleting):
         return "Pending"
     return "Running" if "running" in tally else _stopped_phase(tally, policy, deleting=deleting)
@@ -210,8 +220,11 @@ def _init_phase(pod: Obj, runtime: PodRuntime, policy: str) -> str:
     return "Pending" if pending or (failed and not started_any) else ""
 
 
-def _container_state(name: str, runtime: PodRuntime) -> str:
+def _container_state(spec: Obj, runtime: PodRuntime, *, going: bool) -> str:
+    name = spec["name"]
     seen = runtime.containers.get(name)
+    if seen is not None and not going and was_replaced(spec, seen):
+        return "running"
     if seen is None:
         return "waiting" if name in runtime.waiting else "unknown"
     if seen.up:

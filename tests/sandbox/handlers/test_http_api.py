@@ -195,3 +195,16 @@ def test_a_life_with_a_store(tmp_path: Path) -> None:
         assert int(later["resourceVersion"]) > int(kept["metadata"]["resourceVersion"])
         gone = f"{MAPS}?watch=1&resourceVersion={kept['metadata']['resourceVersion']}"
         assert first.client.ask(gone).status == 410  # STORE-14
+
+
+def test_a_command_of_several_words_is_refused_in_one_sentence(client: Client) -> None:
+    """kubectl cp runs tar: exec gets one parameter for each word."""
+    pods = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "app", "image": "app:1"}], "nodeName": "node-0"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "copied"}, "spec": spec}
+    assert client.ask(pods, "POST", body).status == 201
+    answer = client.ask(f"{pods}/copied/exec?command=tar&command=cf&command=-", "POST")
+    assert answer.status == 501
+    assert answer.body["message"].endswith("no container runs, so exec cannot work here")
+    twice = client.ask(f"{MAPS}?limit=1&limit=2")
+    assert "given twice" in twice.body["message"]

@@ -377,3 +377,17 @@ def test_a_pod_that_comes_and_goes_between_two_looks_is_forgotten() -> None:
     lab.delete(pod(), gracePeriodSeconds=0)
     assert lab.run().quiet
     assert lab.pods() == []
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_a_changed_image_restarts_its_container_whatever_the_policy(policy: str) -> None:
+    lab, long = Lab(), {"command": ["sleep", "600"]}
+    lab.apply(pod("p", container("a", "a:v1", **long), restartPolicy=policy))
+    lab.run(5)
+    lab.patch(pod("p"), {"spec": {"containers": [container("a", "a:v2", **long)]}})
+    lab.run(60)
+    status = lab.get(pod("p"))["status"]
+    (entry,) = status["containerStatuses"]
+    assert (status["phase"], entry["image"], entry["restartCount"]) == ("Running", "a:v2", 1)
+    lab.run(3600)
+    assert lab.get(pod("p"))["status"]["phase"] == "Succeeded"
