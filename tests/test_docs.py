@@ -171,3 +171,25 @@ def test_security_covers_every_party() -> None:
     heads = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert heads == ["Trust", "A stranger", "A tenant", "A committer", "An operator",
                      "Outside the model"]  # fmt: skip
+
+
+COVERAGE = re.compile(r"^\| (\d+) \| (.+?) \| (yes|no) \| (.+) \|$", re.MULTILINE)
+
+
+def test_each_point_that_works_names_a_test_that_exists() -> None:
+    rows = COVERAGE.findall((DOCS / "coverage.md").read_text())
+    assert [int(number) for number, *_ in rows] == [*range(1, 284)]
+    for number, _, works, told in rows:
+        named = re.fullmatch(r"`([\w/.]+\.py)` `(test_\w+)`", told)
+        assert bool(named) == (works == "yes"), number
+        if named:
+            file, function = named.groups()
+            text = (ROOT / "tests" / file).read_text()
+            assert re.search(rf"^(async )?def {function}\(", text, re.MULTILINE), (number, told)
+
+
+def test_the_page_counts_its_points() -> None:
+    page = (DOCS / "coverage.md").read_text()
+    working = sum(works == "yes" for _, _, works, _ in COVERAGE.findall(page))
+    assert f"{working} of 283 points work." in page
+    assert working >= 275
