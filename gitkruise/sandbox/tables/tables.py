@@ -104,7 +104,10 @@ def _printer(kind: Kind) -> tuple[Sequence[TableColumn], Callable[[Obj, datetime
         return builtin
     if builtin is not None:
         group, stored, cells = kind.home.group, kind.storage_version, builtin[1]
-        return builtin[0], lambda obj, now: cells(convert_into(obj, group, stored), now)
+        named = {"apiVersion": kind.api_version, "kind": kind.kind}  # left out in a list
+        return builtin[0], lambda obj, now: cells(
+            convert_into({**named, **obj}, group, stored), now
+        )
     if not kind.columns:
         return (NAME, _AGE), _name_and_age
     described = [

@@ -208,3 +208,35 @@ def test_a_command_of_several_words_is_refused_in_one_sentence(client: Client) -
     assert answer.body["message"].endswith("no container runs, so exec cannot work here")
     twice = client.ask(f"{MAPS}?limit=1&limit=2")
     assert "given twice" in twice.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("group", "made", "cell"),
+    [
+        (
+            "events.k8s.io/v1/namespaces/default/events",
+            {"involvedObject": {"kind": "Pod", "name": "seen"}, "message": "words"},
+            "words",
+        ),
+        (
+            "autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+            {
+                "spec": {
+                    "maxReplicas": 3,
+                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"},
+                }
+            },
+            "Deployment/w",
+        ),
+    ],
+)
+def test_a_list_in_another_form_than_the_stored_one_is_a_table(
+    client: Client, group: str, made: dict[str, Any], cell: str
+) -> None:
+    plural = group.rpartition("/")[2]
+    url = f"/apis/{group}" if plural != "events" else "/api/v1/namespaces/default/events"
+    body = {"metadata": {"name": "tabled"}, **made}
+    assert client.ask(url, "POST", body).status == 201
+    rows = client.ask(f"/apis/{group}", headers=TABLE).body["rows"]
+    assert any(cell in row["cells"] for row in rows)
+    client.ask(f"{url}/tabled", "DELETE")
