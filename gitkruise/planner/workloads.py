@@ -14,6 +14,7 @@ from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.builtin.deployment import DEPLOYMENT
 from gitkruise.planner.builtin.job import JOB
 from gitkruise.planner.builtin.replicaset import REPLICASET
+from gitkruise.planner.builtin.statefulset import STATEFULSET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
 from gitkruise.planner.node.list_pull_job import LIST_PULL_JOBS
@@ -50,7 +51,7 @@ WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS)
 NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOBS, LIST_PULL_JOBS)
 
 # Kubernetes' own, driven only where no kube-controller-manager does (embedded cluster, previews).
-BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, JOB)
+BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, STATEFULSET, JOB)
 EMBEDDED: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *NODE, *BUILTIN)
 
 

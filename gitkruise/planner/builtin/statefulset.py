@@ -1,0 +1,301 @@
+"""StatefulSet: numbered pods with claims of their own, created, updated and deleted in order.
+
+Source: statefulset controller of Kubernetes 1.34. Claims are kept (policy Retain), and pods without
+an owner are not adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
+from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
+from gitkruise.planner.revisions.registration import (
+    RegisteredRevision,
+    RevisionOwner,
+    forget,
+    register,
+)
+from gitkruise.planner.revisions.revisions import template_of
+from gitkruise.wire.kruise.hashes import revision_hash, revision_name
+from gitkruise.wire.kruise.revision_data import revision_data
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference
+from gitkruise.wire.primitives.paths import get
+
+KIND: Final = GroupKind("apps", "StatefulSet")
+POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+_HISTORY_LIMIT: Final = 10
+_DIGITS_MAX: Final = 10  # of an int32
+_TICK: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulFacts:
+    """One StatefulSet, its pods by ordinal, and its revisions, oldest first."""
+
+    raw: Obj
+    pods: Mapping[int, PodFacts]
+    revisions: tuple[Revision, ...]
+    now: datetime
+
+    @property
+    def ordinals(self) -> range:
+        first = get(self.raw, "spec", "ordinals", "start", default=0)
+        return range(first, first + self.raw["spec"].get("replicas", 1))
+
+    @property
+    def in_order(self) -> bool:
+        """Return whether each pod waits for the one before it."""
+        return bool(self.raw["spec"].get("podManagementPolicy") != "Parallel")
+
+    def healthy(self, pod: PodFacts) -> bool:
+        least = self.raw["spec"].get("minReadySeconds") or 0
+        return pod.active and pod.update_ready(self.now, min_ready_s=least)
+
+
+def observe_stateful_set(view: ClusterView, key: ObjectKey, now: datetime) -> StatefulFacts | None:
+    """None when the StatefulSet is gone."""
+    found: Controlled | None = observe_controlled(view, key, now)
+    if found is None:
+        return None
+    ordinals = ((_ordinal(pod.name, key.name), pod) for pod in found.pods)
+    pods = {at: pod for at, pod in ordinals if at is not None}
+    owned = view.owned(found.raw["metadata"]["uid"], REVISION, key.namespace)
+    revisions = in_order(revision_of(raw) for raw in owned)
+    return StatefulFacts(raw=found.raw, pods=pods, revisions=revisions, now=now)
+
+
+def _ordinal(pod: str, owner: str) -> int | None:
+    """The number at the end of a pod's name; None for a name of another form."""
+    head, _, digits = pod.rpartition("-")
+    plain = digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS_MAX
+    return int(digits) if head == owner and plain and str(int(digits)) == digits else None
+
+
+def plan_stateful_set(s: StatefulFacts, gates: Gates) -> Plan:
+    """Plan the next steps: while pods wait for each other, one pod at a time."""
+    del gates
+    history = _history(s)
+    current = _current(s, history)
+    if s.raw["metadata"].get("deletionTimestamp"):
+        return Plan()
+    if history.action is not None:
+        return Plan(actions=(history.action,))
+    actions: list[Action] = list(_steps(s, current, history.latest))
+    actions += _forgotten(s, current, history)
+    status = _status(s, current, history)
+    same = status == s.raw.get("status")
+    return Plan(actions=tuple(actions), status=None if same else status, wake_at=_wake_at(s))
+
+
+def _history(s: StatefulFacts) -> RegisteredRevision:
+    template, meta = s.raw["spec"]["template"], s.raw["metadata"]
+    count = int(get(s.raw, "status", "collisionCount", default=0))
+    data = _without_unset_times(revision_data(template))
+    text = revision_hash(data, count)
+    made = Revision(
+        name=revision_name(meta["name"], text),
+        number=0,
+        data=data,
+        hash_label=text,
+        labels={**get(template, "metadata", "labels", default={}), wire.HISTORY_HASH: text},
+    )
+    return register(made, s.revisions, {}, count, _shelf(s))
+
+
+def _without_unset_times(data: bytes) -> bytes:
+    """Kubernetes 1.34 leaves unset times out, OpenKruise's release writes them as null.
+
+    Quotes in texts are escaped, so that nothing else is met.
+    """
+    unset = b'"creationTimestamp":null'
+    return data.replace(unset + b",", b"").replace(b"," + unset, b"").replace(unset, b"")
+
+
+def _shelf(s: StatefulFacts) -> RevisionOwner:
+    meta = s.raw["metadata"]
+    return RevisionOwner(
+        owner_name=meta["name"],
+        namespace=meta["namespace"],
+        reference=controller_reference(s.raw),
+    )
+
+
+def _current(s: StatefulFacts, history: RegisteredRevision) -> Revision:
+    named = get(s.raw, "status", "currentRevision")
+    return next((r for r in history.known if r.name == named), history.latest)
+
+
+def _steps(s: StatefulFacts, current: Revision, update: Revision) -> Iterator[Action]:
+    """Fill the ordinals, then take away what is too much, then update from the highest down."""
+    settled = True
+    for ordinal in s.ordinals:
+        pod = s.pods.get(ordinal)
+        if pod is None:
+            yield _create(s, ordinal, current if ordinal < _partition(s) else update)
+        elif pod.deleting is None and not pod.active:
+            yield _delete(s, pod)  # it ended, and is made again
+        settled = settled and pod is not None and s.healthy(pod)
+        if s.in_order and not settled:
+            return
+    surplus = sorted((n for n in s.pods if n not in s.ordinals), reverse=True)
+    for ordinal in surplus:
+        pod = s.pods[ordinal]
+        if pod.deleting is None:
+            lower = (s.pods[n] for n in surplus if n < ordinal)
+            if s.in_order and not s.healthy(pod) and not all(map(s.healthy, lower)):
+                return
+            yield _delete(s, pod)
+        if s.in_order:
+            return
+    yield from _update(s, update)
+
+
+def _update(s: StatefulFacts, update: Revision) -> Iterator[Action]:
+    """Delete one pod of another revision; the next one follows when its successor serves."""
+    if get(s.raw, "spec", "updateStrategy", "type") == "OnDelete":
+        return
+    for ordinal in reversed(s.ordinals):
+        pod = s.pods.get(ordinal)
+        if ordinal < _partition(s) or pod is None:
+            return
+        if pod.revision != update.name and pod.deleting is None:
+            yield _delete(s, pod)
+            return
+        if not s.healthy(pod):
+            return
+
+
+def _partition(s: StatefulFacts) -> int:
+    """Ordinals below this one stay on the current revision."""
+    kept = get(s.raw, "spec", "updateStrategy", "rollingUpdate", "partition", default=0)
+    return s.ordinals.start + int(kept or 0)
+
+
+def _create(s: StatefulFacts, ordinal: int, revision: Revision) -> Create:
+    meta = s.raw["metadata"]
+    name = f"{meta['name']}-{ordinal}"
+    pod = pod_from(s.raw, template_of(revision.data), name)
+    marks = {wire.REVISION_HASH: revision.name, POD_NAME: name, POD_INDEX: str(ordinal)}
+    labels = {**(pod["metadata"].get("labels") or {}), **marks}
+    spec: dict[str, Any] = {k: v for k, v in pod["spec"].items() if v is not None}
+    spec["hostname"] = name
+    if s.raw["spec"].get("serviceName"):
+        spec["subdomain"] = s.raw["spec"]["serviceName"]
+    claims = tuple(_claim(s, template, name) for template in _claim_templates(s))
+    if claims:
+        mine = {t["metadata"]["name"] for t in _claim_templates(s)}
+        spec["volumes"] = [
+            *(
+                {
+                    "name": t["metadata"]["name"],
+                    "persistentVolumeClaim": {"claimName": c["metadata"]["name"]},
+                }
+                for t, c in zip(_claim_templates(s), claims, strict=True)
+            ),
+            *(v for v in spec.get("volumes") or () if v["name"] not in mine),
+        ]
+    said = f"Pod {name} in StatefulSet {meta['name']}"
+    return Create(
+        obj={**pod, "metadata": {**pod["metadata"], "labels": labels}, "spec": spec},
+        claims=claims,
+        done=Event("Normal", "SuccessfulCreate", f"create {said} successful"),
+        failed=Event("Warning", "FailedCreate", f"create {said} failed error: "),
+    )
+
+
+def _claim_templates(s: StatefulFacts) -> Sequence[Obj]:
+    found: Sequence[Obj] = s.raw["spec"].get("volumeClaimTemplates") or ()
+    return found
+
+
+def _claim(s: StatefulFacts, template: Obj, pod: str) -> Obj:
+    """A claim outlives its pod and its StatefulSet."""
+    meta = template["metadata"]
+    matched = get(s.raw, "spec", "selector", "matchLabels", default={})
+    made: dict[str, Any] = {
+        "name": f"{meta['name']}-{pod}",
+        "namespace": s.raw["metadata"]["namespace"],
+        "labels": {**(meta.get("labels") or {}), **matched},
+    }
+    if meta.get("annotations"):
+        made["annotations"] = dict(meta["annotations"])
+    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    return {**kind, "metadata": made, "spec": template.get("spec") or {}}
+
+
+def _delete(s: StatefulFacts, pod: PodFacts) -> Delete:
+    said = f"Pod {pod.name} in StatefulSet {s.raw['metadata']['name']}"
+    return Delete(
+        key=pod.key,
+        version="v1",
+        uid=pod.uid,
+        resource_version="",
+        done=Event("Normal", "SuccessfulDelete", f"delete {said} successful"),
+        failed=Event("Warning", "FailedDelete", f"delete {said} failed error: "),
+    )
+
+
+def _forgotten(
+    s: StatefulFacts, current: Revision, history: RegisteredRevision
+) -> tuple[Delete, ...]:
+    """Revisions beyond the limit that no pod carries."""
+    live = {current.name, history.latest.name, *(p.revision for p in s.pods.values())}
+    idle = [r for r in history.known if r.name not in live and r.uid]
+    limit = s.raw["spec"].get("revisionHistoryLimit", _HISTORY_LIMIT)
+    return forget(idle[: max(len(idle) - limit, 0)], _shelf(s))
+
+
+def _status(s: StatefulFacts, current: Revision, history: RegisteredRevision) -> Obj:
+    """The counters; a finished update makes the update revision the current one."""
+    pods = [p for n, p in s.pods.items() if p.phase]
+    staying = [p for p in pods if p.deleting is None]
+    numbers = {
+        "replicas": len(pods),
+        "readyReplicas": sum(p.in_service for p in pods),
+        "currentReplicas": sum(p.revision == current.name for p in staying),
+        "updatedReplicas": sum(p.revision == history.latest.name for p in staying),
+    }
+    rolling = get(s.raw, "spec", "updateStrategy", "type", default="RollingUpdate")
+    everything = numbers["updatedReplicas"] == numbers["readyReplicas"] == numbers["replicas"]
+    done = rolling == "RollingUpdate" and everything and numbers["replicas"] == len(s.ordinals)
+    if done:
+        numbers["currentReplicas"] = numbers["updatedReplicas"]
+    return {
+        "observedGeneration": s.raw["metadata"].get("generation") or 0,
+        "replicas": numbers.pop("replicas"),
+        **{name: number for name, number in numbers.items() if number},
+        "availableReplicas": sum(s.healthy(p) for p in pods),
+        "currentRevision": history.latest.name if done else current.name,
+        "updateRevision": history.latest.name,
+        "collisionCount": history.collision_count,
+    }
+
+
+def _wake_at(s: StatefulFacts) -> datetime | None:
+    """The instant at which a ready pod becomes available by minReadySeconds."""
+    least = s.raw["spec"].get("minReadySeconds") or 0
+    if not least:
+        return None
+    span = timedelta(seconds=least) + _TICK
+    due = [p.ready_since + span for p in s.pods.values() if p.ready and p.ready_since]
+    return min((at for at in due if at > s.now), default=None)
+
+
+STATEFULSET: Final[Workload[StatefulFacts]] = Workload(
+    kind=KIND,
+    version="v1",
+    owns=(POD, REVISION),
+    observe=observe_stateful_set,
+    decide=plan_stateful_set,
+)
