@@ -206,9 +206,9 @@ READ: list[tuple[str, list[str], str]] = [
     ("CAN-8 plain", [], canary("canary", "3")),
     ("CAN-8 not ours", ["GK2025"], canary("canary", "true")),
     ("CAN-8 recreate", ["GK2025"], canary("canary", "3", type="Recreate")),
-    ("LAUNCH-1 case", ["GK2027"], web("spec", "template", "metadata", value={
+    ("launch order in another case", ["GK2027"], web("spec", "template", "metadata", value={
         "labels": {"app": "web"}, "annotations": {LAUNCH: "ordered"}})),
-    ("LAUNCH-1", [], web("spec", "template", "metadata", value={
+    ("launch order", [], web("spec", "template", "metadata", value={
         "labels": {"app": "web"}, "annotations": {LAUNCH: "Ordered"}})),
     ("B-M11 empty", [], documents({**config_map("a"), "status": {}})),
     ("B-M12 ours", [], meta(finalizers=["foregroundDeletion", "kubernetes.io/pvc-protection"])),

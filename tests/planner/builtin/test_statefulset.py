@@ -173,3 +173,20 @@ def test_a_pod_carries_what_a_real_controller_writes() -> None:
         "name": "data",
         "persistentVolumeClaim": {"claimName": "data-db-0"},
     }
+
+
+def test_ctl_55_a_bad_pod_holds_the_update_that_mends_it() -> None:
+    lab = started()
+    change(lab, template=template("app:bad", app="db"))
+    change(lab, template=template("app:v2", app="db"))
+    assert images(lab) == ["v1", "v1", "bad"]
+    lab.delete(lab.pods()[2])
+    lab.run()
+    assert images(lab) == ["v2", "v2", "v2"]
+
+
+def test_ctl_54_parallel_pods_do_not_hold_it() -> None:
+    lab = started(podManagementPolicy="Parallel")
+    change(lab, template=template("app:bad", app="db"))
+    change(lab, template=template("app:v2", app="db"))
+    assert images(lab) == ["v2", "v2", "v2"]
