@@ -84,6 +84,7 @@ def ephemeral_statuses(pod: Obj, who: RuntimeIdentity, now: datetime, *, over: b
     known = {entry["name"]: entry for entry in listed if "containerID" in entry}
     made = []
     for spec in pod["spec"].get("ephemeralContainers") or ():
+        image = spec.get("image") or ""  # no rule asks for one
         started = get(known.get(spec["name"]) or {}, "state", "running", "startedAt")
         entry = known.get(spec["name"]) or {
             "name": spec["name"],
@@ -91,8 +92,8 @@ def ephemeral_statuses(pod: Obj, who: RuntimeIdentity, now: datetime, *, over: b
             "lastState": {},
             "ready": False,
             "restartCount": 0,
-            "image": spec["image"],
-            "imageID": image_id(spec["image"]),
+            "image": image,
+            "imageID": image_id(image),
             "containerID": who.container(spec["name"], 0),
         }
         if over and (started or spec["name"] not in known):
