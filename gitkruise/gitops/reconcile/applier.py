@@ -29,7 +29,7 @@ from gitkruise.gitops.reconcile.version_binding import bound, collided, renewed
 from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock, SystemClock
-from gitkruise.kube.system.package_data import INSTALLABLE, KRUISE_GROUPS, OWN_GROUP
+from gitkruise.kube.system.package_data import DRIVEN, KRUISE_GROUPS, OWN_GROUP
 from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.node.recreate_request import RECREATE
@@ -349,7 +349,7 @@ def _not_served(d: Desired, catalog: Catalog) -> Finding:
     )
     found = f"it serves {', '.join(others)}" if others else "its CRD is not installed"
     next_ = "install the CRD, or add it to git"
-    if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in INSTALLABLE):
+    if d.key.group == OWN_GROUP or (d.key.group in KRUISE_GROUPS and d.key.kind in DRIVEN):
         next_ = "gitkruise install --crds"
     elif d.key.group in KRUISE_GROUPS:
         next_ = (

@@ -14,11 +14,17 @@ from gitkruise.wire.catalog.recorded import recorded_catalog
 _PACKAGE: Final = Path(__file__).parents[2]
 OWN_GROUP: Final = "gitkruise.io"
 KRUISE_GROUPS: Final = frozenset({"apps.kruise.io", "policy.kruise.io"})
-# Kinds of OpenKruise that a controller or a simulated node acts on.
+# Kinds of OpenKruise that a controller or a node agent of ours acts on.
 DRIVEN: Final = frozenset(
-    {"CloneSet", "SidecarSet", "ContainerRecreateRequest", "ImagePullJob", "NodeImage"}
+    {
+        "CloneSet",
+        "ContainerRecreateRequest",
+        "ImageListPullJob",
+        "ImagePullJob",
+        "NodeImage",
+        "SidecarSet",
+    }
 )
-INSTALLABLE: Final = frozenset({"CloneSet", "SidecarSet"})  # of the recorded kinds
 
 
 @cache
@@ -47,12 +53,8 @@ def recorded_crds() -> tuple[dict[str, Any], ...]:
 
 
 def installable_crds() -> tuple[dict[str, Any], ...]:
-    """The CRDs for a cluster without OpenKruise: CloneSet, SidecarSet and gitkruise's own kinds."""
-    return tuple(
-        only_storage_version(crd)
-        for crd in recorded_crds()
-        if crd["spec"]["names"]["kind"] in INSTALLABLE or crd["spec"]["group"] == OWN_GROUP
-    )
+    """The CRDs for a cluster without OpenKruise."""
+    return tuple(map(only_storage_version, embedded_crds()))
 
 
 def embedded_crds() -> tuple[dict[str, Any], ...]:
