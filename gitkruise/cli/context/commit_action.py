@@ -32,12 +32,10 @@ from gitkruise.gitops.actions.actions import (
     ActionVerb,
     FileEdit,
     act_message,
-    check_outcome,
-    check_reach,
     compute,
-    earlier_stages,
 )
 from gitkruise.gitops.actions.hold import action_of
+from gitkruise.gitops.actions.proof import check_outcome, check_reach, earlier_stages
 from gitkruise.gitops.actions.target import (
     BranchState,
     ObjectQuery,
@@ -51,7 +49,7 @@ from gitkruise.gitops.preview.preview import Preview, live_preview, offline_prev
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
@@ -60,7 +58,12 @@ if TYPE_CHECKING:
 
 _SECRET: Final = re.compile(rb"kind[\"']?\s*:\s*[\"']?Secret")
 _GATES: Final = Gates()
-_MOVED: Final = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET}
+_MOVED: Final = {
+    "rollouts": CLONESET,
+    "clonesets": CLONESET,
+    "sidecarsets": SIDECARSET,
+    "deployments": DEPLOYMENT,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +182,7 @@ def _target(
     wanted = parse_object(options.object_name)
     kind = _MOVED.get(wanted.noun)
     if kind is None or not wanted.name:
-        message = f"{options.verb} requires cloneset/NAME or sidecarset/NAME"
+        message = f"{options.verb} requires cloneset/NAME, deployment/NAME or sidecarset/NAME"
         raise UsageProblem(Finding(code="GK7040", message=message))
     query = ObjectQuery(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
     default = publisher.current() or "main"
@@ -220,7 +223,8 @@ async def _action_args(
         from gitkruise.gitops.status.reader import pods_to_go  # noqa: PLC0415
 
         fetch_records(options.repo, options.cluster.name)
-        return ActionArgs(keep=pods_to_go(repository, options.cluster.name, target.key))
+        left = pods_to_go(repository, options.cluster.name, target.key)
+        return ActionArgs() if left is None else ActionArgs(keep=left.to_go, pods=left.replicas)
     from gitkruise.gitops.inspect.cluster_view import Survey  # noqa: PLC0415  imports the schemas
 
     async with connected(options.cluster, read_environment()) as chosen:
@@ -229,7 +233,10 @@ async def _action_args(
         await survey.look()
         found = survey.managed(chosen.clock.now(), name=target.key.name)
     rollouts = [m.rollout for m in found if m.key == target.key and m.rollout]
-    return ActionArgs(keep=max(rollouts[0].replicas - rollouts[0].updated, 0) if rollouts else None)
+    if not rollouts:
+        return ActionArgs()
+    replicas = rollouts[0].replicas
+    return ActionArgs(keep=max(replicas - rollouts[0].updated, 0), pods=replicas)
 
 
 def _earlier(

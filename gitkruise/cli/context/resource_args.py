@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 from gitkruise.wire.primitives.names import GroupKind
 
 _WORDS: Final = {
     "rollouts": ("rollout", "ro"),
     "clonesets": ("cloneset", "clone", "cs", "clonesets.apps.kruise.io", "cloneset.apps.kruise.io"),
     "sidecarsets": ("sidecarset", "sidecar", "ss"),
+    "deployments": ("deployment", "deploy", "deployments.apps", "deployment.apps"),
     "pods": ("pod", "po"),
     "revisions": ("revision", "rev"),
     "events": ("event", "ev"),
@@ -22,7 +23,7 @@ NOUNS: Final = {
     **{noun: noun for noun in _WORDS},
     **{alias: noun for noun, aliases in _WORDS.items() for alias in aliases},
 }
-_ROLLOUTS: Final = frozenset({"rollouts", "clonesets"})
+_ROLLOUTS: Final = frozenset({"rollouts", "clonesets", "deployments"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def parse_resource_arg(words: tuple[str, ...]) -> ResourceArg:
         raise _bad_argument(f"too many names: {' '.join(words)}")
     if rest:
         owner, slash, name = rest[0].rpartition("/")
-        if slash and _noun(owner) not in {"rollouts", "clonesets", noun}:
+        if slash and _noun(owner) not in {*_ROLLOUTS, noun}:
             raise _bad_argument(f'"{owner}" has no {noun}')
     if slash and not name:
         raise _bad_argument(f'"{words[-1]}": no name after the slash')
@@ -63,8 +64,8 @@ def parse_object(text: str) -> ResourceArg:
 
 
 _KINDS: Final = {
-    "deployment": GroupKind("apps", "Deployment"),
-    "deploy": GroupKind("apps", "Deployment"),
+    "deployment": DEPLOYMENT,
+    "deploy": DEPLOYMENT,
     "statefulset": GroupKind("apps", "StatefulSet"),
     "sts": GroupKind("apps", "StatefulSet"),
     "daemonset": GroupKind("apps", "DaemonSet"),
@@ -80,7 +81,8 @@ def parse_workload(text: str) -> tuple[GroupKind, str]:
     if slash and name and kind is not None:
         return kind, name
     wanted = parse_object(text)
-    kinds = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET}
+    kinds = {"rollouts": CLONESET, "clonesets": CLONESET, "sidecarsets": SIDECARSET,
+             "deployments": DEPLOYMENT}  # fmt: skip
     if not wanted.name or wanted.noun not in kinds:
         raise _bad_argument(f'"{text}": not a workload', ", ".join(["cloneset", *_KINDS]))
     return kinds[wanted.noun], wanted.name

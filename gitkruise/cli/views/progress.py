@@ -25,7 +25,7 @@ def rollout_line(rollout: Rollout, commit: str, now: datetime) -> str:
         "state": rollout.state,
         **(counts if rollout.generation_seen else {}),  # otherwise those of an earlier commit
         "ready": f"{rollout.ready}/{rollout.replicas}",
-        "partition": rollout.partition,
+        **({"canary": rollout.canary} if rollout.canary else {"partition": rollout.partition}),
         "commit": commit[:7],
     }
     text = " ".join(f"{key}={value}" for key, value in pairs.items() if value != "")
@@ -50,7 +50,7 @@ def rollout_bar(rollout: Rollout, style: Style) -> str:
 def explanation(rollout: Rollout) -> str:
     """Return what holds a rollout, without the counts that are shown next to it."""
     if rollout.state is State.HELD and rollout.kept:
-        return f"partition {rollout.partition} keeps {rollout.kept} old"
+        return f"{rollout.gate} keeps {rollout.kept} old"
     if rollout.state in {State.HELD, State.STUCK, State.PAUSED}:
         return rollout.message
     return ""

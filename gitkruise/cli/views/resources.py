@@ -33,6 +33,7 @@ def rollout_obj(r: Rollout) -> Item:
         "message": r.message,
         "replicas": r.replicas,
         "partition": r.partition,
+        "canary": r.canary,
         "kept": r.kept,
         "asked": r.asked,
         "updated": r.updated,
@@ -180,7 +181,8 @@ class TableView:
 def _rollout_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
     new = ready = bar = ""
     if "replicas" in i:
-        kept = f" p={i['partition']}" if i["kept"] else ""
+        gate = f" c={i['canary']}" if i["canary"] else f" p={i['partition']}"
+        kept = gate if i["kept"] else ""
         bar = style.bar(i["updatedReady"], max(i["replicas"], 1)) + kept
         new, ready = f"{i['updated']}/{i['replicas']}", f"{i['ready']}/{i['replicas']}"
     revision = i.get("updateRevision", "").rpartition("-")[2]

@@ -45,7 +45,7 @@ def rollout_block(m: Managed, style: Style) -> list[str]:
 
 def _counts(r: Rollout, style: Style) -> Iterator[str]:
     total = max(r.replicas, 1)
-    kept = f"   (partition {r.partition} keeps {r.kept})" if r.kept else ""
+    kept = f"   ({r.gate} keeps {r.kept})" if r.kept else ""
     updating = r.updated - r.updated_ready
     moving = f"  {updating} updating" if updating else ""
     yield f"  asked  {style.bar(r.asked, total)}  {r.asked} new / {r.replicas - r.asked} old{kept}"

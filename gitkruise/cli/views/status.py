@@ -160,8 +160,8 @@ def _row(
     r = m.rollout
     bar = new = ready = ""
     if r is not None:
-        partition = f" p={r.partition}" if r.kept else ""
-        bar = style.bar(r.updated_ready, max(r.replicas, 1)) + partition
+        gate = (f" c={r.canary}" if r.canary else f" p={r.partition}") if r.kept else ""
+        bar = style.bar(r.updated_ready, max(r.replicas, 1)) + gate
         new, ready = f"{r.updated}/{r.replicas}", f"{r.ready}/{r.replicas}"
     name = f"{m.key.kind.lower()}/{m.key.name}"
     why = _why(m, promotion, now)

@@ -25,7 +25,7 @@ from gitkruise.wire.primitives.paths import get, put
 _BOM: Final = "\ufeff"
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./](?:[\w./@%+-]|:(?=\S))*")
-_SIMPLE_KEY: Final = re.compile(r"[A-Za-z_][\w.-]*")
+_SIMPLE_KEY: Final = re.compile(r"[A-Za-z_][\w.-]*(?:/[\w.-]+)?")
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*[ \t]+)*")
 _WIDTH: Final = 1 << 20  # never fold
 

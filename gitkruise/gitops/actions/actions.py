@@ -9,34 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.edit.set_field import edit_field
 from gitkruise.git.plumbing.commits import format_message
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.gate import RolloutGate, keeping, open_gate, strategy_path
 from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
 from gitkruise.gitops.actions.kustomized import Kustomized
 from gitkruise.gitops.actions.rollback import (
     compute_rollback,
     rollback_target,
-    strategy_path,
     template_paths,
     templates,
 )
-from gitkruise.gitops.preview.preview import Preview
-from gitkruise.model.gitops.change import ChangeKind, Desired, FieldChange, ObjectChange
+from gitkruise.model.gitops.change import Desired, FieldChange
 from gitkruise.model.gitops.config import Unit
-from gitkruise.model.planning.forecast import STUCK, RolloutForecast
-from gitkruise.model.workloads.labels import SIDECARSET
+from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.primitives.names import ObjectKey, named
-from gitkruise.wire.primitives.paths import drop, get, put
-from gitkruise.wire.values.intstr import Partition, UnreadableAmount
+from gitkruise.wire.primitives.paths import get, put
+from gitkruise.wire.values.intstr import Partition
 
 _Read = TypeVar("_Read")
-_STAGES_MAX: Final = 3  # of the past, played before an offline preview
+_RETURNS: Final = {
+    "partition": "every pod returns: a partition kept while the template goes back moves none.",
+    "canary": "every pod returns.",
+}
 
 
 class ActionVerb(StrEnum):
@@ -68,29 +68,37 @@ class ActionTarget:
     def promoted(self) -> bool:
         """Return whether its unit promotes it step by step."""
         promotion = self.unit.spec.promotion
-        return promotion is not None and promotion.workload.name == self.key.name
+        workload = promotion.workload if promotion is not None else None
+        return workload is not None and (workload.kind, workload.name) == (
+            self.key.kind, self.key.name,
+        )  # fmt: skip
 
     @property
     def kustomized(self) -> str | None:
         """Return the folder that kustomize may render; None where files are taken as they are."""
         return None if self.unit.spec.render.kind == "plain" else self.unit.spec.path
 
-    def kept(self, partition: int | str | None) -> int:
-        """Pods that a partition keeps on the current revision. Raises UsageProblem GK7042."""
-        return self._read(partition, lambda it: it.kept(self.pods))
+    @property
+    def gate(self) -> RolloutGate:
+        """The partition or canary that git has."""
+        return RolloutGate(self.key.group_kind, self.strategy("partition"))
 
-    def keeps_none(self, partition: int | str | None) -> bool:
-        """Return whether a partition keeps no pod at all. Raises UsageProblem GK7042."""
-        return self._read(partition, Partition.keeps_none)
+    def kept(self, gate: RolloutGate) -> int:
+        """Pods that a gate keeps on the current revision. Raises UsageProblem GK7042."""
+        return self._read(gate, lambda it: it.kept(self.pods))
 
-    def _read(self, partition: int | str | None, read: Callable[[Partition], _Read]) -> _Read:
+    def keeps_none(self, gate: RolloutGate) -> bool:
+        """Return whether a gate keeps no pod at all. Raises UsageProblem GK7042."""
+        return self._read(gate, lambda it: it.keeps_none(self.pods))
+
+    def _read(self, gate: RolloutGate, read: Callable[[RolloutGate], _Read]) -> _Read:
         try:
-            return read(Partition(partition))
-        except UnreadableAmount as error:
+            return read(gate)
+        except ValueError as error:
             raise _refuse(
                 self,
                 "GK7042",
-                f"its partition cannot be read: {error}",
+                f"its {gate.noun} cannot be read: {error}",
                 next_=f"correct it in git, or go back: gitkruise rollback {named(self.key)}",
             ) from error
 
@@ -98,12 +106,14 @@ class ActionTarget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionArgs:
     """Arguments of a verb: `partition` or `updated` for promote and hold, `to`, a commit, for
-    rollback; `keep` is how many pods are not updated yet, where that is known."""
+    rollback; `keep` is how many pods are not updated yet and `pods` how many there are, where
+    that is known."""
 
     partition: str = ""
     updated: str = ""
     to: str = ""
     keep: int | None = None
+    pods: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,27 +143,36 @@ def compute(
     Raises NothingToDo GK7041 when git asks for it already, UsageProblem GK704x when it makes no
     sense, InvalidManifests when the file cannot be edited.
     """
+    if wish.pods is not None and target.key.group_kind == DEPLOYMENT:
+        target = replace(target, pods=wish.pods)
+    recreate = get(target.desired.obj, "spec", "strategy", "type") == "Recreate"
+    if recreate and verb in {ActionVerb.PROMOTE, ActionVerb.HOLD}:
+        raise _refuse(
+            target,
+            "GK7042",
+            "strategy Recreate replaces all pods at the same time, so no canary holds it",
+            next_=f"gitkruise pause {named(target.key)}",
+        )
     return _VERBS[verb](repository, target, wish)
 
 
 def _promote(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
-    now, to = target.strategy("partition"), _asked(target, wish)
-    to = 0 if to is None else to
+    now, to = target.gate, _asked(target, wish) or open_gate(target.key.group_kind)
     if target.keeps_none(now):
-        raise _nothing(target, "its partition is 0 already: it keeps no pod back")
+        raise _nothing(target, f"its {_already(now)}: it keeps no pod back")
     if target.kept(to) >= target.kept(now):
         raise _refuse(
             target,
             "GK7042",
-            f"partition {_text(to)} lets no more pods through than {_text(now)} does",
-            next_=f"name a lower one, or go back: gitkruise rollback {named(target.key)}",
+            f"{to} lets no more pods through than {now} does",
+            next_=f"name a {_further(to)} one, or go back: gitkruise rollback {named(target.key)}",
         )
-    words = "promote to all" if target.keeps_none(to) else f"promote to partition {_text(to)}"
-    return _edited(repository, target, ActionVerb.PROMOTE, {"partition": to}, words)
+    words = "promote to all" if target.keeps_none(to) else f"promote to {to}"
+    return _edited(repository, target, ActionVerb.PROMOTE, {"partition": to.value}, words)
 
 
 def _hold(repository: Repository, target: ActionTarget, wish: ActionArgs) -> FileEdit:
-    now, asked = target.strategy("partition"), _asked(target, wish)
+    now, asked = target.gate, _asked(target, wish)
     if asked is not None:
         to = asked
     elif wish.keep is None:
@@ -165,17 +184,32 @@ def _hold(repository: Repository, target: ActionTarget, wish: ActionArgs) -> Fil
             "the status branch",
         )
     else:
-        to = max(wish.keep, target.kept(now))
+        _check_holdable(target, wish.keep)
+        kept = max(wish.keep, target.kept(now))
+        to = keeping(target.key.group_kind, kept, target.pods)
     if target.kept(to) < target.kept(now):
-        message = f"partition {_text(to)} would let more pods through than {_text(now)} does"
+        message = f"{to} would let more pods through than {now} does"
         raise _refuse(target, "GK7042", message, next_=f"gitkruise promote {named(target.key)}")
     if target.kept(to) == target.kept(now) and target.promoted and not _held_by(repository, target):
         why = "The promotion stays here until a user promotes or resumes it."
-        return _said(repository, target, ActionVerb.HOLD, f"hold at partition {_text(now)}", why)
+        return _said(repository, target, ActionVerb.HOLD, f"hold at {now}", why)
     if target.kept(to) == target.kept(now):
-        raise _nothing(target, f"partition {_text(now)} holds it there already")
-    words = f"hold at partition {_text(to)}"
-    return _edited(repository, target, ActionVerb.HOLD, {"partition": to}, words)
+        raise _nothing(target, f"{now} holds it there already")
+    return _edited(repository, target, ActionVerb.HOLD, {"partition": to.value}, f"hold at {to}")
+
+
+def _check_holdable(target: ActionTarget, keep: int) -> None:
+    """Raise for a Deployment's rollout that no canary can stop any more (CAN-12)."""
+    if target.key.group_kind != DEPLOYMENT or not target.keeps_none(target.gate):
+        return
+    if keep == 0:
+        raise _nothing(target, "all its pods are updated")
+    raise _refuse(
+        target,
+        "GK7042",
+        "its rollout began without a canary, and one set now applies to the next rollout",
+        next_=f"gitkruise pause {named(target.key)}",
+    )
 
 
 def _pause(repository: Repository, target: ActionTarget, _: ActionArgs) -> FileEdit:
@@ -212,8 +246,9 @@ def _rollback(repository: Repository, target: ActionTarget, wish: ActionArgs) ->
         )
     same = back.id == now or not any(c.path[:2] in template_paths(target.key) for c in found.fields)
     words = "let every pod return" if same else f"roll back to {back.short}"
-    why = "" if same else f'Back to "{back.subject}". Template and partition together, so that '
-    why += "every pod returns: a partition kept while the template goes back moves none."
+    noun = target.gate.noun
+    why = "" if same else f'Back to "{back.subject}". Template and {noun} together, so that '
+    why += _RETURNS[noun]
     return FileEdit(
         verb=ActionVerb.ROLLBACK,
         file=found.file,
@@ -300,18 +335,29 @@ def _held_by(repository: Repository, target: ActionTarget) -> bool:
     return held_by(repository, target.commit, target.key, file, folder) is not None
 
 
-def _asked(target: ActionTarget, wish: ActionArgs) -> int | str | None:
-    """The partition that was asked for, by itself or by the pods that are updated; None without.
+def _asked(target: ActionTarget, wish: ActionArgs) -> RolloutGate | None:
+    """The gate that was asked for, by the pods that stay or by those that are updated; None
+    without.
 
     Raises UsageProblem GK7042.
     """
+    kind = target.key.group_kind
     if wish.updated:
-        return _partition_of(target, _amount(wish.updated, "number of updated pods"))
-    return _amount(wish.partition, "partition") if wish.partition else None
+        updated = _amount(wish.updated, "number of updated pods")
+        return RolloutGate(kind, _value_of(target, updated))
+    if not wish.partition:
+        return None
+    partition = _amount(wish.partition, "partition")
+    if kind != DEPLOYMENT:
+        return RolloutGate(kind, partition)
+    return keeping(kind, Partition(partition).kept(target.pods), target.pods)
 
 
-def _partition_of(target: ActionTarget, updated: int | str) -> int | str:
-    """The partition under which `updated` pods are updated; a share is rounded down, to pods."""
+def _value_of(target: ActionTarget, updated: int | str) -> int | str:
+    """The value under which `updated` pods are updated; a partition's share is rounded down, to
+    pods."""
+    if target.key.group_kind == DEPLOYMENT:
+        return str(updated)
     if isinstance(updated, str):
         kept = 100 - int(updated.removesuffix("%"))
         return f"{kept}%" if kept else 0
@@ -341,95 +387,6 @@ def _amount(text: str, noun: str) -> int | str:
     return int(digits)
 
 
-# Proof --------------------------------------------------------------------------------------------
-
-
-def earlier_stages(
-    repository: Repository, target: ActionTarget, objects: Sequence[Desired]
-) -> tuple[tuple[Desired, ...], ...]:
-    """Return `objects` under each earlier template of the object, oldest first.
-
-    A preview without a cluster takes each of these rollouts as complete.
-    """
-    file = target.desired.document.file
-    pasts = templates(repository, target.commit, target.key, file, target.kustomized)
-    found = list(islice(pasts, _STAGES_MAX))[1:]
-    return tuple(
-        tuple(_as_it_was(d, past.document.obj) if d.key == target.key else d for d in objects)
-        for past in reversed(found)
-    )
-
-
-def _as_it_was(desired: Desired, old: Any) -> Desired:
-    """The object of today with the template and the strategy it had."""
-    obj = desired.obj
-    for path in (*template_paths(desired.key), ("spec", "updateStrategy")):
-        was = get(old, *path)
-        obj = put(obj, path, was) if was is not None else drop(obj, path)
-    return replace(desired, obj=obj)
-
-
-def check_reach(edit: FileEdit, target: ActionTarget, changes: Sequence[ObjectChange]) -> None:
-    """Raises UsageProblem GK7044 when the commit changes other objects, or not this one's fields.
-
-    That happens where units share a base, or where a patch sets the field again.
-    """
-    changed = {c.key: c for c in changes if c.kind is not ChangeKind.UNCHANGED and not c.drift}
-    others = sorted(str(key) for key in changed.keys() - {target.key})
-    mine = changed.get(target.key)
-    got = {(c.path, str(c.after)) for c in mine.fields} if mine else set()
-    new = mine is not None and mine.kind is ChangeKind.CREATE  # not there yet: it comes as git says
-    missed = [c for c in edit.fields if (c.path, str(c.after)) not in got and not new]
-    if not others and not missed:
-        return
-    if others:
-        message = f"this edit of {edit.file} would change other objects, too"
-        notes = (("others", ", ".join(others[:8])),)
-    else:
-        dotted = ".".join(str(part) for part in missed[0].path)
-        message = f"this edit of {edit.file} does not reach {target.key}"
-        notes = (("why", f"{dotted} is set again by a patch of unit {target.unit.id}"),)
-    next_ = f"set the field in a patch below {target.unit.spec.path} by hand"
-    unchanged = ("unchanged", "nothing was committed or pushed")
-    raise UsageProblem(
-        Finding(code="GK7044", message=message, notes=(*notes, unchanged, ("next", next_)))
-    )
-
-
-def check_outcome(edit: FileEdit, target: ActionTarget, preview: Preview) -> None:
-    """Raises UsageProblem GK7043 when the rollout, played ahead, does not end as asked."""
-    found = preview.forecast.rollouts if preview.forecast else ()
-    prediction = next((p for p in found if p.key == target.key), None)
-    why = _shortfall(edit, prediction) if prediction else ""
-    wrong = [f for f in preview.unplayed if f.is_error]
-    if wrong:
-        why = wrong[0].message
-    if not why:
-        return
-    notes = (
-        ("played ahead", why),
-        ("unchanged", "nothing was committed or pushed"),
-        ("next", f"gitkruise why {named(target.key)}; --force commits it all the same"),
-    )
-    message = f"{target.key}: {edit.words} would not end as asked"
-    raise UsageProblem(Finding(code="GK7043", message=message, notes=notes))
-
-
-def _shortfall(edit: FileEdit, p: RolloutForecast) -> str:
-    out = p.sidecars.left_out if p.sidecars else 0  # a selector leaves them to others
-    asked = p.replicas - out - p.partition
-    stopped = p.hold and not (out and p.hold == "NotSelected")
-    if edit.verb is ActionVerb.ROLLBACK and (p.updated_after < p.replicas - out or stopped):
-        return f"{p.updated_after} of {p.replicas} pods return: {p.message or p.hold}"
-    if edit.verb in {ActionVerb.HOLD, ActionVerb.PAUSE} and p.updated_after > p.updated_before:
-        return f"{p.updated_after - p.updated_before} more pods are updated"
-    if edit.verb is ActionVerb.PROMOTE and p.hold == STUCK:
-        return p.message or "pods do not become available"
-    if edit.verb is ActionVerb.PROMOTE and p.hold != "Paused" and p.updated_after < asked:
-        return f"{p.updated_after} of the {asked} pods asked for are updated: {p.hold}"
-    return ""
-
-
 # Words --------------------------------------------------------------------------------------------
 
 
@@ -447,5 +404,11 @@ def _refuse(target: ActionTarget, code: str, message: str, next_: str = "") -> U
     return UsageProblem(finding)
 
 
-def _text(partition: int | str | None) -> str:
-    return Partition(partition).text
+def _already(gate: RolloutGate) -> str:
+    if gate.noun == "partition":
+        return "partition is 0 already"
+    return f"rollout has {gate}" if gate.value is None else f"{gate} lets all pods through already"
+
+
+def _further(gate: RolloutGate) -> str:
+    return "lower" if gate.noun == "partition" else "higher"

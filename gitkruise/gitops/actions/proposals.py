@@ -16,11 +16,10 @@ from gitkruise.gitops.actions.actions import (
     ActionVerb,
     FileEdit,
     act_message,
-    check_outcome,
-    check_reach,
     compute,
 )
 from gitkruise.gitops.actions.hold import held_by
+from gitkruise.gitops.actions.proof import check_outcome, check_reach
 from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
 from gitkruise.gitops.cluster.live_cache import LiveView
 from gitkruise.gitops.preview.inputs import PlanSide, read_side

@@ -16,15 +16,15 @@ from gitkruise.git.edit.copy_field import graft
 from gitkruise.git.edit.set_field import edit_field, refused
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.repository.repository import Repository
+from gitkruise.gitops.actions.gate import gate_of, open_gate, replicas_of, strategy_path
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedEdits
 from gitkruise.model.gitops.change import FieldChange
 from gitkruise.model.gitops.document import Document, FieldPath, GitCommit
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.sidecarset_revision import RECORDED
 from gitkruise.planner.sync.diff import all_differences
-from gitkruise.wire.primitives.names import ObjectKey, is_object, key_of, split_api_version
+from gitkruise.wire.primitives.names import ObjectKey, is_object, key_of
 from gitkruise.wire.primitives.paths import drop, get, put
-from gitkruise.wire.values.intstr import Partition, UnreadableAmount
 
 _TEMPLATE: Final = (("spec", "template"),)
 _SIDECARS: Final = tuple(("spec", field) for field in RECORDED)
@@ -60,16 +60,6 @@ class _Version:
     document: Document
 
 
-def strategy_path(document: Document, field: str) -> tuple[str, ...]:
-    """Return the path of an update strategy field, by the kind and version of the document.
-
-    CloneSet moved them below rollingUpdate in v1beta1; SidecarSet has them in one place.
-    """
-    group, version = split_api_version(str(document.obj["apiVersion"]))
-    moved = (group, document.obj.get("kind")) == CLONESET and version != "v1alpha1"
-    return ("spec", "updateStrategy", *(("rollingUpdate",) if moved else ()), field)
-
-
 def template_paths(key: ObjectKey) -> tuple[FieldPath, ...]:
     """The fields that a revision of the object is made of: a pod template, or sidecars."""
     return _SIDECARS if key.group_kind == SIDECARSET else _TEMPLATE
@@ -84,7 +74,8 @@ def compute_rollback(
     file: str = "",
     folder: str | None = None,
 ) -> Rollback:
-    """Template of commit `to`, partition 0, not paused, everything else as at commit `now`.
+    """Template of commit `to`, no pod kept by partition or canary, not paused, everything else as
+    at commit `now`.
 
     `file` is where the object is written, where that is known; `folder` is the path of a unit whose
     kustomizations may set fields of it. Raises UsageProblem GK7020 when the object is in neither,
@@ -99,7 +90,7 @@ def compute_rollback(
     data = _with_template(repository, key, _Version(now, current), _Version(to, target))
     partition = strategy_path(current, "partition")
     if not _lets_all_go(current):
-        data = edit_field(data, file, key, partition, 0)
+        data = edit_field(data, file, key, partition, open_gate(key.group_kind).value)
     paused = strategy_path(current, "paused")
     if get(current.obj, *paused):
         data = edit_field(data, file, key, paused, value=False)
@@ -140,7 +131,7 @@ def _kustomized_rollback(
         _restored(repository, edits, _Version(now, current), _Version(to, target), wanted)
     paused = bool(get(current.obj, *strategy_path(current, "paused")))
     for name, value, due in (
-        ("partition", 0, not _lets_all_go(current)),
+        ("partition", open_gate(key.group_kind).value, not _lets_all_go(current)),
         ("paused", False, paused),
     ):
         if due:
@@ -333,10 +324,11 @@ def _asked_of_all(past: TemplateSpan) -> bool:
 
 
 def _lets_all_go(document: Document) -> bool:
-    """Return whether its partition keeps no pod; one that means nothing lets no pod go."""
+    """Return whether its partition or canary keeps no pod; one that means nothing lets no pod
+    go."""
     try:
-        return Partition(get(document.obj, *strategy_path(document, "partition"))).keeps_none()
-    except UnreadableAmount:
+        return gate_of(document).keeps_none(replicas_of(document))
+    except ValueError:
         return False
 
 

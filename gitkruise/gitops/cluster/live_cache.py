@@ -21,6 +21,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.client.wrappers import QueuedTransport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.workloads.labels import REPLICASET
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.sync.annotations import MANAGER, UNIT
@@ -33,6 +34,8 @@ from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 log = logging.getLogger(__name__)
 AT_ONCE: Final = 64  # requests of all units together
 PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything is decided
+# Followed whatever their labels: ReplicaSets of Deployments carry no unit label.
+_WHOLE: Final = frozenset({*AUTOSCALERS, REPLICASET})
 AGAIN_S: Final = 30.0  # before asking what is served, while something cannot be followed
 
 
@@ -133,7 +136,7 @@ class LiveView:
         ]
         served = [k if k and k.verbs else self.catalog.stored(gk) for gk, k in spoken]
         return [
-            self._follow(_feed(k, selector="" if k.group_kind in AUTOSCALERS else UNIT))
+            self._follow(_feed(k, selector="" if k.group_kind in _WHOLE else UNIT))
             for k in served
             if k is not None
         ]
@@ -165,12 +168,13 @@ class LiveView:
             return False
         return True
 
-    def want_workloads(self, namespaces: Iterable[str]) -> list[Informer]:
-        """Follow the pods and revisions of `namespaces`; "" means all."""
+    def want_workloads(self, places: Mapping[str, frozenset[GroupKind]]) -> list[Informer]:
+        """Follow the pods of namespaces, and the given kinds of revisions; "" means all."""
         return [
             self._follow(_feed(kind, namespace=namespace))
-            for namespace in sorted(namespaces)
-            for kind in self._of_workloads()
+            for namespace, kinds in sorted(places.items())
+            for gk in sorted({POD, *kinds})
+            if (kind := self.catalog.stored(gk)) is not None
         ]
 
     def share_workloads(self) -> LayeredCache:

@@ -28,9 +28,8 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.pod import POD, PodFacts
-from gitkruise.model.workloads.revision import REVISION
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.progress.failing_pods import failure
@@ -47,7 +46,7 @@ EVENT: Final = GroupKind("", "Event")
 WORKLOADS: Final = (
     CLONESET,
     SIDECARSET,
-    GroupKind("apps", "Deployment"),
+    DEPLOYMENT,
     GroupKind("apps", "StatefulSet"),
     GroupKind("apps", "DaemonSet"),
     GroupKind("batch", "Job"),
@@ -58,10 +57,9 @@ WORKLOADS: Final = (
 )
 # Kinds that a reader's account need not be allowed to list.
 _OPTIONAL: Final = frozenset({RECREATE, PULL_JOB, LIST_PULL_JOB})
-# They find their pods by spec.selector.
+# They find their pods by spec.selector, and are not followed pod by pod.
 _SELECTING: Final = frozenset(
     {
-        GroupKind("apps", "Deployment"),
         GroupKind("apps", "StatefulSet"),
         GroupKind("apps", "DaemonSet"),
         GroupKind("batch", "Job"),
@@ -112,7 +110,7 @@ class Survey:
         self._transport = transport
         self._store = InformerCache()
         rolling = [ROLLOUTS[gk] for gk in self.kinds if gk in ROLLOUTS]
-        along: tuple[GroupKind, ...] = (POD, REVISION) if rolling else ()
+        along = (POD, *sorted({kind.kept_in for kind in rolling})) if rolling else ()
         if not rolling and _SELECTING.intersection(self.kinds):
             along = (POD,)
         everywhere = along if any(kind.everywhere for kind in rolling) else ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gitkruise.errors import ApiError, Finding
-from gitkruise.gitops.cluster.engine import delegated_by
+from gitkruise.gitops.cluster.engine import delegated_by, heeds_canaries
 from gitkruise.gitops.preview.inputs import PlanSide
 from gitkruise.gitops.preview.live_diff import read_live
 from gitkruise.gitops.preview.simulate import rollout_objects
@@ -15,7 +15,7 @@ from gitkruise.gitops.reconcile.preflight import ignored_canaries
 from gitkruise.kube.client.discovery import CRDS, listed, served_by
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
@@ -26,8 +26,8 @@ class ClusterFacts:
 
     `objects` are those of the plan that exist, `findings` say which could not be read, and what
     the cluster would ignore. `rollouts` is what the rollouts of the plan can depend on, pods
-    included; `delegated` names the objects whose pods OpenKruise drives. `cluster` is its name in
-    the report.
+    included; `delegated` names the objects whose pods OpenKruise drives. `heeds_canaries`: its
+    Deployment controller pauses at them. `cluster` is its name in the report.
     """
 
     cluster: str
@@ -37,6 +37,7 @@ class ClusterFacts:
     findings: tuple[Finding, ...]
     rollouts: tuple[Obj, ...]
     delegated: frozenset[ObjectKey]
+    heeds_canaries: bool = True
 
 
 async def cluster_facts(
@@ -76,14 +77,16 @@ async def _read(
     keys = {d.key for d in (*(base.objects if base else ()), *target.objects)}
     seen = await read_live(transport, served_by(catalog, definitions), keys)
     kinds = {d.key.group_kind for d in target.objects}
-    spaces = {d.key.namespace for d in target.objects if d.key.group_kind == CLONESET}
+    spaces = {d.key.namespace for d in target.objects if d.key.group_kind in {CLONESET, DEPLOYMENT}}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
+    rollouts = rollout_objects(transport, catalog, spaces, deployments=DEPLOYMENT in kinds)
     return ClusterFacts(
         cluster=cluster,
         now=now,
         definitions=tuple(map(thaw, definitions)),
         objects={key: thaw(obj) for key, obj in seen.objects.items()},
         findings=(*seen.findings, *await ignored_canaries(target.objects, transport)),
-        rollouts=await rollout_objects(transport, catalog, spaces),
+        rollouts=await rollouts,
+        heeds_canaries=DEPLOYMENT not in kinds or await heeds_canaries(transport),
         delegated=await delegated_by(transport, target.units, now),
     )

@@ -13,7 +13,7 @@ from gitkruise.gitops.preview.changes import changes_between, rollouts_started, 
 from gitkruise.model.gitops.change import Desired, ObjectChange
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.cluster_facts import ClusterFacts
@@ -122,10 +122,20 @@ def live_outcome(
     owned: OwnedChanges, target: PlanSide, catalog: Catalog, gates: Gates, facts: ClusterFacts
 ) -> Preview:
     """Play the rollouts that the changes start, on a copy of the live objects."""
-    from gitkruise.gitops.preview.simulate import live_world, loosened_by, play  # noqa: PLC0415  the model
+    from gitkruise.gitops.preview.simulate import (  # noqa: PLC0415  the model
+        live_world,
+        loosened_by,
+        play,
+        without_canary,
+    )
 
-    world = live_world(facts.rollouts, catalog, gates)
-    played = play(world, owned.changes, target.objects, catalog, facts.now, gates)
+    rollouts: Sequence[Obj] = facts.rollouts
+    objects = target.objects
+    if not facts.heeds_canaries:
+        rollouts = [without_canary(obj) for obj in rollouts]
+        objects = tuple(replace(d, obj=without_canary(d.obj)) for d in objects)
+    world = live_world(rollouts, catalog, gates)
+    played = play(world, owned.changes, objects, catalog, facts.now, gates)
     forecast = loosened_by(played.forecast, world, target.objects, facts.delegated)
     told = (*facts.findings, *owned.findings, *played.findings)
     return Preview(

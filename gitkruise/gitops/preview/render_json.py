@@ -111,10 +111,12 @@ def _rollout(p: RolloutForecast) -> dict[str, Any]:
                     {"anyOf": list(m.of), "how": m.how} if m.of else {"pod": m.pod, "how": m.how}
                     for m in s.moves
                 ],
+                **({} if s.counts is None else {"pods": asdict(s.counts)}),
             }
             for s in p.steps
         ],
         "held": [{"pod": pod, "why": why} for pod, why in p.held],
+        **({"canary": p.canary} if p.canary else {}),
         **({} if p.sidecars is None else {"sidecars": _sidecars(p.sidecars)}),
     }
 

@@ -21,8 +21,9 @@ from gitkruise.gitops.preview.changes import rollouts_started
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired, ObjectChange
+from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET, SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.model.workloads.rollout_kinds import BEARERS
@@ -30,8 +31,10 @@ from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.health.tie_breaks import loosened
 from gitkruise.planner.sync.annotations import MANAGER
+from gitkruise.planner.sync.canary_pause import PAUSED, canary_pause, resumed_by, with_pause
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, split_api_version
+from gitkruise.wire.primitives.paths import drop, get
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
 from gitkruise.world.api.cluster import World
 from gitkruise.world.controllers.scheduler import add_nodes
@@ -39,6 +42,7 @@ from gitkruise.world.simulation.forecast import Forecast, predict, settle
 
 __all__ = [
     "Forecast", "Played", "live_world", "loosened_by", "offline_world", "play", "rollout_objects",
+    "without_canary",
 ]  # fmt: skip
 
 NAMESPACE: Final = GroupKind("", "Namespace")
@@ -53,6 +57,8 @@ _STAGE: Final = (
     SIDECARSET,
     CLONESET,
 )
+_OF_DEPLOYMENTS: Final = (DEPLOYMENT, REPLICASET)
+_ALONE: Final = frozenset({CLONESET, DEPLOYMENT})  # their rollouts do not meet each other
 _NODES: Final = 5  # of an offline preview
 
 
@@ -70,8 +76,8 @@ def offline_world(
     """A model cluster in which each stage was applied and came to rest, and when the last one did.
 
     An object that the model rejects stays as the stage before left it, as on a cluster. Of
-    CloneSets those that `moved` names are enough, because their rollouts do not meet each other
-    here; a SidecarSet among them may mean the pods of all of them.
+    CloneSets and Deployments those that `moved` names are enough, because their rollouts do not
+    meet each other here; a SidecarSet among them may mean the pods of all of them.
     """
     bearers = BEARERS if any(key.group_kind == SIDECARSET for key in moved) else frozenset()
     world = _world(catalog, gates)
@@ -79,22 +85,22 @@ def offline_world(
     for stage in stages:
         for d in sorted(stage, key=lambda d: d.stage):
             kind = d.key.group_kind
-            needed = kind in _STAGE and (kind != CLONESET or d.key in moved)
+            needed = d.key in moved or (kind in _STAGE and kind not in _ALONE)
             if (needed or kind in bearers) and _served(d, catalog):
                 _ensure_namespace(world, d.key.namespace, catalog, now)
                 with suppress(
                     BadRequest, Forbidden, InvalidObject
                 ):  # a template that was never live
-                    world.handle(_apply(d, catalog), now)
+                    world.handle(_write(world, d, catalog, now), now)
         now = settle(world, now, gates=gates).end
     return world, now
 
 
 async def rollout_objects(
-    transport: Transport, catalog: Catalog, namespaces: Iterable[str]
+    transport: Transport, catalog: Catalog, namespaces: Iterable[str], *, deployments: bool
 ) -> tuple[Obj, ...]:
     """The objects of the rollouts in `namespaces` ("" for all) and those that they can depend on,
-    revisions that SidecarSets inject included. Raises ApiError.
+    revisions that SidecarSets inject included; Deployments only if asked for. Raises ApiError.
     """
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
@@ -103,7 +109,7 @@ async def rollout_objects(
     async with asyncio.TaskGroup() as tasks:
         lists = [
             tasks.create_task(_read(transport, kind, ns))
-            for gk in _STAGE
+            for gk in (*_STAGE, *(_OF_DEPLOYMENTS if deployments else ()))
             if (kind := catalog.stored(gk)) is not None
             for ns in (spaces if kind.namespaced else [""])
         ]
@@ -155,6 +161,17 @@ def _apply(d: Desired, catalog: Catalog) -> ApiRequest:
     )
 
 
+def _write(world: World, d: Desired, catalog: Catalog, now: datetime) -> ApiRequest:
+    """The request that applies `d`: it ends the pause of a canary where the applier would."""
+    live = world.get(d.key)
+    if live is None or canary_pause(live) is None:
+        return _apply(d, catalog)
+    held = with_pause(d, paused=True) if get(d.obj, *PAUSED) is False else d
+    applied = world.fork().handle(_apply(held, catalog), now).body
+    resumed = resumed_by(d, live, applied)
+    return _apply(with_pause(d, paused=False) if resumed else held, catalog)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
     """The forecast of the rollouts of a plan, findings on those that were not played, and the
@@ -187,13 +204,23 @@ def play(
             continue
         _ensure_namespace(world, d.key.namespace, catalog, now)
         try:
-            world.fork().handle(_apply(d, catalog), now)
+            write = _write(world, d, catalog, now)
+            world.fork().handle(write, now)
         except ApiError as error:
             unplayed += _refused(d, error, world.get(d.key), catalog, gates)
             continue
-        writes.append(_apply(d, catalog))
+        writes.append(write)
     forecast = predict(world, writes, now, gates=gates) if writes else None
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
+
+
+def without_canary(obj: Obj) -> Obj:
+    """`obj` as a cluster sees it whose Deployment controller does not know canaries."""
+    if obj["kind"] != DEPLOYMENT.kind:
+        return obj
+    for path in CANARIES:
+        obj = drop(obj, path)
+    return obj
 
 
 def _unknown_version(d: Desired, before: Obj | None, world: World, catalog: Catalog) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gitkruise.errors import DiagnosticError, Finding, SourceFailed
@@ -28,7 +29,7 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.autoscale import scalable
 from gitkruise.planner.sync.prune import consent_to
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +124,7 @@ class CommitValidator:
         if any(scalable(d) for d in desired.objects):
             kinds = {**await live.autoscalers(), **kinds}
         informers = live.want(kinds)
-        rolling = [(d.key, ROLLOUTS.get(d.key.group_kind)) for d in desired.objects]
-        spaces = {"" if kind.everywhere else key.namespace for key, kind in rolling if kind}
-        informers += live.want_workloads({""} if "" in spaces else spaces)
+        informers += live.want_workloads(_pod_places(d.key for d in desired.objects))
         await live.ready(informers)
 
     async def learn_kinds(self, desired: DesiredSet, objects: Iterable[Desired]) -> None:
@@ -186,6 +185,18 @@ class CommitValidator:
         if silent is not None:
             raise DiagnosticError(silent)
         return list(refusals(desired, sent)), frozenset(s.desired.key for s in sent if s.replace)
+
+
+def _pod_places(keys: Iterable[ObjectKey]) -> Mapping[str, frozenset[GroupKind]]:
+    """Return the namespaces with pods of rollouts, each with the kinds of their revisions."""
+    found: dict[str, set[GroupKind]] = defaultdict(set)
+    for key in keys:
+        kind = ROLLOUTS.get(key.group_kind)
+        if kind is not None:
+            found["" if kind.everywhere else key.namespace].add(kind.kept_in)
+    if "" in found:  # followed whole
+        found = {"": {gk for kinds in found.values() for gk in kinds}}
+    return {place: frozenset(kinds) for place, kinds in found.items()}
 
 
 _EMPTIED = Finding(

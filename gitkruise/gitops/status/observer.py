@@ -14,7 +14,7 @@ from gitkruise.model.gitops.change import Desired, DesiredSet, Live, ObjectChang
 from gitkruise.model.gitops.record import DriftRecord, ObjectRecord, PodRecord, Rollout
 from gitkruise.model.gitops.redacted import Redacted
 from gitkruise.model.gitops.unit_state import State, worst
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.health.health import Health, Phase, health
 from gitkruise.planner.health.kinds import ROLLOUTS
@@ -155,7 +155,7 @@ class Observer:
         if known is not None and known[0] == evidence and not timed:
             return known[1]
         told = kind.judge(obj, pods, revisions, now)
-        named = _pod_records(pods) if seen.key.group_kind == CLONESET else ()
+        named = _pod_records(pods) if seen.key.group_kind != SIDECARSET else ()
         rollout = replace(told, engine=self._engine, pods=named)
         self._rollouts[seen.key] = (evidence, rollout)
         return rollout

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gitkruise.errors import Finding, RecordMissing, SourceFailed
 from gitkruise.model.gitops.document import GitCommit
@@ -148,7 +148,14 @@ def interventions(repository: Repository, ref: str) -> list[Intervention]:
     return sorted(out, key=lambda one: one.at, reverse=True)
 
 
-def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> int | None:
+class PodsToGo(NamedTuple):
+    """Pods of a rollout that are not updated yet, and all that were asked for."""
+
+    to_go: int
+    replicas: int
+
+
+def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> PodsToGo | None:
     """Return how many pods of a rollout are not updated yet, by its newest step; None if
     unrecorded.
 
@@ -158,7 +165,9 @@ def pods_to_go(repository: Repository, cluster: str, key: ObjectKey) -> int | No
     ref = found.get(cluster) if cluster or len(found) != 1 else next(iter(found.values()))
     steps = read_steps(repository, ref) if ref else []
     newest = next((step for of, step in steps if of == key), None)
-    return max(newest.replicas - newest.updated, 0) if newest else None
+    if newest is None:
+        return None
+    return PodsToGo(max(newest.replicas - newest.updated, 0), newest.replicas)
 
 
 def foreign(ref: str, path: str, error: Exception) -> SourceFailed:

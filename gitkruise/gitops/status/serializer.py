@@ -341,6 +341,7 @@ def _rollout(
             "desired": {
                 "replicas": rollout.replicas,
                 "partition": rollout.partition,
+                **({"canary": rollout.canary} if rollout.canary else {}),
                 "asked": rollout.asked,
             },
             "revisions": [

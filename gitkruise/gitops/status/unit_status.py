@@ -27,7 +27,7 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Intervention, Removal, RolloutStep, UnitRecord
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.report.rollout_steps import begin_step, observe_step
 from gitkruise.planner.report.summary import summarize
@@ -230,7 +230,7 @@ class Reporter:
         if desired.key.group_kind not in ROLLOUTS:
             return
         if live is None:
-            born = desired.key.group_kind == CLONESET
+            born = desired.key.group_kind != SIDECARSET
             text = f"created, {desired.obj['spec'].get('replicas', 1)} pods" if born else "created"
         elif was is not None:
             text = summarize(all_differences(was, desired.obj, None), desired.obj)

@@ -42,7 +42,7 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """Progress of one CloneSet (or similar workload) against what git requests.
+    """Progress of one CloneSet, SidecarSet or Deployment against what git requests.
 
     `asked` is how many pods should be on the update revision; `updating` are on it and not
     available yet. `failing` are (pod, why) of updated pods that cannot start for a container that
@@ -76,11 +76,17 @@ class Rollout:
     members: frozenset[str] = frozenset()  # uids of the pods in `total`
     behind: frozenset[str] = frozenset()  # of those not in `updated`
     unready: frozenset[str] = frozenset()  # of those not in `ready`
+    canary: str = ""  # of a Deployment, as written, while it holds or will hold its rollout
 
     @property
     def innocent(self) -> bool:
         """Return whether only containers of other objects keep its pods from starting."""
         return bool(self.hindered) and not self.failing
+
+    @property
+    def gate(self) -> str:
+        """Return what holds it: `partition 60%`, or `canary 30%` of a Deployment."""
+        return f"canary {self.canary}" if self.canary else f"partition {self.partition}"
 
 
 class PodCounts(NamedTuple):

@@ -17,6 +17,7 @@ GATE: Final = "gitkruise.io/canary-gate"  # of a ReplicaSet: armed, or passed=VA
 STABLE: Final = "gitkruise.io/canary-stable"  # of a ReplicaSet: hash of the one that keeps the rest
 PAUSED: Final = "gitkruise.io/canary-paused"  # of a Deployment, while its canary paused it
 BOOKKEEPING: Final = frozenset({ANNOTATION, PLAIN, GATE, STABLE, PAUSED})
+CANARIES: Final = frozenset({("metadata", "annotations", key) for key in (ANNOTATION, PLAIN)})
 ARMED: Final = "armed"
 _VALUE: Final = re.compile(r"[0-9]{1,10}%?")
 _MARKER: Final = re.compile(r"([^/]+)/([0-9]{1,10}%?)/([^/]*)")

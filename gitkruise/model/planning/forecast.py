@@ -27,12 +27,26 @@ class PodMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaveCounts:
+    """Pods of a Deployment right after a step: of the new ReplicaSet, of old ones, and how many
+    of all are available."""
+
+    new: int
+    old: int
+    available: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastStep:
-    """One step that maxUnavailable and maxSurge allow; `starts` counts from the writes."""
+    """One step that maxUnavailable and maxSurge allow; `starts` counts from the writes.
+
+    `counts` is None for kinds other than Deployment.
+    """
 
     moves: tuple[PodMove, ...]
     starts: timedelta
     lasts: timedelta
+    counts: WaveCounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +66,15 @@ class Sidecars:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutForecast:
-    """One wave of one CloneSet or SidecarSet: what its partition lets through, and where it will
-    stand after.
+    """One wave of one CloneSet, SidecarSet or Deployment: what its partition or canary lets
+    through, and where it will stand after.
 
-    `hold` is "" when the rollout ends complete, else why it stops: PartitionReached, Paused,
-    OnDelete, CannotUpdateInPlace, NotUpdate, NotSelected, or Stuck when the pods asked for do not
-    become available; `message` says more. `replicas` of a SidecarSet are the pods it matches.
-    `partition` is the number of pods kept on the old revision; `previous` is "" at creation.
+    `hold` is "" when the rollout ends complete, else why it stops: PartitionReached, CanaryReached,
+    Paused, OnDelete, CannotUpdateInPlace, NotUpdate, NotSelected, or Stuck when the pods asked for
+    do not become available; `message` says more. `replicas` of a SidecarSet are the pods it
+    matches. `partition` is the number of pods kept on the old revision; `previous` is "" at
+    creation. `canary` is the value at which a Deployment holds, as written. Its revisions are
+    ReplicaSets, and a new one goes by the name that the embedded cluster gives it.
     """
 
     key: ObjectKey
@@ -76,6 +92,7 @@ class RolloutForecast:
     held: tuple[tuple[str, str], ...]  # (pod, reason) when all has settled
     lasts: timedelta
     sidecars: Sidecars | None = None
+    canary: str = ""
 
     def count(self, how: str) -> int:
         """Pods that move that way in all steps."""

@@ -9,6 +9,8 @@ from gitkruise.wire.primitives.names import GroupKind
 KRUISE_GROUP: Final = "apps.kruise.io"
 CLONESET: Final = GroupKind(KRUISE_GROUP, "CloneSet")
 SIDECARSET: Final = GroupKind(KRUISE_GROUP, "SidecarSet")
+DEPLOYMENT: Final = GroupKind("apps", "Deployment")
+REPLICASET: Final = GroupKind("apps", "ReplicaSet")
 
 # Pod labels
 REVISION_HASH: Final = "controller-revision-hash"

@@ -216,7 +216,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     statuses: tuple[ContainerStatus, ...] = ()
     restarts: int = 0  # highest restart count over containers
     sidecar_restarts: int = 0  # the same over init containers that keep running
-    revision: str = ""  # label controller-revision-hash
+    revision: str = ""  # label controller-revision-hash, pod-template-hash of a ReplicaSet's
     state: str = ""
     specified_delete: bool = False  # carries the label, whatever its value
     instance_id: str = ""
@@ -371,12 +371,18 @@ def _of_metadata(meta: _Meta) -> dict[str, Any]:
         "controller_uid": _controller(owners),
         "created": meta.creation_timestamp,
         "deleting": meta.deletion_timestamp,
-        "revision": labels.get(wire.REVISION_HASH, ""),
+        "revision": labels.get(wire.REVISION_HASH, "") or _template_hash(labels, owners),
         "state": labels.get(wire.LIFECYCLE_STATE, ""),
         "specified_delete": wire.SPECIFIED_DELETE in labels,
         "instance_id": labels.get(wire.INSTANCE_ID, ""),
         "deletion_cost": _deletion_cost(annotations.get(wire.DELETION_COST)),
     }
+
+
+def _template_hash(labels: Mapping[str, str], owners: tuple[_Owner, ...]) -> str:
+    """The revision of a Deployment's pod: CloneSets write the same label, for other programs."""
+    sets = any(owner.controller and owner.kind == "ReplicaSet" for owner in owners)
+    return labels.get(wire.TEMPLATE_HASH, "") if sets else ""
 
 
 def _controller(owners: tuple[_Owner, ...]) -> str:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gitkruise.model.workloads.labels import KRUISE_GROUP
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 
-ROLLING_KINDS: Final = frozenset({
-    GroupKind(KRUISE_GROUP, "CloneSet"), GroupKind(KRUISE_GROUP, "SidecarSet")
-})  # fmt: skip
+ROLLING_KINDS: Final = frozenset({CLONESET, SIDECARSET, DEPLOYMENT})
 # Whose pods sidecars are injected into, as far as manifests tell.
-BEARERS: Final = frozenset({GroupKind("apps", "Deployment"), GroupKind(KRUISE_GROUP, "CloneSet")})
+BEARERS: Final = frozenset({CLONESET, DEPLOYMENT})

@@ -96,7 +96,7 @@ def _free_name(view: ClusterView, raw: Obj, own: set[str]) -> tuple[str, int]:
 
 
 def _old_pods(view: ClusterView, raw: Obj, sets: Sequence[SetFacts]) -> int:
-    new = _new_set(raw, sets)
+    new = newest_set(raw, sets)
     count = 0
     for one in sets:
         if new is not None and one.name == new.name:
@@ -106,10 +106,16 @@ def _old_pods(view: ClusterView, raw: Obj, sets: Sequence[SetFacts]) -> int:
     return count
 
 
-def _new_set(raw: Obj, sets: Sequence[SetFacts]) -> SetFacts | None:
-    """The oldest ReplicaSet with the present template."""
+def newest_set(raw: Obj, sets: Sequence[SetFacts]) -> SetFacts | None:
+    """The oldest ReplicaSet with the present template, None before it is created."""
     wanted = rs.plain(raw["spec"]["template"])
     return next((one for one in sets if one.template == wanted and not one.deleting), None)
+
+
+def revision_number(new: SetFacts | None, olds: Sequence[SetFacts]) -> int:
+    """The number of the new ReplicaSet: above every old one's, its own when it is."""
+    least = max((one.revision for one in olds), default=0) + 1
+    return max(least, new.revision if new else 0)
 
 
 def plan_deployment(s: DeploymentSnapshot, gates: Gates) -> Plan:
@@ -145,7 +151,7 @@ class _Round:
             self.limits = bounds(self.spec.get("strategy") or {}, self.wanted)
         except ValueError as error:
             self.limits = error
-        self.new = _new_set(s.raw, s.sets)
+        self.new = newest_set(s.raw, s.sets)
         self.olds = [one for one in s.sets if one is not self.new]
         self.recreate = (self.spec.get("strategy") or {}).get("type") == "Recreate"
         self.becomes_new = self.new is None or self.new.revision < self.revision
@@ -189,9 +195,7 @@ class _Round:
 
     @property
     def revision(self) -> int:
-        """The number of the new ReplicaSet: above every old one's, its own when it is."""
-        least = max((one.revision for one in self.olds), default=0) + 1
-        return max(least, self.new.revision if self.new else 0)
+        return revision_number(self.new, self.olds)
 
     def warnings(self) -> tuple[Event, ...]:
         """Say once for each rollout that its canary is ignored."""

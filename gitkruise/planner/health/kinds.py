@@ -9,11 +9,12 @@ from typing import Final
 
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.planning.view import ClusterView
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET, SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
 from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
+from gitkruise.planner.builtin.deployment_rollout import observe_deployment_rollout
 from gitkruise.planner.progress.cloneset import observe_rollout
 from gitkruise.planner.sidecarset.matching import matched
 from gitkruise.planner.sidecarset.progress import observe_sidecars
@@ -26,12 +27,14 @@ RolloutOf = Callable[[Obj, Sequence[PodFacts], Sequence[Obj], datetime], Rollout
 class RolloutKind:
     """`pods` and `revisions` of an object from a view that follows them; `judge` needs no more.
 
-    `everywhere`: its pods are not those of its own namespace.
+    `kept_in` is the kind of its revisions. `everywhere`: its pods are not those of its own
+    namespace.
     """
 
     pods: Callable[[ClusterView, Obj], Sequence[PodFacts]]
     revisions: Callable[[ClusterView, Obj], Sequence[Obj]]
     judge: RolloutOf
+    kept_in: GroupKind = REVISION
     everywhere: bool = False
 
 
@@ -42,6 +45,17 @@ def _own_pods(view: ClusterView, raw: Obj) -> Sequence[PodFacts]:
 def _own_revisions(view: ClusterView, raw: Obj) -> Sequence[Obj]:
     meta = raw["metadata"]
     return view.owned(meta["uid"], REVISION, meta.get("namespace") or "")
+
+
+def _replica_sets(view: ClusterView, raw: Obj) -> Sequence[Obj]:
+    meta = raw["metadata"]
+    return view.owned(meta["uid"], REPLICASET, meta.get("namespace") or "")
+
+
+def _pods_of_sets(view: ClusterView, raw: Obj) -> Sequence[PodFacts]:
+    space = raw["metadata"].get("namespace") or ""
+    sets = _replica_sets(view, raw)
+    return tuple(pod for one in sets for pod in view.pods_of(one["metadata"]["uid"], space))
 
 
 def _injected_pods(view: ClusterView, raw: Obj) -> Sequence[PodFacts]:
@@ -55,6 +69,12 @@ def _central_revisions(view: ClusterView, raw: Obj) -> Sequence[Obj]:
 
 ROLLOUTS: Final[Mapping[GroupKind, RolloutKind]] = {
     CLONESET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_rollout),
+    DEPLOYMENT: RolloutKind(
+        pods=_pods_of_sets,
+        revisions=_replica_sets,
+        judge=observe_deployment_rollout,
+        kept_in=REPLICASET,
+    ),
     SIDECARSET: RolloutKind(
         pods=_injected_pods,
         revisions=_central_revisions,

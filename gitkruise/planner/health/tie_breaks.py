@@ -13,7 +13,7 @@ from typing import Any
 
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, PodMove, RolloutForecast
 from gitkruise.model.workloads.cloneset import cloneset_facts
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
 from gitkruise.planner.pods.order import deletion_rank, update_rank
@@ -28,6 +28,8 @@ def loosened(p: RolloutForecast, target: Obj, pods: Iterable[PodFacts]) -> Rollo
     `target` is the object as the commit wants it, `pods` those it has before. How many move in a
     step, and how, is as foretold; a set that moves whole in one step keeps its names.
     """
+    if p.key.group_kind == DEPLOYMENT:
+        return p  # OpenKruise drives no Deployment, and no pod of its forecast has a name
     own = p.key.group_kind == CLONESET
     active = [pod for pod in pods if pod.active]
     strategy = (cloneset_facts if own else sidecarset_facts)(target).update

@@ -77,7 +77,7 @@ def _moving(rollout: Rollout) -> str:
     counts = f"{rollout.updated}/{rollout.total} updated"
     match rollout.state:
         case State.HELD:
-            return f"held at partition {rollout.partition} ({counts})"
+            return f"held at {rollout.gate} ({counts})"
         case State.DONE:
             return f"done ({counts})"
         case State.ROLLING | State.WAITING:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import PodEffects, Sentence, Span, Tone
-from gitkruise.model.planning.canary import canary_of
 from gitkruise.model.planning.forecast import (
     CREATE,
     DELETE,
@@ -18,7 +17,7 @@ from gitkruise.model.planning.forecast import (
     RolloutForecast,
 )
 from gitkruise.model.planning.trace import IN_PLACE
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 from gitkruise.planner.health.tie_breaks import split
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.wire.primitives.names import GroupKind, Obj
@@ -28,13 +27,12 @@ from gitkruise.wire.primitives.paths import get
 _SIZED: Final = frozenset(
     {
         CLONESET,
-        GroupKind("apps", "Deployment"),
+        DEPLOYMENT,
         GroupKind("apps", "StatefulSet"),
         GroupKind("apps.kruise.io", "StatefulSet"),
         GroupKind("apps", "ReplicaSet"),
     }
 )
-_DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 _EVERYWHERE: Final = frozenset(
     {GroupKind("apps", "DaemonSet"), GroupKind("apps.kruise.io", "DaemonSet")}
 )
@@ -58,6 +56,11 @@ def moved(p: RolloutForecast, *, created: bool) -> PodEffects:
     """Pods of one rollout that was played ahead. A SidecarSet creates none: its pods are counted
     where their workload is."""
     moves = Counter(move.how for step in p.steps for move in step.moves)
+    if p.key.group_kind == DEPLOYMENT:
+        rolled = min(moves[CREATE], moves[DELETE])
+        return PodEffects(
+            rolled=rolled, added=moves[CREATE] - rolled, removed=moves[DELETE] - rolled
+        )
     creates = p.replicas if created else moves[CREATE]
     return PodEffects(
         in_place=moves[IN_PLACE] + moves[HOT],
@@ -127,26 +130,12 @@ def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:
         size = _replicas(change.after) or pods.rolled
         return (
             Span(f"{pods.rolled} of {many(size)} REPLACED", Tone.ALARM),
-            Span(f" (their template changes){_canary_words(change)}"),
+            Span(" (their template changes)"),
         )
     if pods.added or pods.removed:
         word = f"{many(pods.added)} created" if pods.added else f"{many(pods.removed)} deleted"
         return (Span(word),)
     return ()
-
-
-def _canary_words(change: ObjectChange) -> str:
-    """The pause of a Deployment's canary, for a sentence; real clusters do not act on it."""
-    after, size = change.after or {}, _replicas(change.after)
-    recreate = get(after, "spec", "strategy", "type") == "Recreate"
-    if change.key.group_kind != _DEPLOYMENT or size is None or recreate:
-        return ""
-    try:
-        canary = canary_of(get(after, "metadata", "annotations"))
-    except ValueError:
-        return ""  # validate warns of it
-    limit = canary.pods(size) if canary else None
-    return "" if limit is None else f"; the embedded cluster pauses at {limit}, its canary"
 
 
 def many(number: int, what: str = "pod") -> str:

@@ -8,7 +8,8 @@ from gitkruise import printable
 from gitkruise.model.gitops.change import MISSING, Desired, FieldChange, ObjectChange
 from gitkruise.model.gitops.redacted import Redacted
 from gitkruise.model.gitops.report import FieldRow
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.planning.canary import CANARIES
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.diff_lines import lines_changed
@@ -94,6 +95,8 @@ _STRATEGY: Final = {"partition": "canary gate", "paused": "stops or resumes upda
 def _remark(change: ObjectChange, field: FieldChange) -> tuple[str, bool]:
     """Effect of a change of this field on pods, and whether that is recreating."""
     path = tuple(str(part) for part in field.path)
+    if change.key.group_kind == DEPLOYMENT:
+        return _deployment_remark(path)
     if change.key.group_kind in ROLLING_KINDS and path[:2] == ("spec", "updateStrategy"):
         return _STRATEGY.get(path[-1], ""), False
     if change.key.group_kind == CLONESET and path[:2] == ("spec", "template"):
@@ -101,6 +104,16 @@ def _remark(change: ObjectChange, field: FieldChange) -> tuple[str, bool]:
     if change.key.kind == "SidecarSet" and path[1:2] in {("containers",), ("initContainers",)}:
         live = path[1] == "containers" and path[-1] == "image"
         return ("can be done live" if live else "running pods cannot follow"), False
+    return "", False
+
+
+def _deployment_remark(path: tuple[str, ...]) -> tuple[str, bool]:
+    if path in CANARIES:
+        return _STRATEGY["partition"], False
+    if path == ("spec", "paused"):
+        return _STRATEGY["paused"], False
+    if path[:2] == ("spec", "template"):
+        return "replaces pods", False
     return "", False
 
 

@@ -11,7 +11,9 @@ from gitkruise.model.gitops.report import FieldRow, RolloutView, Sentence, Span,
 from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
 from gitkruise.model.workloads.cloneset import cloneset_facts
+from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.report.blast_radius import many, moved, pods_named
+from gitkruise.planner.report.forecast_deployment import waves_view
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
 from gitkruise.planner.report.summary import keeps
 from gitkruise.wire.primitives.names import named
@@ -36,6 +38,8 @@ def rollout_view(
     complete, because its state is unknown."""
     if p.sidecars is not None:
         return sidecars_view(p, p.sidecars, live=live)
+    if p.key.group_kind == DEPLOYMENT:
+        return waves_view(change, p, live=live, assumed=assumed)
     alone = p.previous == "" and not p.hold
     return RolloutView(
         prediction=p,

@@ -99,7 +99,8 @@ def afterwards(entry: ReportEntry) -> str:
     if entry.kind is ChangeKind.PRUNE:
         return "kept" if entry.stays else "waits for approval" if entry.notes else "pruned"
     ends = sorted({view.prediction.hold or "done" for view in entry.rollouts})
-    words = {"PartitionReached": "held", "OnDelete": "held", "Paused": "paused", "Stuck": "stuck"}
+    words = {"PartitionReached": "held", "CanaryReached": "held", "OnDelete": "held",
+             "Paused": "paused", "Stuck": "stuck"}  # fmt: skip
     return ", ".join(dict.fromkeys(words.get(end, end) for end in ends))
 
 

@@ -7,12 +7,14 @@ from typing import Any, Final
 
 from gitkruise import printable
 from gitkruise.model.gitops.change import MISSING, FieldChange
+from gitkruise.model.planning.canary import ANNOTATION
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve_decimal
 
 _PLAIN: Final = {"replicas": "replicas", "partition": "partition", "paused": "paused",
-                 "maxUnavailable": "maxUnavailable", "maxSurge": "maxSurge"}  # fmt: skip
+                 "maxUnavailable": "maxUnavailable", "maxSurge": "maxSurge",
+                 ANNOTATION: "canary"}  # fmt: skip
 _UNSET: Final = {"partition": "0", "paused": "false", "maxSurge": "0"}  # OpenKruise's defaults
 SHOWN: Final = 3
 

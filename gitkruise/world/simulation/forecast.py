@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from gitkruise.model.planning.canary import ANNOTATION, PLAIN
 from gitkruise.model.planning.forecast import ForecastStep, PodMove, RolloutForecast
 from gitkruise.model.planning.trace import Trace
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 from gitkruise.planner.workloads import EMBEDDED
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ApiRequest
@@ -25,6 +26,7 @@ from gitkruise.world.kubelet.kubelet import Kubelet
 from gitkruise.world.kubelet.profiles import GENERAL, Profile
 from gitkruise.world.node_agent.agent import NodeAgents
 from gitkruise.world.simulation.forecast_cloneset import predict_cloneset
+from gitkruise.world.simulation.forecast_deployment import predict_deployment
 from gitkruise.world.simulation.forecast_sidecarset import predict_sidecarset
 from gitkruise.world.simulation.run import SimulatedRollout
 from gitkruise.world.simulation.simulation import SimulatedComponent, Simulation
@@ -38,6 +40,7 @@ HORIZON: Final = timedelta(minutes=30)
 _PREDICTORS: Final[Mapping[GroupKind, Callable[[SimulatedRollout], RolloutForecast]]] = {
     SIDECARSET: predict_sidecarset,
     CLONESET: predict_cloneset,
+    DEPLOYMENT: predict_deployment,
 }
 
 
@@ -70,7 +73,7 @@ def predict(
         key
         for kind in _PREDICTORS
         for key in map(key_of, twin.objects(kind))
-        if _generation(world, key) != _generation(twin, key)
+        if _request(world, key) != _request(twin, key)
     ]
     twin = twin.fork(fast_path=True)
     simulation = _simulation(twin, now, gates, profile)
@@ -111,6 +114,11 @@ def _simulation(world: World, now: datetime, gates: Gates, profile: Profile) -> 
     return made
 
 
-def _generation(world: World, key: ObjectKey) -> int | None:
+def _request(world: World, key: ObjectKey) -> tuple[object, ...]:
+    """Marks of what an object asks for: a canary changes no generation."""
     obj = world.get(key)
-    return obj["metadata"].get("generation", 0) if obj else None
+    if obj is None:
+        return ()
+    meta = obj["metadata"]
+    notes = meta.get("annotations") or {} if key.group_kind == DEPLOYMENT else {}
+    return meta.get("generation", 0), notes.get(ANNOTATION), notes.get(PLAIN)

@@ -11,10 +11,9 @@ from gitkruise.gitops.actions.actions import (
     ActionArgs,
     ActionTarget,
     ActionVerb,
-    check_outcome,
     compute,
-    earlier_stages,
 )
+from gitkruise.gitops.actions.proof import check_outcome, earlier_stages
 from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
 from gitkruise.gitops.preview.inputs import whole_repository
 from gitkruise.gitops.preview.preview import offline_preview

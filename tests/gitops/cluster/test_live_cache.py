@@ -95,7 +95,7 @@ def test_a_unit_that_waits_for_a_list_waits_for_the_one_that_replaces_it(
 
     async def script() -> None:
         await live.discover()
-        waited = live.want_workloads({"shop"})
+        waited = live.want_workloads({"shop": frozenset({REVISION})})
         live.share_workloads()
         async with alongside(live.run()):
             await live.ready(waited)

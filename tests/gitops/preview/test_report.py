@@ -108,22 +108,6 @@ def test_blast_radius(row: tuple[str, list[Obj], list[Obj], list[str]]) -> None:
         assert told[0].split(" (")[0] in form(made)
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("3", "; the embedded cluster pauses at 3, its canary"),
-        ("25%", "; the embedded cluster pauses at 3, its canary"),
-        ("10", ""),
-    ],
-)
-def test_can_16_a_plan_says_where_a_canary_pauses(value: str, words: str) -> None:
-    web = deployment("app:v2", replicas=10)
-    notes = {"annotations": {"gitkruise.io/canary": value}}
-    after = {**web, "metadata": {**web["metadata"], **notes}}
-    text = FORMS["text"](report([deployment(replicas=10)], [after]))
-    assert f"10 of 10 pods REPLACED (their template changes){words}\n" in f"{text}\n"
-
-
 def test_what_holds_data_waits_for_approval() -> None:
     (entry,) = report([thing("shop", "Namespace")], []).entries
     assert entry.notes == ("waits for approval: deleting it would delete what it holds",)

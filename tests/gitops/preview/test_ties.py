@@ -51,7 +51,8 @@ AROUND = (NAMESPACE, GroupKind("", "Node"), REVISION, CLONESET)
 def stand_in(world: World) -> World:
     """A model cluster that holds what `world` does."""
     transport = WorldTransport(Cluster(world, lambda: START))
-    return live_world(asyncio.run(rollout_objects(transport, CATALOG, [SPACE])), CATALOG, Gates())
+    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], deployments=False))
+    return live_world(found, CATALOG, Gates())
 
 
 def renamed(world: World, names: dict[str, str]) -> World:

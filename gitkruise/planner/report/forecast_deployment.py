@@ -1,0 +1,91 @@
+"""A Deployment's rollout in words: pods replaced wave by wave, and where its canary holds it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from gitkruise.model.gitops.change import ObjectChange
+from gitkruise.model.gitops.report import RolloutView, Sentence, Span, StepView, Tone
+from gitkruise.model.planning.canary import ANNOTATION, CANARIES
+from gitkruise.model.planning.forecast import CREATE, DELETE, ForecastStep, RolloutForecast
+from gitkruise.planner.report.blast_radius import many, moved
+from gitkruise.wire.primitives.names import named
+from gitkruise.wire.primitives.paths import get
+
+_HOLDS: Final = {
+    "CanaryReached": "⏸ hold  next: gitkruise promote {}",
+    "Paused": "▮ paused  next: gitkruise resume {}",
+}
+
+
+def waves_view(
+    change: ObjectChange, p: RolloutForecast, *, live: bool, assumed: bool
+) -> RolloutView:
+    """`p` in words. `live`: it starts from a cluster's pods. `assumed`: the base is taken for
+    complete, because its state is unknown."""
+    return RolloutView(
+        prediction=p,
+        effect=tuple(_effect(p)),
+        budget=_budget(p) if moved(p, created=False).rolled else "",
+        steps=tuple(map(_step, p.steps, [max(p.replicas, 1)] * len(p.steps))),
+        hold=_hold(p) if p.steps else (),
+        notes=tuple(_notes(change, p, live=live, assumed=assumed)),
+    )
+
+
+def _effect(p: RolloutForecast) -> Iterator[Sentence]:
+    pods = moved(p, created=False)
+    scaled = ", ".join(
+        f"{many(number)} {how}"
+        for number, how in ((pods.added, "created"), (pods.removed, "deleted"))
+        if number
+    )
+    if not pods.rolled:
+        yield (Span("no pod is replaced" + (f"; {scaled}" if scaled else "")),)
+        if not p.steps and (stop := _hold(p)):
+            yield stop
+        return
+    yield Span(f"{pods.rolled} of {p.replicas} pods REPLACED", Tone.ALARM), Span(" (new IP)")
+    if scaled:
+        yield (Span(scaled),)
+    if p.canary and p.partition:
+        held = f"{p.partition} of {many(p.replicas)} stay as they are"
+        yield (Span(f"{held}   (canary {p.canary} updates {p.replicas - p.partition})"),)
+
+
+def _budget(p: RolloutForecast) -> str:
+    up = max(p.replicas - p.max_unavailable, 0)
+    budget = f"maxUnavailable {p.max_unavailable}, maxSurge {p.max_surge}"
+    return f"{budget}; {up} of {p.replicas} pods stay up"
+
+
+def _step(step: ForecastStep, total: int) -> StepView:
+    moves, counts = Counter(move.how for move in step.moves), step.counts
+    parts = [f"{moves[how]} {how}d" for how in (CREATE, DELETE) if moves[how]]
+    words = ", ".join(parts)
+    if counts is None:
+        return StepView(done=0, total=total, moves=words, lasts=step.lasts)
+    down = max(total - counts.available, 0)
+    state = f"{counts.new} new, {counts.old} old" + (f", {down} unavailable" if down else "")
+    done = min(counts.new, total)
+    return StepView(done=done, total=total, moves=f"{words}: {state}", lasts=step.lasts)
+
+
+def _hold(p: RolloutForecast) -> Sentence:
+    if p.hold in _HOLDS:
+        return (Span(_HOLDS[p.hold].format(named(p.key))),)
+    if not p.hold:
+        return ()
+    return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become available'}")
+
+
+def _notes(change: ObjectChange, p: RolloutForecast, *, live: bool, assumed: bool) -> Iterator[str]:
+    if p.canary and not live:
+        qualified = get(change.after or {}, "metadata", "annotations", ANNOTATION)
+        others = "reject the commit (GK2404)" if qualified else "ignore this annotation"
+        yield f"the embedded cluster pauses at canaries; other clusters {others}"
+    if assumed and any(get(change.before or {}, *path) for path in CANARIES):
+        yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
+        yield "to see the pods that its canary holds"
