@@ -17,6 +17,7 @@ from gitkruise.kube.system.clock import SystemClock
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
+DEPLOYMENTS = ResourceRef("apps", "v1", "deployments")
 NAMESPACES = ResourceRef("", "v1", "namespaces")
 
 
@@ -34,9 +35,11 @@ def send(kubeconfig: Path, *requests: ApiRequest) -> list[Any]:
 
 
 def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
-    """Apply a CloneSet, and make its namespace."""
+    """Apply a CloneSet or a Deployment, and make its namespace."""
     body = yaml.safe_load(manifest)
-    body["metadata"]["annotations"] = {f"gitkruise.io/{k}": v for k, v in annotations.items()}
+    notes = body["metadata"].get("annotations") or {}
+    marks = {f"gitkruise.io/{k}": v for k, v in annotations.items()}
+    body["metadata"]["annotations"] = {**notes, **marks}
     if annotations:
         labels = body["metadata"].get("labels") or {}
         body["metadata"]["labels"] = {**labels, "gitkruise.io/unit": "test"}
@@ -44,19 +47,28 @@ def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
     with suppress(AlreadyExists):
         send(kubeconfig, ApiRequest(verb="create", resource=NAMESPACES, body=space))
     request = ApiRequest(
-        verb="patch", resource=CLONESETS, namespace="shop", name=body["metadata"]["name"],
+        verb="patch", resource=_resource(body), namespace="shop", name=body["metadata"]["name"],
         body=body, content_type=APPLY_PATCH, params={"fieldManager": "test", "force": "true"},
     )  # fmt: skip
     send(kubeconfig, request)
 
 
+def _resource(body: Any) -> ResourceRef:
+    return DEPLOYMENTS if body["kind"] == "Deployment" else CLONESETS
+
+
 @contextmanager
 def applied(kubeconfig: Path, manifest: str, **annotations: str) -> Iterator[None]:
-    """The CloneSet is there during the body."""
+    """The CloneSet or Deployment is there during the body."""
     apply(kubeconfig, manifest, **annotations)
-    name = yaml.safe_load(manifest)["metadata"]["name"]
+    body = yaml.safe_load(manifest)
     yield
     send(
         kubeconfig,
-        ApiRequest(verb="delete", resource=CLONESETS, namespace="shop", name=name),
+        ApiRequest(
+            verb="delete",
+            resource=_resource(body),
+            namespace="shop",
+            name=body["metadata"]["name"],
+        ),
     )

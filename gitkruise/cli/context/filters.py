@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.unit_state import State
     from gitkruise.wire.values.selectors import Selector
 
-_OBJECTS: Final = ("rollouts", "clonesets", "sidecarsets")
+_OBJECTS: Final = ("rollouts", "clonesets", "deployments", "sidecarsets")
 _NOUNS: Final = {
     "-l": (*_OBJECTS, "pods", "revisions"),
     "--state": (*_OBJECTS, "units"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -190,6 +190,13 @@ def _rollout_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
             style.state(_state(i)))  # fmt: skip
 
 
+def _mixed_cells(i: Item, style: Style, now: datetime) -> tuple[str, ...]:
+    """Cells of rollouts of several kinds: others than CloneSets are named with their kind."""
+    kind = "" if i["kind"] == "CloneSet" else f"{i['kind'].lower()}/"
+    space, name, *rest = _rollout_cells(i, style, now)
+    return (space, f"{kind}{name}", *rest)
+
+
 def _state(i: Item) -> State:
     return State(i["state"])
 
@@ -233,8 +240,9 @@ _ROLLOUTS: Final = TableView(
     (("MESSAGE", "message"), ("UNIT", "unit"), ("SOURCE", "path")),
 )  # fmt: skip
 VIEWS: Final = {
-    "rollouts": _ROLLOUTS,
+    "rollouts": replace(_ROLLOUTS, cells=_mixed_cells),
     "clonesets": _ROLLOUTS,
+    "deployments": _ROLLOUTS,
     "sidecarsets": _ROLLOUTS,
     "pods": TableView(
         "PodList",

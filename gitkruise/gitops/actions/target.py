@@ -15,9 +15,9 @@ from gitkruise.model.gitops.change import Desired
 from gitkruise.model.gitops.config import Config, Unit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import SIDECARSET
-from gitkruise.model.workloads.rollout_kinds import BEARERS
+from gitkruise.model.workloads.rollout_kinds import BEARERS, ROLLING_KINDS
 from gitkruise.wire.catalog.catalog import Catalog
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.names import GroupKind, named
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.selectors import label_selector
 
@@ -33,9 +33,10 @@ class ObjectQuery:
     namespace: str = ""
     unit: str = ""
 
-    def fits(self, d: Desired) -> bool:
+    def fits(self, d: Desired, kind: GroupKind | None = None) -> bool:
+        """Return whether an object is meant; `kind` replaces the kind of the query."""
         here = self.namespace in {"", d.key.namespace} or not d.key.namespace
-        return d.key.group_kind == self.kind and d.key.name == self.name and here
+        return d.key.group_kind == (kind or self.kind) and d.key.name == self.name and here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,13 @@ def _none(states: Sequence[BranchState], query: ObjectQuery) -> UsageProblem:
     tips = ", ".join(f"{state.branch} ({state.side.commit.short})" for state in states)
     notes = [("looked at", tips or "no branch: the units follow tags or commits")]
     notes += [("there are", ", ".join(near or there[:8]) or "none")]
+    others = dict.fromkeys(
+        named(d.key)
+        for state in states
+        for d in state.side.objects
+        if d.key.group_kind in ROLLING_KINDS and query.fits(d, d.key.group_kind)
+    )
+    notes += [("next", f"name it with its kind: {' or '.join(others)}")] if others else []
     notes += [("broken", str(f)) for state in states for f in state.side.findings[:1]]
     message = f"git has no {query.kind.kind} {query.name}{where}"
     return UsageProblem(Finding(code="GK7040", message=message, notes=tuple(notes)))

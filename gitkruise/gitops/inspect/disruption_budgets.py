@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import Forbidden
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.sidecarset_annotations import injected_sets
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ ALONE: Final = Sharing()
 async def sharing(
     found: Managed, look: Callable[[GroupKind], Awaitable[Survey]], now: datetime
 ) -> Sharing:
-    """The SidecarSets in the pods of `found`, and the CloneSets that own them.
+    """The SidecarSets in the pods of `found`, and the CloneSets and Deployments that own them.
 
     `look` surveys one kind in every namespace; it is asked only where pods tell of that kind.
     """
@@ -41,7 +41,7 @@ async def sharing(
     owners = {pod.controller_uid for pod in found.pods} - {""}
     asked = [(SIDECARSET, sets - _own(found, SIDECARSET))]
     if found.key.group_kind == SIDECARSET:
-        asked.append((CLONESET, owners))
+        asked += [(CLONESET, owners), (DEPLOYMENT, owners)]
     others: list[Managed] = []
     unread: list[str] = []
     for kind, wanted in asked:
@@ -62,4 +62,6 @@ def _own(found: Managed, kind: GroupKind) -> set[str]:
 
 def _names(m: Managed) -> set[str]:
     """Return the references of pods to it: the name of a SidecarSet, the uid of a controller."""
-    return {m.key.name if m.key.group_kind == SIDECARSET else m.obj["metadata"]["uid"]}
+    if m.key.group_kind == SIDECARSET:
+        return {m.key.name}
+    return {m.obj["metadata"]["uid"], *(pod.controller_uid for pod in m.pods)}

@@ -15,8 +15,8 @@ from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
+from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.report.summary import keeps
-from gitkruise.planner.sync.canary_pause import canary_pause
 from gitkruise.wire.primitives.names import ObjectKey, named
 
 
@@ -100,6 +100,7 @@ def explain(
         *_of_failing(managed),
         *_of_rollout(managed.rollout),
         *_of_pods(held, managed.rollout),
+        *(_of_old_pods(managed.rollout) if managed.key.group_kind == DEPLOYMENT else ()),
     ]
     if plan is not None and plan.problem is not None:
         reasons.insert(0, f"the controller cannot go on: {plan.problem}")
@@ -192,6 +193,23 @@ def _of_pods(held: Sequence[HeldPod], r: Rollout | None) -> Iterator[str]:
         )
 
 
+def _of_old_pods(r: Rollout | None) -> Iterator[str]:
+    """Yield what keeps the old pods of a Deployment, whose controller plans no single pod."""
+    old = r.total - r.updated if r is not None else 0
+    if r is None or old <= 0 or not r.generation_seen:
+        return
+    if r.state is State.PAUSED:
+        yield f"{_pods(old)} {'waits' if old == 1 else 'wait'} because spec.paused is true"
+        return
+    kept = min(old, r.kept)
+    if rest := old - kept:
+        yield f"{_pods(rest)} {'waits' if rest == 1 else 'wait'}: {budget(r)}"
+    if kept:
+        stay = "stays" if kept == 1 else "stay"
+        share = f"canary {r.canary} updates {r.asked} of {r.replicas}"
+        yield f"{_pods(kept)} {stay} on the current revision: {share}"
+
+
 def budget(r: Rollout) -> str:
     """`maxUnavailable 2, of which 2 are used: 8 of 10 are available`."""
     used = max(r.replicas - r.available, 0)
@@ -228,8 +246,6 @@ def _release(m: Managed, state: State) -> str:
         return f"gitkruise resume {named(m.key)}"
     if state is State.PAUSED:
         return f"a commit that ends its pause{_where(m)}"
-    if canary_pause(m.obj) is not None:
-        return f"a commit that raises or removes its canary{_where(m)}"
     return f"a commit that lowers its partition{_where(m)}"
 
 

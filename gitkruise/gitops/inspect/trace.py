@@ -9,6 +9,7 @@ from itertools import groupby
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.model.gitops.record import RevisionCount, RolloutStep
 from gitkruise.model.planning.plan import HeldPod, Plan
+from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -44,7 +45,10 @@ def trace_pod(
         if short == pod.short_revision
     ]
     first = runs[0][0].commit.id if runs else ""
-    introduced = revision.commit if revision and revision.commit else first
+    written = revision.commit if revision else ""
+    if owner.key.group_kind == DEPLOYMENT:  # its ReplicaSet names the newest that asks for it
+        first, written = first or written, ""
+    introduced = written or first
     again = runs[-1][0].commit.id if runs else ""
     return Traced(
         pod=pod,

@@ -65,7 +65,7 @@ PROMOTIONS: dict[str, tuple[dict[str, str], str, str]] = {
 
 
 @pytest.mark.parametrize("name", PROMOTIONS)
-def test_promote_raises_the_canary(origin: Origin, name: str) -> None:
+def test_can_35_promote_raises_the_canary(origin: Origin, name: str) -> None:
     args, value, words = PROMOTIONS[name]
     origin.commit({"web.yaml": web("v1", "3")})
     edit = computed(origin, ActionVerb.PROMOTE, **args)
@@ -99,7 +99,7 @@ REFUSED: dict[str, tuple[str, ActionVerb, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_makes_no_sense_is_refused(origin: Origin, name: str) -> None:
+def test_can_36_what_makes_no_sense_is_refused(origin: Origin, name: str) -> None:
     text, verb, args, code, words = REFUSED[name]
     origin.commit({"web.yaml": text})
     with pytest.raises(UsageProblem) as error:

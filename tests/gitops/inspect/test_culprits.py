@@ -23,6 +23,7 @@ from tests.worlds import deployment
 pytestmark = pytest.mark.slow
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
+BAD_POD = "1 pod runs the new revision and cannot start: image app:bad cannot be pulled"
 RECREATE = {"podUpdatePolicy": "ReCreate"}
 
 
@@ -127,8 +128,12 @@ def test_a_deployment_whose_image_cannot_be_pulled_does_not_go_on_by_itself(
             for wait_s in (60, 1200):  # before its progress deadline, and after
                 await stage.rest(wait_s)
                 answer = await _why(stage, DEPLOYMENT)
-                assert answer.reasons[0] == "1 pod cannot start: image app:bad cannot be pulled"
-                assert answer.next[0] == "a commit that mends it (app.yaml:1)"
+                assert str(answer.state) == "Stuck"
+                assert answer.reasons[0] == BAD_POD
+                assert answer.next == (
+                    "a commit that mends it (app.yaml:1)",
+                    "gitkruise rollback deployment/store -n shop",
+                )
                 assert not any("by itself" in step for step in answer.next)
             await stage.push(deployment("store", 2, "app:v2"), message="mended")
             await stage.rest(0.1)
@@ -151,12 +156,15 @@ def test_a_deployment_held_by_its_canary_names_what_moves_it(embedded: MakeStage
             await stage.rest()
             answer = await _why(stage, DEPLOYMENT)
             assert str(answer.state) == "Held"
-            assert answer.reasons == ("1 of 4 updated, held by canary 1",)
-            assert answer.next == ("a commit that raises or removes its canary (app.yaml:1)",)
+            assert answer.reasons == (
+                "3 pods stay on the current revision: canary 1 updates 1 of 4",
+            )
+            assert answer.next == ("gitkruise promote deployment/store -n shop",)
             await stage.push(canaried("app:bad"), message="bad")
             await stage.rest()
             answer = await _why(stage, DEPLOYMENT)
-            assert answer.reasons[0] == "1 pod cannot start: image app:bad cannot be pulled"
+            assert str(answer.state) == "Stuck"
+            assert answer.reasons[0] == BAD_POD
 
     stage.play(script)
 

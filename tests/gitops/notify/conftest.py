@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.gitops.conftest import staged
+from tests.gitops.conftest import embedded, staged
 
-__all__ = ["staged"]
+__all__ = ["embedded", "staged"]

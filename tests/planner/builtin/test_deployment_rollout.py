@@ -97,7 +97,7 @@ STATES: dict[str, tuple[str | None, Callable[[Lab], None], str, tuple[int, int, 
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_state(name: str) -> None:
+def test_can_34_state(name: str) -> None:
     canary, act, state, amounts, message = STATES[name]
     lab = running(canary)
     act(lab)

@@ -141,7 +141,7 @@ def _act(ctx: click.Context, verb: str, object_name: str, flags: dict[str, Any])
 @cluster_options
 @click.pass_context
 def promote(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flags: Any) -> None:
-    """Update more pods: commit a lower partition.
+    """Update more pods: commit a lower partition, or a higher canary of a Deployment.
 
     \b
     Examples:
@@ -149,6 +149,7 @@ def promote(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **f
       gitkruise promote cloneset/checkout -n shop --partition 30%   (the same)
       gitkruise promote checkout -n shop --pr --sandbox
       gitkruise promote sidecarset/mesh --partition 20% --print
+      gitkruise promote deployment/web -n shop --updated 50%
 
     With a cluster (--sandbox, --context) the plan lists the pods by name.
     """
@@ -166,7 +167,8 @@ def promote(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **f
 @cluster_options
 @click.pass_context
 def hold(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flags: Any) -> None:
-    """Update no more pods: commit a partition that keeps the remaining pods on the old revision.
+    """Update no more pods: commit a partition, or a canary, that keeps the remaining pods on the
+    old revision.
 
     \b
     Examples:
@@ -174,7 +176,8 @@ def hold(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flag
       gitkruise hold checkout -n shop --partition 60%
 
     The current state is read from the cluster (with --context or --sandbox) or from the status
-    branch. Updated pods stay updated; to bring them back, use gitkruise rollback.
+    branch. Updated pods stay updated; to bring them back, use gitkruise rollback. A Deployment's
+    rollout that began without a canary cannot be held; pause it.
     """
     _move(ctx, "hold", object_name, flags | {"cluster": cluster})
 
@@ -185,7 +188,7 @@ def hold(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flag
 @cluster_options
 @click.pass_context
 def pause(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **flags: Any) -> None:
-    """Stop updating pods, whatever the partition: commit `paused: true`.
+    """Stop updating pods, whatever the partition or canary: commit `paused: true`.
 
     \b
     Examples:
@@ -223,7 +226,7 @@ def resume(ctx: click.Context, /, object_name: str, cluster: ClusterChoice, **fl
 def rollback(
     ctx: click.Context, /, object_name: str, to: str, cluster: ClusterChoice, **flags: Any
 ) -> None:
-    """Return every pod to an earlier template: commit template and partition together.
+    """Return every pod to an earlier template: commit template and partition (or canary) together.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ from gitkruise.cli.context.local_repository import (
 )
 from gitkruise.cli.context.resource_args import ResourceArg, parse_resource_arg
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
-from gitkruise.model.workloads.labels import CLONESET, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
@@ -93,9 +93,9 @@ def get(
 
     Keys while watching rollouts: p shows pods, e events, r revisions; / filters the rows.
 
-    TYPE is one of rollouts, clonesets (clone, cs), sidecarsets (ss), pods, revisions, events,
-    units. Units that wait or were rejected are known from the status branch, if a repository is
-    found.
+    TYPE is one of rollouts (CloneSets and Deployments), clonesets (clone, cs), deployments
+    (deploy), sidecarsets (ss), pods, revisions, events, units. Units that wait or were rejected
+    are known from the status branch, if a repository is found.
     """
     wanted = parse_resource_arg(words)
     chosen = parse_filters(wanted.noun, flags["selector"], flags["states"], flags["commit"])
@@ -159,11 +159,16 @@ def _survey(
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     wanted = options.wanted
+    owners = (CLONESET, DEPLOYMENT)
     kinds = {
+        "clonesets": (CLONESET,),
+        "deployments": (DEPLOYMENT,),
         "sidecarsets": (SIDECARSET,),
-        "events": (EVENT, CLONESET) if wanted.name else (EVENT,),
+        "events": (EVENT, *owners) if wanted.name else (EVENT,),
         "units": WORKLOADS,
-    }.get(wanted.noun, (CLONESET, EVENT) if on_screen and wanted.rollouts else (CLONESET,))
+    }.get(wanted.noun, owners)
+    if on_screen and wanted.rollouts:
+        kinds = (*kinds, EVENT)
     return Survey(
         chosen.transport,
         load_catalog(),
@@ -305,8 +310,10 @@ def _print(
         for item in items:
             say_json(item, style, line=True)
     elif output == "name":
-        kind = "cloneset" if noun == "rollouts" else noun[:-1]
-        say((f"{kind}/{item['name']}" for item in items), style)
+        owned = noun == "rollouts"
+        kinds = (item["kind"].lower() if owned else noun[:-1] for item in items)
+        names = (f"{kind}/{item['name']}" for kind, item in zip(kinds, items, strict=True))
+        say(names, style)
     else:
         say(reader.lines(found, items, style, now), style)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,13 +21,16 @@ from gitkruise.cli.context.local_repository import (
     repository_at_hand,
 )
 from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.local_repository import Records
     from gitkruise.gitops.inspect.cluster_view import Managed, Survey
     from gitkruise.gitops.inspect.trace import Traced
     from gitkruise.model.workloads.pod import PodFacts
+
+
+_OWNERS: Final = (CLONESET, DEPLOYMENT)
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -61,12 +64,12 @@ def trace(pod_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) -
 async def _ask(
     choice: ClusterChoice, namespace: str, name: str, path: str
 ) -> tuple[Traced, Records, datetime]:
-    from gitkruise.cli.commands.inspect.why import read_kind  # noqa: PLC0415
+    from gitkruise.cli.commands.inspect.why import read_kinds  # noqa: PLC0415
     from gitkruise.gitops.inspect.trace import trace_pod  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
 
     async with connected(choice, read_environment()) as chosen:
-        survey = await read_kind(chosen, CLONESET, namespace or chosen.namespace)
+        survey = await read_kinds(chosen, _OWNERS, namespace or chosen.namespace)
         now = chosen.clock.now()
         owner, pod = _pod(survey, name, now)
         counts = owner.rollout.revisions if owner.rollout else ()
@@ -89,7 +92,8 @@ def _pod(survey: Survey, name: str, now: datetime) -> tuple[Managed, PodFacts]:
         ("there are", ", ".join(near) or "none"),
         ("next", "name its namespace with -n; gitkruise get pods lists them"),
     )
-    message = f'pod "{name}": no CloneSet of namespace {survey.namespace} owns it'
+    kinds = " or ".join(gk.kind for gk in _OWNERS)
+    message = f'pod "{name}": no {kinds} of namespace {survey.namespace} owns it'
     raise ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -100,10 +100,15 @@ async def _ask(
 
 async def read_kind(chosen: ChosenCluster, kind: GroupKind, namespace: str) -> Survey:
     """Read one kind of a namespace ("" for all) with its pods and revisions."""
+    return await read_kinds(chosen, (kind,), namespace)
+
+
+async def read_kinds(chosen: ChosenCluster, kinds: Iterable[GroupKind], namespace: str) -> Survey:
+    """Read kinds of a namespace ("" for all) with their pods and revisions."""
     from gitkruise.gitops.inspect.cluster_view import Survey  # noqa: PLC0415  imports the schemas
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
-    survey = Survey(chosen.transport, load_catalog(), (kind,), namespace=namespace)
+    survey = Survey(chosen.transport, load_catalog(), kinds, namespace=namespace)
     await survey.look()
     return survey
 
