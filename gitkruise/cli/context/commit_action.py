@@ -49,7 +49,13 @@ from gitkruise.gitops.preview.preview import Preview, live_preview, offline_prev
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import (
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    SIDECARSET,
+    STATEFULSET,
+)
 
 if TYPE_CHECKING:
     from gitkruise.gitops.preview.inputs import PlanSide
@@ -63,6 +69,8 @@ _MOVED: Final = {
     "clonesets": CLONESET,
     "sidecarsets": SIDECARSET,
     "deployments": DEPLOYMENT,
+    "statefulsets": STATEFULSET,
+    "daemonsets": DAEMONSET,
 }
 
 
@@ -182,7 +190,7 @@ def _target(
     wanted = parse_object(options.object_name)
     kind = _MOVED.get(wanted.noun)
     if kind is None or not wanted.name:
-        message = f"{options.verb} requires cloneset/NAME, deployment/NAME or sidecarset/NAME"
+        message = f"{options.verb} requires TYPE/NAME, such as cloneset/NAME or deployment/NAME"
         raise UsageProblem(Finding(code="GK7040", message=message))
     query = ObjectQuery(kind=kind, name=wanted.name, namespace=options.namespace, unit=options.unit)
     default = publisher.current() or "main"

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from gitkruise.model.gitops.unit_state import State
     from gitkruise.wire.values.selectors import Selector
 
-_OBJECTS: Final = ("rollouts", "clonesets", "deployments", "sidecarsets")
+_OBJECTS: Final = (
+    "rollouts", "clonesets", "deployments", "statefulsets", "daemonsets", "sidecarsets",
+)  # fmt: skip
 _NOUNS: Final = {
     "-l": (*_OBJECTS, "pods", "revisions"),
     "--state": (*_OBJECTS, "units"),

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import (
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    SIDECARSET,
+    STATEFULSET,
+)
 from gitkruise.wire.primitives.names import GroupKind
 
 _WORDS: Final = {
@@ -14,6 +20,8 @@ _WORDS: Final = {
     "clonesets": ("cloneset", "clone", "cs", "clonesets.apps.kruise.io", "cloneset.apps.kruise.io"),
     "sidecarsets": ("sidecarset", "sidecar", "ss"),
     "deployments": ("deployment", "deploy", "deployments.apps", "deployment.apps"),
+    "statefulsets": ("statefulset", "sts", "statefulsets.apps", "statefulset.apps"),
+    "daemonsets": ("daemonset", "ds", "daemonsets.apps", "daemonset.apps"),
     "pods": ("pod", "po"),
     "revisions": ("revision", "rev"),
     "events": ("event", "ev"),
@@ -23,7 +31,7 @@ NOUNS: Final = {
     **{noun: noun for noun in _WORDS},
     **{alias: noun for noun, aliases in _WORDS.items() for alias in aliases},
 }
-_ROLLOUTS: Final = frozenset({"rollouts", "clonesets", "deployments"})
+_ROLLOUTS: Final = frozenset({"rollouts", "clonesets", "deployments", "statefulsets", "daemonsets"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +74,10 @@ def parse_object(text: str) -> ResourceArg:
 _KINDS: Final = {
     "deployment": DEPLOYMENT,
     "deploy": DEPLOYMENT,
-    "statefulset": GroupKind("apps", "StatefulSet"),
-    "sts": GroupKind("apps", "StatefulSet"),
-    "daemonset": GroupKind("apps", "DaemonSet"),
+    "statefulset": STATEFULSET,
+    "sts": STATEFULSET,
+    "daemonset": DAEMONSET,
+    "ds": DAEMONSET,
     "job": GroupKind("batch", "Job"),
     "cronjob": GroupKind("batch", "CronJob"),
 }

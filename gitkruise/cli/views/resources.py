@@ -243,6 +243,8 @@ VIEWS: Final = {
     "rollouts": replace(_ROLLOUTS, cells=_mixed_cells),
     "clonesets": _ROLLOUTS,
     "deployments": _ROLLOUTS,
+    "statefulsets": _ROLLOUTS,
+    "daemonsets": _ROLLOUTS,
     "sidecarsets": _ROLLOUTS,
     "pods": TableView(
         "PodList",

@@ -15,7 +15,14 @@ from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.edit.set_field import edit_field
 from gitkruise.git.plumbing.commits import format_message
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.gate import RolloutGate, keeping, open_gate, strategy_path
+from gitkruise.gitops.actions.gate import (
+    RolloutGate,
+    counted,
+    keeping,
+    lacking,
+    open_gate,
+    strategy_path,
+)
 from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
 from gitkruise.gitops.actions.kustomized import Kustomized
 from gitkruise.gitops.actions.rollback import (
@@ -145,6 +152,8 @@ def compute(
     """
     if wish.pods is not None and target.key.group_kind == DEPLOYMENT:
         target = replace(target, pods=wish.pods)
+    if why := lacking(target.key.group_kind, verb):
+        raise _refuse(target, "GK7042", why, next_=f"gitkruise why {named(target.key)}")
     recreate = get(target.desired.obj, "spec", "strategy", "type") == "Recreate"
     if recreate and verb in {ActionVerb.PROMOTE, ActionVerb.HOLD}:
         raise _refuse(
@@ -344,12 +353,12 @@ def _asked(target: ActionTarget, wish: ActionArgs) -> RolloutGate | None:
     kind = target.key.group_kind
     if wish.updated:
         updated = _amount(wish.updated, "number of updated pods")
-        return RolloutGate(kind, _value_of(target, updated))
+        return counted(RolloutGate(kind, _value_of(target, updated)), target.pods)
     if not wish.partition:
         return None
     partition = _amount(wish.partition, "partition")
     if kind != DEPLOYMENT:
-        return RolloutGate(kind, partition)
+        return counted(RolloutGate(kind, partition), target.pods)
     return keeping(kind, Partition(partition).kept(target.pods), target.pods)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.model.planning.canary import ANNOTATION, PLAIN, Canary, canary_of
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
+from gitkruise.model.workloads.labels import CLONESET, DAEMONSET, DEPLOYMENT, STATEFULSET
 from gitkruise.wire.primitives.names import GroupKind, key_of, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import Partition
@@ -53,6 +53,21 @@ class RolloutGate:
         return f"partition {Partition(self.value).text}"
 
 
+def counted(gate: RolloutGate, pods: int) -> RolloutGate:
+    """The gate as its kind can write it: a StatefulSet's partition is a number. Raises
+    ValueError."""
+    return RolloutGate(gate.kind, gate.kept(pods)) if gate.kind == STATEFULSET else gate
+
+
+def lacking(kind: GroupKind, verb: str) -> str:
+    """Return why a kind has no field for a verb, or ""."""
+    if kind == DAEMONSET and verb in {"promote", "hold"}:
+        return "a DaemonSet has no partition"
+    if kind in {STATEFULSET, DAEMONSET} and verb in {"pause", "resume"}:
+        return f"a {kind.kind} has no field that pauses it"
+    return ""
+
+
 def open_gate(kind: GroupKind) -> RolloutGate:
     """The gate that keeps no pod."""
     return RolloutGate(kind, "100%" if kind == DEPLOYMENT else 0)
@@ -80,14 +95,15 @@ def replicas_of(document: Document) -> int:
 def strategy_path(document: Document, field: str) -> FieldPath:
     """Return the path of an update strategy field, by the kind and version of the document.
 
-    CloneSet moved them below rollingUpdate in v1beta1; SidecarSet has them in one place. The
-    partition of a Deployment is its canary, under the key that the manifest uses.
+    CloneSet moved them below rollingUpdate in v1beta1, where StatefulSet has them as well;
+    SidecarSet has them in one place. The partition of a Deployment is its canary, under the key
+    that the manifest uses.
     """
     group, version = split_api_version(str(document.obj["apiVersion"]))
     kind = GroupKind(group, str(document.obj.get("kind")))
     if kind == DEPLOYMENT:
         return _deployment_path(document, field)
-    moved = kind == CLONESET and version != "v1alpha1"
+    moved = kind == STATEFULSET or (kind == CLONESET and version != "v1alpha1")
     return ("spec", "updateStrategy", *(("rollingUpdate",) if moved else ()), field)
 
 

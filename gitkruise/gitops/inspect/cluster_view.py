@@ -28,7 +28,13 @@ from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import (
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    SIDECARSET,
+    STATEFULSET,
+)
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.health.health import health
 from gitkruise.planner.health.kinds import ROLLOUTS
@@ -47,8 +53,8 @@ WORKLOADS: Final = (
     CLONESET,
     SIDECARSET,
     DEPLOYMENT,
-    GroupKind("apps", "StatefulSet"),
-    GroupKind("apps", "DaemonSet"),
+    STATEFULSET,
+    DAEMONSET,
     GroupKind("batch", "Job"),
     GroupKind("batch", "CronJob"),
     RECREATE,
@@ -58,13 +64,7 @@ WORKLOADS: Final = (
 # Kinds that a reader's account need not be allowed to list.
 _OPTIONAL: Final = frozenset({RECREATE, PULL_JOB, LIST_PULL_JOB})
 # They find their pods by spec.selector, and are not followed pod by pod.
-_SELECTING: Final = frozenset(
-    {
-        GroupKind("apps", "StatefulSet"),
-        GroupKind("apps", "DaemonSet"),
-        GroupKind("batch", "Job"),
-    }
-)
+_SELECTING: Final = frozenset({GroupKind("batch", "Job")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,10 @@ from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
-from gitkruise.model.workloads.labels import DEPLOYMENT
+from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, STATEFULSET
 from gitkruise.planner.report.summary import keeps
 from gitkruise.wire.primitives.names import ObjectKey, named
+from gitkruise.wire.primitives.paths import get
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,8 @@ _ORDER: Final = {hold: rank for rank, hold in enumerate(
 )}  # fmt: skip
 
 
+# Kinds whose controllers plan no single pod; gitkruise does not drive them on a real cluster.
+_UNPLANNED: Final = frozenset({DEPLOYMENT, STATEFULSET, DAEMONSET})
 _MOVING: Final = frozenset({State.STUCK, State.ROLLING, State.WAITING})
 
 
@@ -100,7 +103,7 @@ def explain(
         *_of_failing(managed),
         *_of_rollout(managed.rollout),
         *_of_pods(held, managed.rollout),
-        *(_of_old_pods(managed.rollout) if managed.key.group_kind == DEPLOYMENT else ()),
+        *(_of_old_pods(managed.rollout) if managed.key.group_kind in _UNPLANNED else ()),
     ]
     if plan is not None and plan.problem is not None:
         reasons.insert(0, f"the controller cannot go on: {plan.problem}")
@@ -194,7 +197,7 @@ def _of_pods(held: Sequence[HeldPod], r: Rollout | None) -> Iterator[str]:
 
 
 def _of_old_pods(r: Rollout | None) -> Iterator[str]:
-    """Yield what keeps the old pods of a Deployment, whose controller plans no single pod."""
+    """Yield what keeps the old pods of a workload whose controller plans no single pod."""
     old = r.total - r.updated if r is not None else 0
     if r is None or old <= 0 or not r.generation_seen:
         return
@@ -202,12 +205,15 @@ def _of_old_pods(r: Rollout | None) -> Iterator[str]:
         yield f"{_pods(old)} {'waits' if old == 1 else 'wait'} because spec.paused is true"
         return
     kept = min(old, r.kept)
-    if rest := old - kept:
+    if r.state is State.HELD and not kept:
+        yield r.message
+    elif rest := old - kept:
         yield f"{_pods(rest)} {'waits' if rest == 1 else 'wait'}: {budget(r)}"
     if kept:
         stay = "stays" if kept == 1 else "stay"
-        share = f"canary {r.canary} updates {r.asked} of {r.replicas}"
-        yield f"{_pods(kept)} {stay} on the current revision: {share}"
+        by_canary = f"canary {r.canary} updates {r.asked} of {r.replicas}"
+        why = by_canary if r.canary else keeps(r.partition, r.replicas, r.kept)
+        yield f"{_pods(kept)} {stay} on the current revision: {why}"
 
 
 def budget(r: Rollout) -> str:
@@ -264,6 +270,10 @@ def _repairs(m: Managed) -> Iterator[str]:
     if not m.message.startswith("AbandonedRevisionRunning"):
         yield f"a commit that mends it{where}"
     yield f"gitkruise rollback {named(m.key)}"
+    ordered = get(m.obj, "spec", "podManagementPolicy", default="OrderedReady") == "OrderedReady"
+    if m.key.group_kind == STATEFULSET and ordered and m.rollout.failing:
+        pod, _ = m.rollout.failing[0]
+        yield f"then kubectl delete pod {pod} -n {m.key.namespace}: it is not replaced before"
 
 
 def _culprits(r: Rollout, shared: Sharing) -> Iterator[str]:

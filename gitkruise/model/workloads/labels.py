@@ -11,6 +11,8 @@ CLONESET: Final = GroupKind(KRUISE_GROUP, "CloneSet")
 SIDECARSET: Final = GroupKind(KRUISE_GROUP, "SidecarSet")
 DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 REPLICASET: Final = GroupKind("apps", "ReplicaSet")
+STATEFULSET: Final = GroupKind("apps", "StatefulSet")
+DAEMONSET: Final = GroupKind("apps", "DaemonSet")
 
 # Pod labels
 REVISION_HASH: Final = "controller-revision-hash"

@@ -9,12 +9,20 @@ from typing import Final
 
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.planning.view import ClusterView
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET, SIDECARSET
+from gitkruise.model.workloads.labels import (
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    REPLICASET,
+    SIDECARSET,
+    STATEFULSET,
+)
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
 from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
 from gitkruise.planner.builtin.deployment_rollout import observe_deployment_rollout
+from gitkruise.planner.progress.builtin import observe_daemon_set, observe_stateful_set
 from gitkruise.planner.progress.cloneset import observe_rollout
 from gitkruise.planner.sidecarset.matching import matched
 from gitkruise.planner.sidecarset.progress import observe_sidecars
@@ -75,6 +83,8 @@ ROLLOUTS: Final[Mapping[GroupKind, RolloutKind]] = {
         judge=observe_deployment_rollout,
         kept_in=REPLICASET,
     ),
+    STATEFULSET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_stateful_set),
+    DAEMONSET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_daemon_set),
     SIDECARSET: RolloutKind(
         pods=_injected_pods,
         revisions=_central_revisions,

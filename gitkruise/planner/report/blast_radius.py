@@ -17,7 +17,7 @@ from gitkruise.model.planning.forecast import (
     RolloutForecast,
 )
 from gitkruise.model.planning.trace import IN_PLACE
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET, STATEFULSET
 from gitkruise.planner.health.tie_breaks import split
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.wire.primitives.names import GroupKind, Obj
@@ -28,7 +28,7 @@ _SIZED: Final = frozenset(
     {
         CLONESET,
         DEPLOYMENT,
-        GroupKind("apps", "StatefulSet"),
+        STATEFULSET,
         GroupKind("apps.kruise.io", "StatefulSet"),
         GroupKind("apps", "ReplicaSet"),
     }
@@ -101,7 +101,7 @@ def footprint(change: ObjectChange) -> PodEffects:
     grown = 0 if before is None or after is None else after - before
     size = after if after is not None else before or 0
     return PodEffects(
-        rolled=max(min(size, size - grown) - _held(change), 0) if _rolls(change) else 0,
+        rolled=_replaced(change, min(size, size - grown)),
         added=max(grown, 0),
         removed=max(-grown, 0),
     )
@@ -128,9 +128,12 @@ def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:
         return (Span("its pods are REPLACED on every node", Tone.ALARM),)
     if pods.rolled:
         size = _replicas(change.after) or pods.rolled
+        why = "their template changes" if _rolls(change) else "the partition lets them through"
+        kept = min(_held(change.after), size)
+        stay = f"; {kept} stay as they are (partition {kept})" if kept else ""
         return (
             Span(f"{pods.rolled} of {many(size)} REPLACED", Tone.ALARM),
-            Span(" (their template changes)"),
+            Span(f" ({why}){stay}"),
         )
     if pods.added or pods.removed:
         word = f"{many(pods.added)} created" if pods.added else f"{many(pods.removed)} deleted"
@@ -166,6 +169,18 @@ def _rolls(change: ObjectChange) -> bool:
     return any(field.path[:2] == ("spec", "template") for field in change.fields)
 
 
-def _held(change: ObjectChange) -> int:
-    partition = get(change.after or {}, "spec", "updateStrategy", "rollingUpdate", "partition")
+def _replaced(change: ObjectChange, size: int) -> int:
+    """Pods of `size` that are replaced; of a StatefulSet in a rollout those that a lower partition
+    lets through."""
+    if _rolls(change):
+        return max(size - _held(change.after), 0)
+    status = get(change.before or {}, "status", default={})
+    waiting = status.get("currentRevision") != status.get("updateRevision")
+    if change.key.group_kind != STATEFULSET or not waiting:
+        return 0
+    return max(min(_held(change.before), size) - min(_held(change.after), size), 0)
+
+
+def _held(obj: Obj | None) -> int:
+    partition = get(obj or {}, "spec", "updateStrategy", "rollingUpdate", "partition")
     return partition if isinstance(partition, int) else 0

@@ -87,7 +87,8 @@ def test_why_and_trace_lead_to_git(gk: Caller, cluster: Path) -> None:
     }  # fmt: skip
     assert (traced["commit"]["id"], traced["revision"]) == (COMMIT, pods[0]["revision"])
     nobody = gk("trace", "web-x", "-n", "shop", **env)
-    assert "no CloneSet or Deployment of namespace shop owns it" in nobody.err
+    kinds = "CloneSet, Deployment, StatefulSet or DaemonSet"
+    assert f"no {kinds} of namespace shop owns it" in nobody.err
 
 
 @pytest.mark.slow

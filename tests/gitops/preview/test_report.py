@@ -78,6 +78,13 @@ def test_deletions_come_first_then_what_replaces_pods_then_the_rest() -> None:
     assert [e.keys[0].name for e in report(before, after).entries] == ["z", "web", "c001", "new"]
 
 
+def stateful(image: str = "app:v1", *, partition: int = 0, **status: str) -> Obj:
+    """A StatefulSet of three pods on web-a, unless `status` says otherwise."""
+    rolling = {"rollingUpdate": {"partition": partition}}
+    obj = {**deployment(image, updateStrategy=rolling), "kind": "StatefulSet"}
+    return {**obj, "status": {"currentRevision": "web-a", "updateRevision": "web-a", **status}}
+
+
 BLASTS: list[tuple[str, list[Obj], list[Obj], list[str]]] = [
     ("nothing", [], [thing("a")], ["no pod restarts and nothing is deleted"]),
     ("deleted", [thing("a"), thing("b")], [],
@@ -93,6 +100,11 @@ BLASTS: list[tuple[str, list[Obj], list[Obj], list[str]]] = [
     ("sized by others", [deployment()],
      [thing("web", "Deployment", spec={"template": {"spec": {}}})],
      ["1 pod REPLACED", "2 pods scaled away"]),
+    ("partition", [stateful()], [stateful("app:v2", partition=2)], ["1 pod REPLACED"]),
+    ("lower partition", [stateful(partition=2, updateRevision="web-b")], [stateful(partition=0)],
+     ["2 pods REPLACED"]),
+    ("lower partition at rest", [stateful(partition=2)], [stateful(partition=0)],
+     ["no pod restarts and nothing is deleted"]),
     ("protected", [thing("a", notes={"gitkruise.io/prune": "Disabled"})], [],
      ["1 object kept though gone from git (ConfigMap shop/a)",
       "no pod restarts and nothing is deleted"]),

@@ -25,7 +25,13 @@ from gitkruise.cli.context.local_repository import (
 )
 from gitkruise.cli.context.resource_args import ResourceArg, parse_resource_arg
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import (
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    SIDECARSET,
+    STATEFULSET,
+)
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
@@ -94,8 +100,9 @@ def get(
     Keys while watching rollouts: p shows pods, e events, r revisions; / filters the rows.
 
     TYPE is one of rollouts (CloneSets and Deployments), clonesets (clone, cs), deployments
-    (deploy), sidecarsets (ss), pods, revisions, events, units. Units that wait or were rejected
-    are known from the status branch, if a repository is found.
+    (deploy), statefulsets (sts), daemonsets (ds), sidecarsets (ss), pods, revisions, events,
+    units. Units that wait or were rejected are known from the status branch, if a repository is
+    found.
     """
     wanted = parse_resource_arg(words)
     chosen = parse_filters(wanted.noun, flags["selector"], flags["states"], flags["commit"])
@@ -159,10 +166,13 @@ def _survey(
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     wanted = options.wanted
-    owners = (CLONESET, DEPLOYMENT)
+    owners = (CLONESET, DEPLOYMENT, STATEFULSET, DAEMONSET)
     kinds = {
+        "rollouts": (CLONESET, DEPLOYMENT),
         "clonesets": (CLONESET,),
         "deployments": (DEPLOYMENT,),
+        "statefulsets": (STATEFULSET,),
+        "daemonsets": (DAEMONSET,),
         "sidecarsets": (SIDECARSET,),
         "events": (EVENT, *owners) if wanted.name else (EVENT,),
         "units": WORKLOADS,

@@ -21,7 +21,7 @@ from gitkruise.cli.context.local_repository import (
     repository_at_hand,
 )
 from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
+from gitkruise.model.workloads.labels import CLONESET, DAEMONSET, DEPLOYMENT, STATEFULSET
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.local_repository import Records
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gitkruise.model.workloads.pod import PodFacts
 
 
-_OWNERS: Final = (CLONESET, DEPLOYMENT)
+_OWNERS: Final = (CLONESET, DEPLOYMENT, STATEFULSET, DAEMONSET)
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -92,7 +92,8 @@ def _pod(survey: Survey, name: str, now: datetime) -> tuple[Managed, PodFacts]:
         ("there are", ", ".join(near) or "none"),
         ("next", "name its namespace with -n; gitkruise get pods lists them"),
     )
-    kinds = " or ".join(gk.kind for gk in _OWNERS)
+    *most, last = [gk.kind for gk in _OWNERS]
+    kinds = f"{', '.join(most)} or {last}"
     message = f'pod "{name}": no {kinds} of namespace {survey.namespace} owns it'
     raise ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
 

@@ -1,0 +1,185 @@
+"""Progress of StatefulSets and DaemonSets, whose pods carry the hash of a ControllerRevision.
+
+The counterpart for CloneSets is `planner.progress.cloneset`: the same words for the same states.
+Source: StatefulSet and DaemonSet controllers of Kubernetes 1.34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from gitkruise.model.gitops.record import RevisionCount, Rollout
+from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.workloads.labels import DAEMONSET
+from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.progress.failing_pods import failure
+from gitkruise.wire.primitives.names import Obj, key_of
+from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.values.intstr import UnreadableAmount, resolve
+
+_ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted:
+    """One workload with its pods, counted at one instant. `update` is its newest revision."""
+
+    raw: Obj
+    wanted: int
+    partition: int
+    update: str
+    current: str
+    active: tuple[PodFacts, ...]
+    now: datetime
+
+    @property
+    def kind(self) -> str:
+        return str(self.raw["kind"])
+
+    @property
+    def updated(self) -> tuple[PodFacts, ...]:
+        return tuple(p for p in self.active if p.on_revision(self.update))
+
+    def available(self, pod: PodFacts) -> bool:
+        return pod.available(self.now, min_ready_s=get(self.raw, "spec", "minReadySeconds") or 0)
+
+    @property
+    def on_delete(self) -> bool:
+        return bool(get(self.raw, "spec", "updateStrategy", "type") == "OnDelete")
+
+    @property
+    def asked(self) -> int:
+        """Pods that should run the newest revision now; more may, and stay so."""
+        updated = min(len(self.updated), self.wanted)
+        return updated if self.on_delete else max(updated, self.wanted - self.partition)
+
+    @property
+    def seen(self) -> bool:
+        observed = int(get(self.raw, "status", "observedGeneration", default=0))
+        return observed >= int(self.raw["metadata"].get("generation") or 0) and bool(self.update)
+
+
+def observe_stateful_set(
+    raw: Obj, pods: Sequence[PodFacts], revisions: Sequence[Obj], now: datetime
+) -> Rollout:
+    """The rollout of the StatefulSet `raw`; its revisions are those that its status names."""
+    del revisions
+    wanted = int(get(raw, "spec", "replicas", default=1))
+    status, partition = raw.get("status") or {}, get(raw, *_ROLLING, "partition", default=0)
+    counted = _Counted(
+        raw=raw,
+        wanted=wanted,
+        partition=min(int(partition), wanted),
+        update=str(status.get("updateRevision") or ""),
+        current=str(status.get("currentRevision") or ""),
+        active=tuple(p for p in pods if p.active),
+        now=now,
+    )
+    return _rollout(counted, str(partition))
+
+
+def observe_daemon_set(
+    raw: Obj, pods: Sequence[PodFacts], revisions: Sequence[Obj], now: datetime
+) -> Rollout:
+    """The rollout of the DaemonSet `raw`: its newest ControllerRevision is the requested one."""
+    newest = max(revisions, key=lambda r: int(r.get("revision") or 0), default=None)
+    update = str(newest["metadata"]["name"]) if newest else ""
+    active = tuple(p for p in pods if p.active)
+    old = [p.revision for p in active if p.revision and not p.on_revision(update)]
+    counted = _Counted(
+        raw=raw,
+        wanted=int(get(raw, "status", "desiredNumberScheduled", default=0)),
+        partition=0,
+        update=update,
+        current=max(set(old), key=old.count) if old else update,
+        active=active,
+        now=now,
+    )
+    return _rollout(counted, "0")
+
+
+def _rollout(c: _Counted, partition: str) -> Rollout:
+    own = {one["name"] for one in get(c.raw, "spec", "template", "spec", "containers", default=())}
+    found = [(p.name, failure(p, own)) for p in c.updated]
+    failing = tuple((name, why.own) for name, why in found if why.own)
+    hindered = tuple((name, why.foreign) for name, why in found if why.foreign and not why.own)
+    state, message = _judge(c, (*failing, *hindered), partition)
+    return Rollout(
+        key=key_of(c.raw),
+        state=state,
+        message=message,
+        replicas=c.wanted,
+        partition=partition,
+        kept=0 if c.on_delete else c.wanted - c.asked,
+        asked=c.asked,
+        updated=len(c.updated),
+        updated_ready=sum(p.update_ready(c.now) for p in c.updated),
+        ready=sum(p.update_ready(c.now) for p in c.active),
+        total=len(c.active),
+        available=sum(map(c.available, c.active)),
+        budget=_budget(c),
+        in_place=False,
+        update_revision=c.update,
+        current_revision=c.current,
+        revisions=tuple(_revisions(c)),
+        failing=failing,
+        hindered=hindered,
+        generation_seen=c.seen,
+        members=frozenset(p.uid for p in c.active if p.uid),
+        behind=frozenset(p.uid for p in c.active if p.uid and not p.on_revision(c.update)),
+        unready=frozenset(p.uid for p in c.active if p.uid and not p.update_ready(c.now)),
+    )
+
+
+def _judge(c: _Counted, down: tuple[tuple[str, str], ...], partition: str) -> tuple[State, str]:
+    if not c.seen:
+        return State.WAITING, "the controller has not seen the newest spec yet"
+    new, short = len(c.updated), c.update.rpartition("-")[2]
+    available = sum(map(c.available, c.updated))
+    share = f"{new} of {c.wanted} on {short}"
+    if down and len(down) >= new - available:
+        pod, why = down[0]
+        more = f" and {len(down) - 1} more" if len(down) > 1 else ""
+        serving = sum(map(c.available, c.active))
+        text = f"{pod}{more} cannot start: {why}; {serving} of {c.wanted} keep serving"
+        return State.STUCK, text
+    old = len(c.active) - new
+    complete = available >= c.asked and len(c.active) == c.wanted
+    if complete and old:
+        held = f"held by partition {partition}"
+        why = "the others are updated when they are deleted" if c.on_delete else held
+        return State.HELD, f"{share}, {why}"
+    if complete and all(map(c.available, c.active)):
+        return State.DONE, share
+    return State.ROLLING, f"{available} of {c.asked} asked are updated and available"
+
+
+def _budget(c: _Counted) -> int:
+    """maxUnavailable: 1 unless it says otherwise; a DaemonSet rounds a share up."""
+    written: Any = get(c.raw, *_ROLLING, "maxUnavailable", default=1)
+    daemon = c.kind == DAEMONSET.kind
+    try:
+        found = resolve(written, c.wanted, round_up=daemon)
+    except UnreadableAmount:
+        return 1
+    surge = daemon and get(c.raw, *_ROLLING, "maxSurge", default=0) not in {0, "0", "0%"}
+    return found if found or surge else 1
+
+
+def _revisions(c: _Counted) -> Iterator[RevisionCount]:
+    """Yield the newest revision, then the others that have pods."""
+    update, current = (name.rpartition("-")[2] for name in (c.update, c.current))
+    carried = sorted({p.short_revision for p in c.active if p.revision})
+    for short in dict.fromkeys([*([update] if update else []), *carried]):
+        pods = [p for p in c.active if p.short_revision == short]
+        role = "update" if short == update else "current" if short == current else "other"
+        yield RevisionCount(
+            hash=short,
+            role=role,
+            pods=len(pods),
+            available=sum(map(c.available, pods)),
+            images=tuple((k.name, k.image) for k in pods[0].containers) if pods else (),
+        )

@@ -1,0 +1,126 @@
+"""Every state of a StatefulSet's and a DaemonSet's rollout, from pods and written status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.model.gitops.record import Rollout
+from gitkruise.model.workloads.labels import DAEMONSET, STATEFULSET
+from gitkruise.model.workloads.pod import PodFacts, pod_facts
+from gitkruise.planner.health.kinds import ROLLOUTS
+from tests.pods import NOW, OWNER_UID, raw_pod
+
+
+def stateful(*, type_: str = "RollingUpdate", generation: int = 2, **rolling: Any) -> Any:
+    """Three pods between web-old and web-new."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "web", "namespace": "shop", "uid": OWNER_UID,
+                     "generation": generation},
+        "spec": {
+            "replicas": 3,
+            "template": {"spec": {"containers": [{"name": "main", "image": "web:bad"}]}},
+            "updateStrategy": {"type": type_, "rollingUpdate": rolling},
+        },
+        "status": {"observedGeneration": 2, "currentRevision": "web-old",
+                   "updateRevision": "web-new"},
+    }  # fmt: skip
+
+
+def daemon(*, type_: str = "RollingUpdate", generation: int = 2, **rolling: Any) -> Any:
+    """Three nodes."""
+    raw = stateful(type_=type_, generation=generation, **rolling)
+    return {**raw, "kind": "DaemonSet",
+            "status": {"observedGeneration": 2, "desiredNumberScheduled": 3}}  # fmt: skip
+
+
+REVISIONS = [
+    {"metadata": {"name": f"web-{name}"}, "revision": number}
+    for name, number in (("new", 7), ("old", 6))
+]
+
+
+def pods(*revisions: str, ready: bool = True) -> list[PodFacts]:
+    return [
+        pod_facts(raw_pod(f"web-{n}", revision=f"web-{one}", state="", ready=ready))
+        for n, one in enumerate(revisions)
+    ]
+
+
+def broken() -> PodFacts:
+    waiting = {"reason": "ImagePullBackOff", "message": ""}
+    status = {"name": "main", "image": "web:bad", "ready": False, "state": {"waiting": waiting}}
+    asked = [{"name": "main", "image": "web:bad"}]
+    return pod_facts(
+        raw_pod("web-2", ready=False, containers=asked, containerStatuses=[status])
+    )  # fmt: skip
+
+
+def judged(raw: Any, found: list[PodFacts]) -> Rollout:
+    kind = STATEFULSET if raw["kind"] == "StatefulSet" else DAEMONSET
+    return ROLLOUTS[kind].judge(raw, found, REVISIONS, NOW)
+
+
+HELD_BACK = "the others are updated when they are deleted"
+# raw, pods, state, message, (updated, asked, kept)
+STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = {
+    "done": (stateful(), pods("new", "new", "new"), "Done", "3 of 3 on new", (3, 3, 0)),
+    "partition": (stateful(partition=2), pods("old", "old", "new"), "Held",
+                  "1 of 3 on new, held by partition 2", (1, 1, 2)),
+    "more than it lets through": (stateful(partition=5), pods("old", "old", "new"), "Held",
+                                  "1 of 3 on new, held by partition 5", (1, 1, 2)),
+    "rolling": (stateful(), pods("old", "new", "new"), "Rolling",
+                "2 of 3 asked are updated and available", (2, 3, 0)),
+    "one is gone": (stateful(), pods("old", "new"), "Rolling",
+                    "1 of 3 asked are updated and available", (1, 3, 0)),
+    "not ready": (stateful(), pods("new", "new", "new", ready=False), "Rolling",
+                  "0 of 3 asked are updated and available", (3, 3, 0)),
+    "stuck": (stateful(), [*pods("old", "old"), broken()], "Stuck",
+              "web-2 cannot start: image web:bad cannot be pulled; 2 of 3 keep serving",
+              (1, 3, 0)),
+    "not seen": (stateful(generation=3), pods("old", "old", "old"), "Waiting",
+                 "the controller has not seen the newest spec yet", (0, 3, 0)),
+    "on delete": (stateful(type_="OnDelete"), pods("old", "old", "new"), "Held",
+                  f"1 of 3 on new, {HELD_BACK}", (1, 1, 0)),
+    "daemon done": (daemon(), pods("new", "new", "new"), "Done", "3 of 3 on new", (3, 3, 0)),
+    "daemon rolling": (daemon(), pods("old", "new", "new"), "Rolling",
+                       "2 of 3 asked are updated and available", (2, 3, 0)),
+    "daemon on delete": (daemon(type_="OnDelete"), pods("old", "old", "new"), "Held",
+                         f"1 of 3 on new, {HELD_BACK}", (1, 1, 0)),
+    "daemon stuck": (daemon(), [*pods("old", "old"), broken()], "Stuck",
+                     "web-2 cannot start: image web:bad cannot be pulled; 2 of 3 keep serving",
+                     (1, 3, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_state(name: str) -> None:
+    raw, found, state, message, amounts = STATES[name]
+    told = judged(raw, found)
+    assert (told.state, told.message) == (state, message)
+    assert (told.updated, told.asked, told.kept) == amounts
+
+
+def test_pods_are_counted_by_revision() -> None:
+    told = judged(stateful(partition=2), pods("old", "old", "new"))
+    assert [(r.role, r.hash, r.pods) for r in told.revisions] == [
+        ("update", "new", 1), ("current", "old", 2),
+    ]  # fmt: skip
+    assert (told.gate, told.budget, told.in_place) == ("partition 2", 1, False)
+    assert (len(told.members), len(told.behind)) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("raw", "budget"),
+    [
+        (daemon(maxUnavailable="34%"), 2),
+        (daemon(maxUnavailable=0, maxSurge=1), 0),
+        (stateful(maxUnavailable="67%"), 2),
+        (stateful(maxUnavailable="x"), 1),
+    ],
+)
+def test_the_budget(raw: Any, budget: int) -> None:
+    assert judged(raw, []).budget == budget
