@@ -19,11 +19,12 @@ from gitkruise.model.planning.forecast import (
     RolloutForecast,
     WaveCounts,
 )
-from gitkruise.model.planning.trace import Line
+from gitkruise.model.planning.trace import Line, Trace
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.builtin.proportional_scaling import bounds
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.times import format_duration
 from gitkruise.world.simulation.run import SimulatedRollout, in_steps
 
 if TYPE_CHECKING:
@@ -67,11 +68,26 @@ def predict_deployment(played: SimulatedRollout) -> RolloutForecast:
         max_surge=limits.surge,
         partition=end.kept,
         hold=_HOLDS.get(end.state, STUCK),
-        message=end.message,
+        message=_message(end, trace),
         held=(),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
         canary=end.canary,
     )
+
+
+def _message(end: Rollout, trace: Trace) -> str:
+    """Return what the rollout waits for; one that is not over says how long it was played.
+
+    New pods are counted: they have other names on the cluster.
+    """
+    down = (*end.failing, *end.hindered)
+    if end.state is State.STUCK and down:
+        noun = "1 new pod" if len(down) == 1 else f"{len(down)} new pods"
+        serving = f"{end.available} of {end.replicas} keep serving"
+        return f"{noun} cannot start: {down[0][1]}; {serving}"
+    if end.state is not State.ROLLING or trace.quiet:
+        return end.message
+    return f"still rolling after {format_duration(trace.end - trace.start)}: {end.message}"
 
 
 def _sets(world: World, key: ObjectKey) -> Sequence[Obj]:

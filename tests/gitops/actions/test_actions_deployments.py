@@ -11,15 +11,20 @@ from gitkruise.errors import NothingToDo, UsageProblem
 from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionArgs, ActionTarget, ActionVerb, FileEdit, compute
 from gitkruise.gitops.actions.proof import check_outcome, earlier_stages
+from gitkruise.gitops.actions.proposals import ActionRequest, Proposer
 from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
-from gitkruise.gitops.preview.inputs import whole_repository
-from gitkruise.gitops.preview.preview import offline_preview
+from gitkruise.gitops.preview.inputs import read_side, whole_repository
+from gitkruise.gitops.preview.preview import live_preview, offline_preview
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.forecast import RolloutForecast
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import DEPLOYMENT
+from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.deployments import web
 from tests.git.repos import Origin, make_origin, run_git
+from tests.gitops.promoted import configured
+from tests.gitops.stage import BOT, MakeStage
+from tests.worlds import SPACE
 
 RULES = (load_catalog(), Gates())
 RECREATE = "type: Recreate"
@@ -223,3 +228,38 @@ def test_a_rollback_that_gets_stuck_is_refused(origin: Origin) -> None:
     with pytest.raises(UsageProblem) as error:
         played(origin, ActionVerb.ROLLBACK)
     assert error.value.findings[0].code == "GK7043"
+
+
+@pytest.mark.slow
+def test_can_33_a_cluster_that_does_not_pause_gets_no_hold(staged: MakeStage) -> None:
+    """Nothing is committed, and a plan shows what that cluster would do."""
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(message="first", app=web("v1"))
+            await stage.rest()
+            assert stage.state == "Done"
+            proposer = Proposer(
+                repository=stage.repository, branch="main", config=configured(stage),
+                live=stage.live, gates=Gates(), clock=stage.clock, identity=BOT,
+            )  # fmt: skip
+            key = ObjectKey(*DEPLOYMENT, SPACE, "web")
+            hold = ActionRequest(verb=ActionVerb.HOLD, key=key, wish=ActionArgs(updated="3"))
+            with pytest.raises(UsageProblem) as error:
+                await proposer.propose(hold, stage.unit.live_commit)
+            (finding,) = error.value.findings
+            assert finding.code == "GK2404"
+            assert ("unchanged", "nothing was committed or pushed") in finding.notes
+            commit = stage.origin.commit({"app.yaml": web("v2", "3")}, branch="proposed")
+            rules = (stage.world.catalog, Gates())
+            after = read_side(stage.repository, commit, configured(stage), *rules)
+            preview = await live_preview(
+                None, after, *rules, transport=stage.wire, now=stage.clock.now()
+            )
+            assert [f.code for f in preview.unplayed] == ["GK2404"]
+            assert preview.forecast is not None
+            (found,) = preview.forecast.rollouts
+            assert (found.hold, found.updated_after, found.canary) == ("", 10, "")
+
+    stage.play(script)

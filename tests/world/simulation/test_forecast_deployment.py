@@ -138,3 +138,10 @@ def test_the_forecast_is_what_then_happens() -> None:
     images = [pod["spec"]["containers"][0]["image"] for pod in lab.pods()]
     assert (images.count("app:v2"), images.count("app:v1")) == (3, 7)
     assert waves(found)[-1][:2] == (3, 7)
+
+
+def test_a_rollout_that_outlasts_the_forecast_says_so() -> None:
+    slow: dict[str, Any] = {"minReadySeconds": 1200, "progressDeadlineSeconds": 3600}
+    found = forecast(running(web()), None, **slow, **image("app:v2"))
+    assert found.hold == "Stuck"
+    assert found.message.startswith("still rolling after 30m: ")
