@@ -366,3 +366,58 @@ def test_live_drift_is_found_by_whose_hand_and_without_secrets(
         ("s", "(object)"): ("is there", "is gone", ""),
     }
     assert "hunter2" not in ended.out
+
+
+DB = ObjectKey("apps", "StatefulSet", "shop", "db")
+# Of workloads whose controller plans no single pod: key, rollout, reasons, what would move it.
+UNPLANNED: dict[str, tuple[ObjectKey, Rollout, list[str], str]] = {
+    "canary": (
+        WEB, rollout(canary="4", kept=6),
+        ["6 pods stay on the current revision: canary 4 updates 4 of 10"],
+        "gitkruise promote deployment/web -n shop",
+    ),
+    "paused": (
+        WEB, rollout(State.PAUSED, kept=0, canary=""),
+        ["6 pods wait because spec.paused is true"], "gitkruise resume deployment/web -n shop",
+    ),
+    "rolling": (
+        WEB, rollout(State.ROLLING, kept=5, canary="5", asked=5, available=9),
+        ["1 pod is not available yet",
+         "1 pod waits: maxUnavailable is 2, and 1 is used: 9 of 10 are available",
+         "5 pods stay on the current revision: canary 5 updates 5 of 10"],
+        "nothing: it goes on by itself when pods become available",
+    ),
+    "stuck": (
+        WEB, rollout(State.STUCK, kept=6, canary="4", failing=(("a", BAD),)),
+        [f"1 pod runs the new revision and cannot start: {BAD}",
+         "6 pods stay on the current revision: canary 4 updates 4 of 10"],
+        "a commit that mends it (apps/checkout.yaml:7)",
+    ),
+    "partition": (
+        DB, rollout(partition="6"),
+        ["6 pods stay on the current revision: partition 6 keeps 6 of 10"],
+        "gitkruise promote statefulset/db -n shop",
+    ),
+    "on delete": (
+        DB, rollout(kept=0, message="4 of 10 on b, the others are updated when they are deleted"),
+        ["4 of 10 on b, the others are updated when they are deleted"], "deleting the old pods",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNPLANNED)
+def test_old_pods_that_no_plan_of_ours_holds(name: str) -> None:
+    key, r, reasons, next_ = UNPLANNED[name]
+    answer = explain(managed(replace(r, key=key), key=key), None)
+    assert (list(answer.reasons), answer.next[0]) == (reasons, next_)
+
+
+def test_a_stuck_stateful_set_needs_its_pod_deleted_too() -> None:
+    r = replace(rollout(State.STUCK, failing=(("db-9", BAD),)), key=DB)
+    assert explain(managed(r, key=DB), None).next == (
+        "a commit that mends it (apps/checkout.yaml:7)",
+        "gitkruise rollback statefulset/db -n shop",
+        "then kubectl delete pod db-9 -n shop: it is not replaced before",
+    )
+    parallel = {"spec": {"podManagementPolicy": "Parallel"}}
+    assert len(explain(managed(r, key=DB, obj=parallel), None).next) == 2

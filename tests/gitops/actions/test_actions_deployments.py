@@ -263,3 +263,37 @@ def test_can_33_a_cluster_that_does_not_pause_gets_no_hold(staged: MakeStage) ->
             assert (found.hold, found.updated_after, found.canary) == ("", 10, "")
 
     stage.play(script)
+
+
+PATCH = 'metadata:\n  name: web\n  namespace: shop\n  annotations: {gitkruise.io/canary: "3"}\n'
+HEAD = "resources: [web.yaml]\n"
+# where kustomize sets the canary: the files, the one that is edited
+KUSTOMIZED: dict[str, tuple[dict[str, str], str]] = {
+    "the manifest": ({"kustomization.yaml": HEAD, "web.yaml": web("v1", "3")}, "web.yaml"),
+    "a patch": (
+        {
+            "kustomization.yaml": HEAD + "patches: [{path: patch.yaml}]\n",
+            "web.yaml": web("v1"),
+            "patch.yaml": "apiVersion: apps/v1\nkind: Deployment\n" + PATCH,
+        },
+        "patch.yaml",
+    ),
+    "a patch over the manifest": (
+        {
+            "kustomization.yaml": HEAD + "patches: [{path: patch.yaml}]\n",
+            "web.yaml": web("v1", "1"),
+            "patch.yaml": "apiVersion: apps/v1\nkind: Deployment\n" + PATCH,
+        },
+        "patch.yaml",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KUSTOMIZED)
+def test_the_canary_is_edited_where_kustomize_sets_it(origin: Origin, name: str) -> None:
+    files, edited = KUSTOMIZED[name]
+    origin.commit(files)
+    edit = computed(origin, ActionVerb.PROMOTE, updated="50%")
+    assert set(edit.files) == {edited}
+    assert edit.files[edited].decode() == files[edited].replace('"3"', '"50%"')
