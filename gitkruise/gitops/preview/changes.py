@@ -9,9 +9,7 @@ from types import MappingProxyType
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.kube.client.codec import encode
 from gitkruise.model.gitops.change import ChangeKind, Desired, IgnoreRule, Live, ObjectChange
-from gitkruise.model.planning.canary import CANARIES
-from gitkruise.model.workloads.labels import DEPLOYMENT
-from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
+from gitkruise.planner.report.blast_radius import played_ahead
 from gitkruise.planner.sync.annotations import DIGEST, annotation
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.planner.sync.drift import differences, ignored_paths
@@ -98,14 +96,4 @@ def _held_against(
 def rollouts_started(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:
     """Objects to play ahead: CloneSets and SidecarSets that are created or configured, and
     Deployments whose spec or canary is configured."""
-    return frozenset(c.key for c in changes if _moves(c))
-
-
-def _moves(change: ObjectChange) -> bool:
-    if change.key.group_kind not in ROLLING_KINDS:
-        return False
-    if change.key.group_kind == DEPLOYMENT:
-        paths = [field.path for field in change.fields]
-        asks = any(path[:1] == ("spec",) or path[:3] in CANARIES for path in paths)
-        return change.kind is ChangeKind.CONFIGURE and asks and not change.replaced
-    return change.kind in {ChangeKind.CREATE, ChangeKind.CONFIGURE}
+    return frozenset(c.key for c in changes if played_ahead(c))

@@ -1,4 +1,4 @@
-"""The kinds whose changes roll out over pods, known without loading anything about them."""
+"""Kinds whose rollouts plans simulate, known without loading anything about them."""
 
 from __future__ import annotations
 

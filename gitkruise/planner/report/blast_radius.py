@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import PodEffects, Sentence, Span, Tone
+from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.forecast import (
     CREATE,
     DELETE,
@@ -18,6 +19,7 @@ from gitkruise.model.planning.forecast import (
 )
 from gitkruise.model.planning.trace import IN_PLACE
 from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET, STATEFULSET
+from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.health.tie_breaks import split
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.wire.primitives.names import GroupKind, Obj
@@ -33,6 +35,8 @@ _SIZED: Final = frozenset(
         GroupKind("apps", "ReplicaSet"),
     }
 )
+_NOTES: Final = ("metadata", "annotations")
+_CANARIES: Final = CANARIES | {_NOTES}  # a map that comes or goes is one change
 _EVERYWHERE: Final = frozenset(
     {GroupKind("apps", "DaemonSet"), GroupKind("apps.kruise.io", "DaemonSet")}
 )
@@ -68,6 +72,21 @@ def moved(p: RolloutForecast, *, created: bool) -> PodEffects:
         added=creates if p.sidecars is None else 0,
         removed=moves[DELETE],
     )
+
+
+def played_ahead(change: ObjectChange) -> bool:
+    """Return whether a plan simulates the rollout of a change.
+
+    It does so for CloneSets and SidecarSets that are created or configured, and for Deployments
+    whose spec or canary is configured.
+    """
+    if change.key.group_kind not in ROLLING_KINDS:
+        return False
+    if change.key.group_kind == DEPLOYMENT:
+        paths = [field.path for field in change.fields]
+        asks = any(path[:1] == ("spec",) or path[:3] in _CANARIES for path in paths)
+        return change.kind is ChangeKind.CONFIGURE and asks and not change.replaced
+    return change.kind in {ChangeKind.CREATE, ChangeKind.CONFIGURE}
 
 
 def pods_named(step: ForecastStep, short: Callable[[str], str], *, most: int) -> str:

@@ -12,12 +12,12 @@ from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Span, Tone, Totals
 from gitkruise.model.planning.forecast import STUCK, RolloutForecast
-from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.report.blast_radius import (
     footprint,
     footprint_words,
     many,
     moved,
+    played_ahead,
     unforeseen,
 )
 from gitkruise.planner.report.changed_fields import field_rows
@@ -103,7 +103,7 @@ def _entry(
         return replace(made, rollouts=(view,), pods=pods)
     if unknown := heading.unknown.get(change.key, "") or unforeseen(change):
         return replace(made, effect=(Span(f"unknown: {unknown}", Tone.STRONG),), unknown=unknown)
-    if heading.live and d is not None and change.key.group_kind in ROLLING_KINDS:
+    if heading.live and d is not None and played_ahead(change):
         return replace(made, effect=(Span("none: the cluster has this already"),))
     pods = footprint(change)
     return replace(made, effect=footprint_words(pods, change), pods=pods)

@@ -136,3 +136,15 @@ def test_two_kinds_of_one_name_are_told_apart(gk: Caller, origin: Origin) -> Non
     ended = gk("promote", "web", cwd=origin.work, **WHO)
     assert (ended.code, "GK7040" in ended.err) == (2, True)
     assert "deployment/web" in ended.err
+
+
+@pytest.mark.slow
+def test_a_plan_of_a_new_deployment_counts_its_pods(
+    gk: Caller, cluster: Path, origin: Origin
+) -> None:
+    with applied(cluster, web("v1", name="other", replicas=1)):
+        origin.commit({"apps/fresh.yaml": web("v1", name="fresh", replicas=4)}, "fresh")
+        words = ["plan", "--context", "gitkruise-sandbox"]
+        text = gk(*words, cwd=origin.work, KUBECONFIG=str(cluster), COLUMNS="100").out
+    assert "Effect   4 pods created" in text
+    assert "none: the cluster has this already" not in text

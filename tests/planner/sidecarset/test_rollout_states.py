@@ -8,6 +8,7 @@ import pytest
 
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.workloads.labels import DAEMONSET, STATEFULSET
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.health.kinds import ROLLOUTS
@@ -116,7 +117,7 @@ def test_an_unreadable_partition_asks_for_no_pod() -> None:
 
 
 def test_every_kind_that_rolls_is_judged() -> None:
-    assert set(ROLLOUTS) == ROLLING_KINDS
+    assert set(ROLLOUTS) == ROLLING_KINDS | {STATEFULSET, DAEMONSET}
 
 
 def test_strangers_do_not_count() -> None:
