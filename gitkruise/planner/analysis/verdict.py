@@ -1,4 +1,4 @@
-"""MeasurementResult of one measurement, and of the metric that it belongs to.
+"""Verdict of one measurement, and of the metric that it belongs to.
 
 Source of the rules: Argo Rollouts. A metric has failed when more measurements failed than its
 failureLimit allows, and is inconclusive or in error by inconclusiveLimit and consecutiveErrorLimit;

@@ -39,10 +39,9 @@ def test_openkruises_definitions_are_brought_and_never_changed() -> None:
         for obj in yaml.load_all(text, yaml.CSafeLoader)
         if obj["kind"] == "CustomResourceDefinition"
     }
-    assert {name for name, word in words.items() if word == "IfNotPresent"} == {
-        "clonesets.apps.kruise.io",
-        "sidecarsets.apps.kruise.io",
-    }
+    kept = {name for name, word in words.items() if word == "IfNotPresent"}
+    assert kept == {name for name in words if name.endswith(".kruise.io")}
+    assert {"clonesets.apps.kruise.io", "imagepulljobs.apps.kruise.io"} <= kept
     assert words["units.gitkruise.io"] is None
 
 
