@@ -26,7 +26,7 @@ def main(wanted: list[str]) -> None:
 def _record(played: list[Chapter], *, controlled: bool) -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        server = stack.enter_context(apiserver(Path(folder), alone=True))
+        server = stack.enter_context(apiserver(Path(folder)))
         if controlled:
             stack.enter_context(endpoints(server))
         for chapter in played:

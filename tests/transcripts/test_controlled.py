@@ -24,7 +24,7 @@ EACH = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apiserver]:
-    with apiserver(tmp_path_factory.mktemp("kube"), alone=True) as running, endpoints(running):
+    with apiserver(tmp_path_factory.mktemp("kube")) as running, endpoints(running):
         yield running
 
 

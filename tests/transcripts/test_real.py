@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kube
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apiserver]:
-    with apiserver(tmp_path_factory.mktemp("kube"), alone=True) as running:
+    with apiserver(tmp_path_factory.mktemp("kube")) as running:
         yield running
 
 

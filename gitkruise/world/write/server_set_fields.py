@@ -40,6 +40,9 @@ ALLOTTED: Final[Mapping[GroupKind, tuple[_Path, ...]]] = {
         *(("metadata", "labels", name) for name in _JOB_LABELS),
         ("metadata", "labels"),
     ),
+    # Of the admission plugin StorageObjectInUseProtection.
+    GroupKind("", "PersistentVolume"): (("metadata", "finalizers"),),
+    GroupKind("", "PersistentVolumeClaim"): (("metadata", "finalizers"),),
 }
 # A field whose default is another one counts as sent with it: the old name of an account, and the
 # labels of a Job.

@@ -169,14 +169,9 @@ class Apiserver:
 
 
 @contextmanager
-def apiserver(folder: Path, *, alone: bool = False) -> Iterator[Apiserver]:
-    """A fresh cluster. Skips the test when a program is missing.
-
-    `alone`: no controller ever removes the finalizers that protect volumes in use.
-    """
+def apiserver(folder: Path) -> Iterator[Apiserver]:
+    """A fresh cluster. Skips the test when a program is missing."""
     server = Apiserver(folder, need_both())
-    if alone:
-        server.unplugged += ("StorageObjectInUseProtection",)
     try:
         server.start()
         yield server

@@ -16,9 +16,6 @@ from typing import Final
 
 import pytest
 
-from gitkruise.kube.client.discovery import CRDS
-from gitkruise.kube.system.package_data import data_dir
-from gitkruise.wire.primitives.requests import ApiRequest
 from tests.conformance.run_http import FOLDER, GATES, SUBSET, differences, gate_flags, scenarios
 from tests.e2e.program import environment, gitkruise, started
 from tests.kube.real.apiserver import ADMIN, Apiserver, free_port, talking
@@ -37,13 +34,8 @@ NOT_HERE: Final[Mapping[str, str]] = {
 
 
 async def prepare(server: Apiserver) -> None:
-    """Our CRDs, and the one of OpenKruise's that pre-downloads are asked for with."""
-    body = json.loads(
-        (data_dir("schemas") / "crds" / "imagepulljobs.apps.kruise.io.json").read_bytes()
-    )
     async with talking(server) as transport:
         await install_crds(transport)
-        await transport.send(ApiRequest(verb="create", resource=CRDS, body=body))
 
 
 @contextmanager
