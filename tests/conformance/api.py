@@ -31,7 +31,7 @@ SERVED: Final = {
     "StatefulSet": ResourceRef("apps", "v1", "statefulsets"),
     "CloneSet": ResourceRef(KRUISE, "v1alpha1", "clonesets"),
     "SidecarSet": ResourceRef(KRUISE, "v1alpha1", "sidecarsets"),
-    "ImagePullJob": ResourceRef(KRUISE, "v1alpha1", "imagepulljobs"),
+    "ImagePullJob": ResourceRef(KRUISE, "v1beta1", "imagepulljobs"),
 }
 CLUSTER_SCOPED: Final = frozenset({"Namespace", "Node", "SidecarSet"})
 
