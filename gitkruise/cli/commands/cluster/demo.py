@@ -23,6 +23,7 @@ from gitkruise.model.gitops.unit_state import State
 if TYPE_CHECKING:
     from gitkruise.app import RunOptions
     from gitkruise.cli.commands.cluster.demo_screen import DemoScreen
+    from gitkruise.cli.commands.cluster.demo_sidecars import Pair
     from gitkruise.cli.commands.cluster.demo_story import Chapter, Workbench
     from gitkruise.kube.client.transport import Transport
     from gitkruise.kube.system.clock import Clock
@@ -163,10 +164,11 @@ class _Player:
             await _declare(shop, transport)
             async with controller(self._run_options(), transport, clock) as running:
                 for number, chapter in enumerate(STORY, 1):
+                    pair = await self._pair(chapter, transport, clock)
                     if number > 1:
                         await clock.sleep(PAUSE_S / options.speed)
                         commit = await self._push(bench, chapter)
-                    async with self._sidecars(STORY[number - 1], transport, clock):
+                    async with self._sidecars(pair):
                         await self._chapter(bench, number, commit, clock=clock, began=began)
                 for outbox in running.outboxes.values():
                     await outbox.flush()
@@ -197,17 +199,22 @@ class _Player:
         say(f"  kubectl     export KUBECONFIG={kubeconfig}")
         say()
 
-    @asynccontextmanager
-    async def _sidecars(
-        self, chapter: Chapter, transport: Transport, clock: Clock
-    ) -> AsyncIterator[None]:
-        """Show the two containers of a hot sidecar while the chapter of one runs."""
+    async def _pair(self, chapter: Chapter, transport: Transport, clock: Clock) -> Pair | None:
+        """Look at the two containers of a hot sidecar before the chapter of one begins."""
         if not chapter.pair:
-            yield
-            return
+            return None
         from gitkruise.cli.commands.cluster.demo_sidecars import Pair  # noqa: PLC0415  imports msgspec
 
         pair = Pair(transport, clock, self._screen.say)
+        await pair.begin()
+        return pair
+
+    @asynccontextmanager
+    async def _sidecars(self, pair: Pair | None) -> AsyncIterator[None]:
+        """Show the two containers while the block runs."""
+        if pair is None:
+            yield
+            return
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(pair.follow(self._options.speed))
             yield

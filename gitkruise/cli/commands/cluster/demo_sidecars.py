@@ -26,11 +26,15 @@ class Pair:
         self._before: Mapping[str, str] = {}
         self._pod, self._printed = "", ""
 
+    async def begin(self) -> None:
+        """Look at the pods as they are before the change."""
+        self.look(await self._pods())
+
     async def follow(self, speed: float) -> None:
         """Look at the pods until cancelled."""
         while True:
-            self.look(await self._pods())
             await self._clock.sleep(_LOOK_S / speed)
+            self.look(await self._pods())
 
     async def _pods(self) -> list[PodFacts]:
         request = ApiRequest(
