@@ -13,6 +13,7 @@ from gitkruise.errors import BadRequest, Forbidden
 from gitkruise.model.node.node_image import BACKOFF_LIMIT, TIMEOUT_S
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 
 WEBHOOK: Final = "mnodeimage.kb.io"
@@ -34,8 +35,8 @@ def node_image_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
     if not gates.kruise_daemon:
         raise Forbidden("feature-gate KruiseDaemon is not enabled")
     new = request.new
-    images = (new.get("spec") or {}).get("images")
-    if not images:
+    images = get(new, "spec", "images")
+    if not images or not request.is_typed:
         return new
     stamp = format_time(request.now) if request.now is not None else None
     filled = {name: _with_defaults(entry, stamp) for name, entry in images.items()}

@@ -37,6 +37,8 @@ def pull_job_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
         name = "ImagePullJobGate" if gates.kruise_daemon else "KruiseDaemon"
         raise Forbidden(f"feature-gate {name} is not enabled")
     new, old = request.new, request.old
+    if not request.is_typed:
+        return new
     if request.operation == UPDATE and get(new, "spec", "pullSecrets") != get(
         old, "spec", "pullSecrets"
     ):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import BadRequest
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.schema.validation import validate
 
 if TYPE_CHECKING:
     from gitkruise.wire.catalog.catalog import Kind
@@ -39,6 +40,13 @@ class AdmissionRequest:
     now: datetime | None = None
     uid: str = ""
     view: ClusterView
+
+    @property
+    def is_typed(self) -> bool:
+        """Return whether the schema takes the new spec. Where not, it is refused by the schema
+        after admission, and there is nothing to read in it."""
+        spec = self.kind.schema.child("spec")
+        return spec is None or "spec" not in self.new or not validate(spec, self.new["spec"])
 
     @property
     def new(self) -> Obj:
