@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -51,21 +51,18 @@ from gitkruise.admission.kruise.deletion_protection import KINDS as PROTECTED
 from gitkruise.admission.kruise.deletion_protection import protect, protect_by_webhook
 from gitkruise.admission.kruise.launch_priority import order_launch
 from gitkruise.admission.kruise.lazy_stages import (
-    admit_node_image,
-    admit_pull_job,
-    admit_request,
     default_sidecarset,
-    filled_in,
+    fill_in_node_image,
+    fill_in_pull_job,
+    fill_in_recreate_request,
     inject_sidecars,
     injected,
     neighbour_problems,
-    node_image_filled_in,
-    pull_job_filled_in,
     sidecarset_problems,
 )
 from gitkruise.admission.pods.pods import add_readiness_gate, default_pod, pod_problems
 from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from gitkruise.errors import BadRequest, Problem, invalid_object
+from gitkruise.errors import BadRequest, Forbidden, Problem, invalid_object
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.kruise.revision_data import Malformed
 from gitkruise.wire.primitives.names import GroupKind, Obj
@@ -81,7 +78,8 @@ class Stage:
 
     No kinds means all kinds. `examine` gives the broken rules, or raises Forbidden to refuse the
     write as a whole. The subresource "" is the object itself. `asks_cluster`: what it says
-    depends on other objects, so a manifest alone cannot be judged by it.
+    depends on other objects, so a manifest alone cannot be judged by it. `webhook` is the name of
+    OpenKruise's webhook whose refusals a server puts into its own words.
     """
 
     name: str
@@ -91,6 +89,7 @@ class Stage:
     asks_cluster: bool = False
     mutate: Mutate | None = None
     examine: Examine | None = None
+    webhook: str = ""
 
     def concerns(self, group_kind: GroupKind, operation: str, subresource: str) -> bool:
         return (
@@ -98,6 +97,17 @@ class Stage:
             and operation in self.operations
             and subresource in self.subresources
         )
+
+    def mutated(self, request: AdmissionRequest, gates: Gates) -> Obj | None:
+        """Return the object after `mutate`. Raises what it raises, in a server's words about the
+        webhook."""
+        try:
+            return self.mutate(request, gates) if self.mutate else request.obj
+        except (BadRequest, Forbidden) as error:
+            if not self.webhook:
+                raise
+            said = f'admission webhook "{self.webhook}" denied the request: {error}'
+            raise type(error)(said) from error
 
 
 def _kinds(group: str, *kinds: str) -> frozenset[GroupKind]:
@@ -211,19 +221,22 @@ KRUISE_STAGES: Final = (
         name="recreate requests",
         kinds=_kinds("apps.kruise.io", "ContainerRecreateRequest"),
         asks_cluster=True,
-        mutate=admit_request,
+        mutate=fill_in_recreate_request,
+        webhook="mcontainerrecreaterequest.kb.io",
     ),
     Stage(
         name="pull jobs",
         kinds=_kinds("apps.kruise.io", "ImagePullJob", "ImageListPullJob"),
         asks_cluster=True,  # whether the gates are on there
-        mutate=admit_pull_job,
+        mutate=fill_in_pull_job,
+        webhook="mimagepulljob.kb.io",
     ),
     Stage(
         name="node images",
         kinds=_kinds("apps.kruise.io", "NodeImage"),
         asks_cluster=True,  # as above
-        mutate=admit_node_image,
+        mutate=fill_in_node_image,
+        webhook="mnodeimage.kb.io",
     ),
     Stage(
         name="deletion protection",
@@ -233,16 +246,11 @@ KRUISE_STAGES: Final = (
     ),
 )
 STAGES: Final = (*SERVER_STAGES, *KRUISE_STAGES)
-_AS_WEBHOOK: Final[Mapping[Mutate, Mutate]] = {
-    inject_sidecars: injected,
-    admit_request: filled_in,
-    admit_pull_job: pull_job_filled_in,
-    admit_node_image: node_image_filled_in,
-}
 WEBHOOK_STAGES: Final = tuple(  # a server gives its defaults again to what a webhook leaves
     replace(
         stage,
-        mutate=_AS_WEBHOOK.get(stage.mutate, stage.mutate) if stage.mutate else None,
+        mutate=injected if stage.mutate is inject_sidecars else stage.mutate,
+        webhook="",
         examine=protect_by_webhook if stage.examine is protect else stage.examine,
     )
     for stage in KRUISE_STAGES
@@ -267,7 +275,7 @@ def mutate(request: AdmissionRequest, gates: Gates, stages: tuple[Stage, ...]) -
     """The first half of `admit`, as a mutating webhook answers it."""
     try:
         for stage in _concerned(stages, request):
-            if stage.mutate and (obj := stage.mutate(request, gates)) is not request.obj:
+            if (obj := stage.mutated(request, gates)) is not request.obj:
                 request = replace(request, obj=obj)
     except Malformed as error:
         raise _malformed(request, error) from error

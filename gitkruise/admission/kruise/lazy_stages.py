@@ -45,43 +45,22 @@ def neighbour_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Prob
     return near.neighbour_problems(request, gates)
 
 
-def admit_request(request: AdmissionRequest, gates: Gates) -> Obj:
+def fill_in_recreate_request(request: AdmissionRequest, gates: Gates) -> Obj:
     """A request to recreate containers, filled in from its pod."""
-    from gitkruise.admission.kruise import recreate_request  # noqa: PLC0415  few clusters have one
-
-    return recreate_request.admit_request(request, gates)
-
-
-def filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The same as the webhook itself answers."""
     from gitkruise.admission.kruise import recreate_request  # noqa: PLC0415  few clusters have one
 
     return recreate_request.filled_in(request, gates)
 
 
-def admit_pull_job(request: AdmissionRequest, gates: Gates) -> Obj:
+def fill_in_pull_job(request: AdmissionRequest, gates: Gates) -> Obj:
     """An ImagePullJob or ImageListPullJob with its defaults."""
     from gitkruise.admission.kruise import pull_jobs  # noqa: PLC0415  few clusters have one
 
-    return pull_jobs.admit_pull_job(request, gates)
+    return pull_jobs.filled_in(request, gates)
 
 
-def admit_node_image(request: AdmissionRequest, gates: Gates) -> Obj:
+def fill_in_node_image(request: AdmissionRequest, gates: Gates) -> Obj:
     """A NodeImage with the defaults of its tags."""
     from gitkruise.admission.kruise import node_images  # noqa: PLC0415  few clusters have one
 
-    return node_images.admit_node_image(request, gates)
-
-
-def node_image_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The same as the webhook itself answers."""
-    from gitkruise.admission.kruise import node_images  # noqa: PLC0415  few clusters have one
-
-    return node_images.node_image_filled_in(request, gates)
-
-
-def pull_job_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
-    """A pull job as the webhook itself answers."""
-    from gitkruise.admission.kruise import pull_jobs  # noqa: PLC0415  few clusters have one
-
-    return pull_jobs.pull_job_filled_in(request, gates)
+    return node_images.filled_in(request, gates)

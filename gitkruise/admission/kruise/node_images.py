@@ -16,22 +16,11 @@ from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 
-WEBHOOK: Final = "mnodeimage.kb.io"
 IMAGES_MAX: Final = 256
 
 
-def admit_node_image(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The NodeImage as a server stores it after OpenKruise's webhook. Raises BadRequest and
-    Forbidden with the server's words around the webhook's."""
-    try:
-        return node_image_filled_in(request, gates)
-    except (BadRequest, Forbidden) as error:
-        said = f'admission webhook "{WEBHOOK}" denied the request: {error}'
-        raise type(error)(said) from error
-
-
-def node_image_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The same as the webhook itself answers. Raises BadRequest and Forbidden."""
+def filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The NodeImage as OpenKruise's webhook answers it. Raises BadRequest and Forbidden."""
     if not gates.kruise_daemon:
         raise Forbidden("feature-gate KruiseDaemon is not enabled")
     new = request.new

@@ -17,22 +17,12 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.images import is_image
 from gitkruise.wire.values.selectors import label_selector
 
-WEBHOOK: Final = "mimagepulljob.kb.io"
 LIST_KIND: Final = "ImageListPullJob"
 IMAGES_MAX: Final = 255
 
 
-def admit_pull_job(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The job as a server stores it after OpenKruise's webhook. Raises BadRequest and Forbidden."""
-    try:
-        return pull_job_filled_in(request, gates)
-    except (BadRequest, Forbidden) as error:
-        said = f'admission webhook "{WEBHOOK}" denied the request: {error}'
-        raise type(error)(said) from error
-
-
-def pull_job_filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The same as the webhook itself answers. Raises BadRequest and Forbidden."""
+def filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The job as OpenKruise's webhook answers it. Raises BadRequest and Forbidden."""
     if not gates.pulls_images:
         name = "ImagePullJobGate" if gates.kruise_daemon else "KruiseDaemon"
         raise Forbidden(f"feature-gate {name} is not enabled")

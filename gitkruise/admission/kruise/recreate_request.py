@@ -25,7 +25,6 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 
-WEBHOOK: Final = "mcontainerrecreaterequest.kb.io"
 TERMINATED: Final = "SidecarTerminated"
 _TYPE, _VIRTUAL = "type", "virtual-kubelet"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
@@ -33,18 +32,8 @@ _GRACES: Final = ("terminationGracePeriodSeconds", "unreadyGracePeriodSeconds")
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket")
 
 
-def admit_request(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The request as a server stores it after OpenKruise's webhook. Raises BadRequest and
-    Forbidden with the server's words around the webhook's."""
-    try:
-        return filled_in(request, gates)
-    except (BadRequest, Forbidden) as error:
-        said = f'admission webhook "{WEBHOOK}" denied the request: {error}'
-        raise type(error)(said) from error
-
-
 def filled_in(request: AdmissionRequest, gates: Gates) -> Obj:
-    """The same as the webhook itself answers. Raises BadRequest and Forbidden."""
+    """The request as OpenKruise's webhook answers it. Raises BadRequest and Forbidden."""
     if not gates.kruise_daemon:
         raise Forbidden("feature-gate KruiseDaemon is not enabled")
     new, old = request.new, request.old

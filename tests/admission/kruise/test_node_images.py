@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gitkruise.admission.kruise.node_images import admit_node_image, node_image_filled_in
+from gitkruise.admission.chain import admit
+from gitkruise.admission.kruise.node_images import filled_in
 from gitkruise.errors import BadRequest, Forbidden
 from gitkruise.model.workloads.feature_gates import Gates
 from tests.admission.writes import write
@@ -30,7 +31,7 @@ def tag(name: str = "v1", **more: Any) -> dict[str, Any]:
 
 
 def admitted(obj: dict[str, Any], gates: Gates | None = None) -> Any:
-    return node_image_filled_in(replace(write(obj), now=NOW), gates or Gates())
+    return filled_in(replace(write(obj), now=NOW), gates or Gates())
 
 
 def test_tags_are_sorted_and_completed() -> None:
@@ -75,7 +76,7 @@ def test_entries_that_no_agent_can_follow_are_rejected(name: str) -> None:
 
 def test_without_the_gate_nothing_is_admitted() -> None:
     with pytest.raises(Forbidden) as raised:
-        admit_node_image(write(node_image()), Gates(kruise_daemon=False))
+        admit(write(node_image()), Gates(kruise_daemon=False))
     assert str(raised.value) == (
         'admission webhook "mnodeimage.kb.io" denied the request: '
         "feature-gate KruiseDaemon is not enabled"
