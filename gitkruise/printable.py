@@ -1,9 +1,10 @@
-"""Text from outside as people may see it: nothing in it moves a cursor or turns a line around."""
+"""Text as people may see it: nothing from outside moves a cursor or turns a line around, numbers
+have their nouns, and long lists end."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 UNPRINTABLE: Final = re.compile(
@@ -35,6 +36,17 @@ def visible_lines(text: str) -> str:
 def row(cells: Iterable[str]) -> str:
     """A line of tab-separated values: no cell can begin another cell or line."""
     return "\t".join(map(visible, cells))
+
+
+def many(number: int, what: str = "pod") -> str:
+    """`1 pod`, `4 pods`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def listing(names: Sequence[object], most: int) -> str:
+    """`a, b, c and 4 more`: at most so many names."""
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more} more" if more > 0 else "")
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -9,7 +9,6 @@ from gitkruise.cli.console.style import Style, cell_width, clip
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.report import Span, Tone
-from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.report_text import (
     NOTHING,
     SIGNS,
@@ -22,6 +21,7 @@ from gitkruise.planner.report.report_text import (
     subject_of,
     summary,
 )
+from gitkruise.printable import many
 
 if TYPE_CHECKING:
     from gitkruise.model.gitops.report import (

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from gitkruise.cli.console.ages import ago
-from gitkruise.planner.analysis.schedule import counts_of, pods_word
+from gitkruise.planner.analysis.schedule import counts_of
+from gitkruise.printable import many
 from gitkruise.wire.primitives.times import format_duration
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def analysis_lines(run: AnalysisRun, now: datetime) -> Iterator[str]:
     """Yield the newest measurements: the run, then each metric with its last value."""
     when = f" {ago(run.finished, now)}" if run.finished is not None else ""
     why = f": {run.message}" if run.message else ""
-    seen = f"; {pods_word(run.pods)} had revision {run.revision}"
+    seen = f"; {many(run.pods)} had revision {run.revision}"
     yield f"measurements at step {run.step}: {run.phase}{when}{why}{seen}"
     for result in run.metrics:
         last = result.measurements[-1] if result.measurements else None

@@ -18,7 +18,7 @@ from gitkruise.cli.views.promotion import progress
 from gitkruise.cli.views.resources import rollout_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
-from gitkruise.printable import visible
+from gitkruise.printable import many, visible
 from gitkruise.wire.primitives.names import named
 
 if TYPE_CHECKING:
@@ -112,9 +112,8 @@ def status_lines(view: StatusView, style: Style, *, wide: bool) -> Iterator[str]
     counts = Counter(m.state for m in view.objects)
     worst_first = [*NEEDS_YOU, *(s for s in reversed(LOOKS) if s not in NEEDS_YOU)]
     totals = " · ".join(f"{counts[s]} {s.lower()}" for s in worst_first if counts[s])
-    number = len(view.objects)
     yield ""
-    yield f"{number} object{'' if number == 1 else 's'}: {totals}"
+    yield f"{many(len(view.objects), 'object')}: {totals}"
     next_ = _next(view)
     if next_:
         yield f"Next: {next_}"

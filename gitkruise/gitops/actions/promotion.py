@@ -33,10 +33,11 @@ from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.analysis.schedule import blocks, counts_of, pods_word
+from gitkruise.planner.analysis.schedule import blocks, counts_of
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.notify.comment import plain
 from gitkruise.planner.sync.annotations import hold_of
+from gitkruise.printable import many
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey, named
 from gitkruise.wire.primitives.paths import get
@@ -369,7 +370,7 @@ def _measured(told: PromotionRecord) -> str:
     if run is None or run.step != told.step:
         return ""
     results = "; ".join(f"{one.name}: {counts_of(one)}{_last_value(one)}" for one in run.metrics)
-    return f"Measured on {pods_word(run.pods)} of revision {run.revision}: {results}. "
+    return f"Measured on {many(run.pods)} of revision {run.revision}: {results}. "
 
 
 def _last_value(result: MetricResult) -> str:

@@ -12,6 +12,7 @@ from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.config import GROUP, SPECS, Config, Unit
 from gitkruise.model.gitops.document import Document
+from gitkruise.printable import listing
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind
 from gitkruise.wire.primitives.requests import ApiRequest
@@ -118,10 +119,9 @@ def place_of(url: str) -> tuple[str, str] | None:
 
 def _elsewhere(units: Mapping[str, str], cluster: str) -> UsageProblem:
     rows = [f"{name} ({why})" for name, why in units.items()]
-    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
     return _no_units(
         f"no unit of cluster {cluster} follows this repository",
-        ("there are", ", ".join(rows[:_SHOWN]) + more),
+        ("there are", listing(rows, _SHOWN)),
         ("why", "no remote of this repository has the address of a unit's source"),
     )
 

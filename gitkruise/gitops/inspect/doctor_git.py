@@ -15,6 +15,7 @@ from gitkruise.gitops.preview.inputs import config_at
 from gitkruise.gitops.status.reader import UnitNews, read_units, status_branches
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.printable import many
 
 
 def git_checks(folder: Path, variables: Mapping[str, str]) -> Iterator[Check]:
@@ -67,7 +68,7 @@ def _records(publisher: Publisher) -> Iterator[Check]:
                 units = read_units(repository, ref)
                 commit = repository.commit(repository.resolve(ref))
                 when = f", last written {commit.time:%Y-%m-%d %H:%M} UTC" if commit.time else ""
-                yield good("git", "record", f"cluster {cluster}: {_many(len(units), 'unit')}{when}")
+                yield good("git", "record", f"cluster {cluster}: {many(len(units), 'unit')}{when}")
                 yield from filter(None, map(_unit, units))
     except SourceFailed as error:
         yield _bad("git", "record", error)
@@ -109,11 +110,7 @@ def config_checks(folder: Path, path: Path | None) -> Iterator[Check]:
 def _counted(config: Config) -> str:
     counts = ((len(config.sources), "source"), (len(config.units), "unit"),
               (len(config.sinks), "sink"), (len(config.receivers), "receiver"))  # fmt: skip
-    return ", ".join(_many(n, word) for n, word in counts)
-
-
-def _many(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return ", ".join(many(n, word) for n, word in counts)
 
 
 def _bad(area: str, name: str, error: DiagnosticError, next_: str = "") -> Check:

@@ -17,6 +17,7 @@ from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, STATEFULSET
 from gitkruise.planner.report.summary import keeps
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import ObjectKey, named
 from gitkruise.wire.primitives.paths import get
 
@@ -150,7 +151,7 @@ def _of_failing(m: Managed) -> Iterator[str]:
     for pod, why in m.failing:
         causes[why].append(pod)
     for why, pods in causes.items():
-        yield f"{_pods(len(pods))} cannot start: {why}"
+        yield f"{many(len(pods))} cannot start: {why}"
     if causes and m.message:
         yield m.message
 
@@ -165,17 +166,17 @@ def _of_rollout(r: Rollout | None) -> Iterator[str]:
         causes[why].append(pod)
     for why, pods in causes.items():
         verb = "runs" if len(pods) == 1 else "run"
-        yield f"{_pods(len(pods))} {verb} the new revision and cannot start: {why}"
+        yield f"{many(len(pods))} {verb} the new revision and cannot start: {why}"
     hindered: dict[str, list[str]] = defaultdict(list)
     for pod, why in r.hindered:
         hindered[why].append(pod)
     for why, pods in hindered.items():
-        yield f"{_pods(len(pods))} cannot start because of another object's {why}"
+        yield f"{many(len(pods))} cannot start because of another object's {why}"
     if r.state is State.STUCK and not r.failing and not r.hindered:
         yield r.message
     down = r.replicas - r.available
     if r.state is State.ROLLING and down > 0 and not r.failing and not r.hindered:
-        yield f"{_pods(down)} {'is' if down == 1 else 'are'} not available yet"
+        yield f"{many(down)} {'is' if down == 1 else 'are'} not available yet"
 
 
 def _of_pods(held: Sequence[HeldPod], r: Rollout | None) -> Iterator[str]:
@@ -186,7 +187,7 @@ def _of_pods(held: Sequence[HeldPod], r: Rollout | None) -> Iterator[str]:
     for (why, detail), pods in sorted(groups.items(), key=lambda g: _ORDER[g[0][0]]):
         one = len(pods) == 1
         yield _HELD[why].format(
-            n=_pods(len(pods)),
+            n=many(len(pods)),
             stay="stays" if one else "stay",
             wait="waits" if one else "wait",
             are="is" if one else "are",
@@ -202,18 +203,18 @@ def _of_old_pods(r: Rollout | None) -> Iterator[str]:
     if r is None or old <= 0 or not r.generation_seen:
         return
     if r.state is State.PAUSED:
-        yield f"{_pods(old)} {'waits' if old == 1 else 'wait'} because spec.paused is true"
+        yield f"{many(old)} {'waits' if old == 1 else 'wait'} because spec.paused is true"
         return
     kept = min(old, r.kept)
     if r.state is State.HELD and not kept:
         yield r.message
     elif rest := old - kept:
-        yield f"{_pods(rest)} {'waits' if rest == 1 else 'wait'}: {budget(r)}"
+        yield f"{many(rest)} {'waits' if rest == 1 else 'wait'}: {budget(r)}"
     if kept:
         stay = "stays" if kept == 1 else "stay"
         by_canary = f"canary {r.canary} updates {r.asked} of {r.replicas}"
         why = by_canary if r.canary else keeps(r.partition, r.replicas, r.kept)
-        yield f"{_pods(kept)} {stay} on the current revision: {why}"
+        yield f"{many(kept)} {stay} on the current revision: {why}"
 
 
 def budget(r: Rollout) -> str:
@@ -282,10 +283,6 @@ def _culprits(r: Rollout, shared: Sharing) -> Iterator[str]:
     yield from (f"gitkruise why {named(o.key)}" for o in failing)
     if not failing:
         yield f"a commit that mends {r.hindered[0][1].partition(':')[0]} where it is defined"
-
-
-def _pods(number: int) -> str:
-    return f"{number} pod{'' if number == 1 else 's'}"
 
 
 def unit_of(units: Sequence[UnitNews], m: Managed) -> UnitNews | None:

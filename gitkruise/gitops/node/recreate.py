@@ -19,6 +19,7 @@ from gitkruise.planner.node.recreate_draft import (
     recreate_problem,
     warnings,
 )
+from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef
@@ -87,8 +88,7 @@ async def _pod(transport: Transport, namespace: str, name: str) -> Obj:
     except NotFound:
         pods = await listed(transport, PODS, namespace=namespace)
     names = [pod["metadata"]["name"] for pod in pods]
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    there = ", ".join(names[:_NAMES_SHOWN]) + more
+    there = listing(names, _NAMES_SHOWN)
     raise ClusterFailed(
         Finding(
             code="GK4601",

@@ -16,7 +16,6 @@ from gitkruise.model.gitops.report import (
     Span,
     Tone,
 )
-from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.diff_lines import diff_lines
 from gitkruise.planner.report.report_text import (
     NOTHING,
@@ -31,7 +30,7 @@ from gitkruise.planner.report.report_text import (
     subject_of,
     summary,
 )
-from gitkruise.printable import shown
+from gitkruise.printable import many, shown
 
 _LINES: Final = 2_000  # of one field
 _OPEN: Final = 20  # entries that are unfolded from the start

@@ -13,7 +13,6 @@ from itertools import accumulate, islice, takewhile
 from typing import Final
 
 from gitkruise.model.gitops.report import PlanReport, ReportEntry, RolloutView, Tone
-from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.diff_lines import diff_lines
 from gitkruise.planner.report.report_text import (
     NOTHING,
@@ -30,7 +29,7 @@ from gitkruise.planner.report.report_text import (
     subject_of,
     summary,
 )
-from gitkruise.printable import shown
+from gitkruise.printable import many, shown
 
 LIMIT: Final = 60_000  # characters; GitHub refuses more than 65,536
 LEAST: Final = 4_000

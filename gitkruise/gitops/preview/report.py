@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.gitops.preview.ownership import moves
 from gitkruise.gitops.reconcile.pruner import prune_rules
 from gitkruise.model.gitops.change import ChangeKind, ObjectChange
-from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.report import Heading, plan_report
 from gitkruise.planner.sync.prune import guard
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import DIGEST, annotation
 from gitkruise.planner.sync.prune import TRAILER
+from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import ObjectKey
 
 _APPROVAL: Final = re.compile(rf"^{TRAILER}:[ \t]*([0-9a-f]{{12}})[ \t]*$", re.MULTILINE)
@@ -88,8 +89,7 @@ class Consent:
         lines = [_line(d.key, d.digest, live.get(d.key)) for d in changed]
         lines += [_line(key, "", live[key]) for key in gone]
         mark = hashlib.sha256("\n".join([self.label, *sorted(lines)]).encode()).hexdigest()[:12]
-        more = len(said) - _REASONS_MAX
-        return mark, ", ".join(said[:_REASONS_MAX]) + (f" and {more} more" if more > 0 else "")
+        return mark, listing(said, _REASONS_MAX)
 
     def _risks(
         self,

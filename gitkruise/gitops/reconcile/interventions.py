@@ -21,7 +21,7 @@ from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import UNIT_REF, annotation
 from gitkruise.planner.sync.prune import HOLDS_DATA, holds_data
-from gitkruise.printable import shown
+from gitkruise.printable import listing, shown
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
 from gitkruise.wire.primitives.paths import get
@@ -85,9 +85,8 @@ async def lost_with(live: LiveView, obj: Obj) -> str:
         claims = await live.everything(CLAIM, key.namespace)
     except ApiError as error:
         return f"the volumes of its pods, which could not be listed ({_name(error.message)})"
-    names = [_claim(one) for one in claims if _goes_with(key, obj, one)]
-    more = f" and {len(names) - _FIELDS_MAX} more" if len(names) > _FIELDS_MAX else ""
-    return ", ".join(sorted(names)[:_FIELDS_MAX]) + more
+    names = sorted(_claim(one) for one in claims if _goes_with(key, obj, one))
+    return listing(names, _FIELDS_MAX)
 
 
 def _goes_with(key: ObjectKey, obj: Obj, claim: Obj) -> bool:

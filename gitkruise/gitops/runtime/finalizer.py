@@ -22,6 +22,7 @@ from gitkruise.model.gitops.record import Intervention, Removal, UnitRecord
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.planner.sync.annotations import kept, unit_label
 from gitkruise.planner.sync.prune import choose_prunes, lingering
+from gitkruise.printable import many
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey
 
@@ -177,9 +178,7 @@ class UnitFinalizer:
             late, _ = lingering(live, (), self._clock.now(), removal.timeout)
             return late or _waits(name)
         count = len(self._asked[name])
-        words = (
-            f"{count} object{'' if count == 1 else 's'} deleted" if count else "nothing was left"
-        )
+        words = f"{many(count, 'object')} deleted" if count else "nothing was left"
         kept_ones = {key: one for key, one in live.items() if key not in prunes.now}
         await release_all(kept_ones, self._live, transport)
         await self._forget(unit, words)

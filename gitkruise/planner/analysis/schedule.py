@@ -15,6 +15,7 @@ from gitkruise.model.gitops.analysis import (
     MetricResult,
 )
 from gitkruise.planner.analysis.verdict import add
+from gitkruise.printable import many
 
 ERROR_PAUSE: Final = timedelta(seconds=10)  # after an error of a metric without an interval
 # A run is the worst of its metrics.
@@ -99,11 +100,6 @@ def _assess(results: Sequence[MetricResult]) -> tuple[AnalysisPhase, str]:
     return AnalysisPhase.RUNNING, ""
 
 
-def pods_word(number: int) -> str:
-    """Return `1 pod` or `3 pods`."""
-    return f"{number} pod{'' if number == 1 else 's'}"
-
-
 def blocks(run: AnalysisRun) -> str:
     """Return why the promotion does not go on by a run; "" when it is successful."""
     if run.phase is AnalysisPhase.SUCCESSFUL:
@@ -114,7 +110,7 @@ def blocks(run: AnalysisRun) -> str:
             "is" if run.phase is AnalysisPhase.INCONCLUSIVE else "has" if word == "failed" else ""
         )
         told = " ".join(filter(None, (verb, word)))
-        seen = f", with {pods_word(run.pods)} on revision {run.revision}" if run.pods else ""
+        seen = f", with {many(run.pods)} on revision {run.revision}" if run.pods else ""
         return f"the analysis {told}: {run.message}{seen}"
     return f"it is measured: {progress_of(run)}"
 

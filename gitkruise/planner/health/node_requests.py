@@ -19,6 +19,7 @@ from gitkruise.model.node.recreate_request import (
     recreate_request,
 )
 from gitkruise.planner.health.builtin import counts, progress
+from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import Obj
 
 _NAMES_SHOWN: Final = 4
@@ -132,6 +133,4 @@ _OPEN: Final = frozenset({PullPhase.WAITING, PullPhase.PULLING})
 
 
 def _listed(names: object) -> str:
-    found = [str(name) for name in names] if isinstance(names, (list, tuple)) else []
-    more = len(found) - _NAMES_SHOWN
-    return ", ".join(found[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return listing(names, _NAMES_SHOWN) if isinstance(names, (list, tuple)) else ""

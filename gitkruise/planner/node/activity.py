@@ -12,6 +12,7 @@ from gitkruise.model.node.node_image import NodeImage, PullPhase
 from gitkruise.model.node.pull_job import PullJob
 from gitkruise.model.node.recreate_request import RecreateRequest
 from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.printable import listing
 from gitkruise.wire.values.images import familiar_parts, is_image
 from gitkruise.wire.values.selectors import label_selector
 
@@ -70,8 +71,7 @@ def pull_sentences(results: Iterable[PullResult]) -> Iterator[str]:
     for found in results:
         groups.setdefault((found.image, found.phase, found.message), []).append(found.node)
     for (image, phase, message), nodes in groups.items():
-        where = ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "")
-        yield f"{image} on {where}: {_WORDS.get(phase, phase)}" + (
+        yield f"{image} on {listing(nodes, 4)}: {_WORDS.get(phase, phase)}" + (
             f": {message}" if message else ""
         )
 

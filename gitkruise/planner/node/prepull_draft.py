@@ -13,6 +13,7 @@ from gitkruise.model.node.node_image import BACKOFF_LIMIT, TIMEOUT_S, NodeImage,
 from gitkruise.model.node.pull_job import PARALLELISM, PULL_JOB
 from gitkruise.model.node.wire_shapes import API_VERSION
 from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.images import familiar_parts, is_image
@@ -169,6 +170,4 @@ def _pace(options: PrepullOptions, nodes: Sequence[str]) -> str:
 
 def listed_names(names: Sequence[str]) -> str:
     """`3: n1, n2, n3`, with the first few names."""
-    more = len(names) - _LISTED
-    text = ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
-    return f"{len(names)}: {text}"
+    return f"{len(names)}: {listing(names, _LISTED)}"

@@ -22,6 +22,7 @@ from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET, S
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.health.tie_breaks import split
 from gitkruise.planner.sync.annotations import kept
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -158,11 +159,6 @@ def footprint_words(pods: PodEffects, change: ObjectChange) -> Sentence:
         word = f"{many(pods.added)} created" if pods.added else f"{many(pods.removed)} deleted"
         return (Span(word),)
     return ()
-
-
-def many(number: int, what: str = "pod") -> str:
-    """`1 pod`, `4 pods`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _gone(change: ObjectChange) -> PodEffects:

@@ -11,10 +11,10 @@ from gitkruise.model.gitops.report import FieldRow
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
-from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.diff_lines import lines_changed
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown, tag_of
+from gitkruise.printable import many
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import concealed
 

@@ -12,10 +12,11 @@ from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.model.workloads.labels import DEPLOYMENT
-from gitkruise.planner.report.blast_radius import many, moved, pods_named
+from gitkruise.planner.report.blast_radius import moved, pods_named
 from gitkruise.planner.report.forecast_deployment import waves_view
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
 from gitkruise.planner.report.summary import keeps
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import named
 
 _NAMES_SHOWN: Final = 6

@@ -10,7 +10,8 @@ from gitkruise.model.gitops.change import ObjectChange
 from gitkruise.model.gitops.report import RolloutView, Sentence, Span, StepView, Tone
 from gitkruise.model.planning.canary import ANNOTATION, CANARIES
 from gitkruise.model.planning.forecast import CREATE, DELETE, ForecastStep, RolloutForecast
-from gitkruise.planner.report.blast_radius import many, moved
+from gitkruise.planner.report.blast_radius import moved
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import named
 from gitkruise.wire.primitives.paths import get
 

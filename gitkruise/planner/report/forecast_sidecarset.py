@@ -9,7 +9,8 @@ from typing import Final
 from gitkruise.model.gitops.report import RolloutView, Sentence, Span, StepView, Tone
 from gitkruise.model.planning.forecast import HOT, RolloutForecast, Sidecars
 from gitkruise.model.planning.trace import IN_PLACE
-from gitkruise.planner.report.blast_radius import many, pods_named, some
+from gitkruise.planner.report.blast_radius import pods_named, some
+from gitkruise.printable import many
 from gitkruise.wire.primitives.names import named
 
 _NAMES_SHOWN: Final = 3

@@ -15,7 +15,6 @@ from gitkruise.model.planning.forecast import STUCK, RolloutForecast
 from gitkruise.planner.report.blast_radius import (
     footprint,
     footprint_words,
-    many,
     moved,
     played_ahead,
     unforeseen,
@@ -24,6 +23,7 @@ from gitkruise.planner.report.changed_fields import field_rows
 from gitkruise.planner.report.forecast import rollout_view
 from gitkruise.planner.sync.annotations import kept
 from gitkruise.planner.sync.prune import asks
+from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.names import ObjectKey
 
 # So many objects with one and the same change are one entry.
@@ -191,7 +191,8 @@ def _blast(entries: Sequence[ReportEntry], totals: Totals) -> Iterator[Span]:
     again = [k for e in entries if e.replaced for k in e.keys]
     if again:
         yield Span(
-            f"{many(len(again), 'object')} DELETED AND CREATED AGAIN ({_named(again)})", Tone.ALARM
+            f"{many(len(again), 'object')} DELETED AND CREATED AGAIN ({_named(again)})",
+            Tone.ALARM,
         )
     pods = totals.pods
     amounts: Mapping[str, tuple[int, Tone]] = {
@@ -221,5 +222,4 @@ def _blast(entries: Sequence[ReportEntry], totals: Totals) -> Iterator[Span]:
 
 
 def _named(keys: Sequence[ObjectKey]) -> str:
-    more = len(keys) - _NAMED
-    return ", ".join(map(str, keys[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+    return listing(keys, _NAMED)

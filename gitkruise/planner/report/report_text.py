@@ -7,8 +7,8 @@ from typing import Final
 
 from gitkruise.model.gitops.change import ChangeKind
 from gitkruise.model.gitops.report import PlanReport, PodEffects, ReportEntry, Sentence, StepView
-from gitkruise.planner.report.blast_radius import many
 from gitkruise.planner.report.summary import shown
+from gitkruise.printable import listing, many
 from gitkruise.wire.primitives.times import format_duration
 
 SIGNS: Final = {ChangeKind.CREATE: "+", ChangeKind.CONFIGURE: "~", ChangeKind.PRUNE: "-"}
@@ -44,10 +44,8 @@ def entry_name(entry: ReportEntry, most: int = 3) -> str:
     key = entry.keys[0]
     if not entry.folded:
         return str(key)
-    names = [k.name if not k.namespace else f"{k.namespace}/{k.name}" for k in entry.keys[:most]]
-    more = len(entry.keys) - len(names)
-    listed = ", ".join(names) + (f" and {more} more" if more else "")
-    return f"{key.kind} × {len(entry.keys)}: {listed}"
+    names = [k.name if not k.namespace else f"{k.namespace}/{k.name}" for k in entry.keys]
+    return f"{key.kind} × {len(names)}: {listing(names, most)}"
 
 
 def source_of(entry: ReportEntry, report: PlanReport) -> str:

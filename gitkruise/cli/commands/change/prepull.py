@@ -19,6 +19,7 @@ from gitkruise.cli.context.node_requests import (
     show_objects,
 )
 from gitkruise.cli.context.resource_args import parse_workload
+from gitkruise.printable import many
 
 if TYPE_CHECKING:
     from gitkruise.gitops.node.prepull import PullDraft
@@ -103,7 +104,7 @@ def effect_lines(draft: PullDraft, who: str) -> Iterator[str]:
     """Yield the effect of the jobs, image by image."""
     from gitkruise.planner.node.prepull_draft import pull_conduct  # noqa: PLC0415
 
-    count = f"{len(draft.jobs)} image{'' if len(draft.jobs) == 1 else 's'}"
+    count = many(len(draft.jobs), "image")
     yield f"prepull  {count} for {who} -n {draft.namespace}"
     for image, nodes in draft.pulled.items():
         yield f"  {image}" + (f"  pulled before on {nodes} of these nodes" if nodes else "")

@@ -17,6 +17,7 @@ from gitkruise.cli.context.node_requests import (
     show_effect,
     show_objects,
 )
+from gitkruise.printable import many
 
 if TYPE_CHECKING:
     from gitkruise.gitops.node.recreate import RecreateDraft
@@ -101,7 +102,7 @@ def effect_lines(draft: RecreateDraft) -> Iterator[str]:
 
     meta, options = draft.pod["metadata"], draft.options
     found = effects(draft.pod, options)
-    count = f"{len(found)} container{'' if len(found) == 1 else 's'}"
+    count = many(len(found), "container")
     yield f"recreate {count} of pod {meta['name']} -n {meta['namespace']}"
     yield f"node     {draft.node}, by {draft.agent}"
     wide = max(len(effect.container) for effect in found)

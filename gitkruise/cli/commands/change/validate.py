@@ -16,6 +16,7 @@ from gitkruise.cli.console.output import say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import existing, read_named
 from gitkruise.errors import Finding
+from gitkruise.printable import many
 
 if TYPE_CHECKING:
     from gitkruise.git.parsing.documents import Parsed
@@ -193,9 +194,5 @@ def _print(findings: Sequence[Finding], output: str, *, objects: int) -> None:
         errors = sum(f.is_error for f in findings)
         problems = "no problem"
         if findings:
-            problems = f"{_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}"
-        tell(f"{_count(objects, 'object')}: {problems}")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+            problems = f"{many(errors, 'error')}, {many(len(findings) - errors, 'warning')}"
+        tell(f"{many(objects, 'object')}: {problems}")

@@ -12,6 +12,7 @@ from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.console.output import list_of, say, say_json, tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.printable import listing
 
 if TYPE_CHECKING:
     from gitkruise.gitops.install.installer import Installed, InstallOptions
@@ -92,9 +93,7 @@ async def _install(choice: ClusterChoice, options: InstallOptions) -> tuple[list
 
 def line_of(item: Installed) -> str:
     """`configured  ClusterRole gitkruise-engine: rules`."""
-    shown = ", ".join(item.fields[:FIELDS_SHOWN])
-    more = len(item.fields) - FIELDS_SHOWN
-    detail = item.why or shown + (f" and {more} more" if more > 0 else "")
+    detail = item.why or listing(item.fields, FIELDS_SHOWN)
     return f"{item.change:<11} {item.key}" + (f": {detail}" if detail else "")
 
 

@@ -18,6 +18,7 @@ from gitkruise.cli.console.log_format import log_to_stderr
 from gitkruise.cli.console.output import tell
 from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
+from gitkruise.printable import many
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -228,13 +229,9 @@ def following(units: int, file: Path, custom: int | None, cluster: str) -> str:
             "next: name a file with --config, or kubectl apply a GitSource and a Unit"
         )
     if custom is None:
-        return f"{_count(units)} of {file} for cluster {cluster}"
-    parts = [f"{_count(units)} of {file}"] if units else []
-    return " and ".join([*parts, f"{_count(custom)} of cluster {cluster}"])
-
-
-def _count(count: int) -> str:
-    return f"{count} unit" if count == 1 else f"{count} units"
+        return f"{many(units, 'unit')} of {file} for cluster {cluster}"
+    parts = [f"{many(units, 'unit')} of {file}"] if units else []
+    return " and ".join([*parts, f"{many(custom, 'unit')} of cluster {cluster}"])
 
 
 def _announce(running: RunningController, units: str) -> None:
