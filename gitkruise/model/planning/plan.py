@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -178,6 +178,14 @@ class Skipped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Outcome: TypeAlias = Applied | Refused | Stale | Skipped
+
+
+def expired(gone: Delete, ended: datetime | None, ttl_s: int | None, now: datetime) -> Plan:
+    """Plan the deletion of what has lived for its TTL after its end; nothing without either."""
+    if ended is None or ttl_s is None:
+        return Plan()
+    at = ended + timedelta(seconds=ttl_s)
+    return Plan(wake_at=at) if now < at else Plan(actions=(gone,))
 
 
 def event_for(outcome: Outcome) -> Event | None:

@@ -20,7 +20,7 @@ from gitkruise.planner.builtin.canary import CanaryState, canary_state
 from gitkruise.planner.builtin.deployment import newest_set, revision_number
 from gitkruise.planner.builtin.proportional_scaling import Bounds, bounds
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
-from gitkruise.planner.progress.failing_pods import failure
+from gitkruise.planner.progress.failing_pods import cannot_start, failure
 from gitkruise.planner.sync.annotations import COMMIT
 from gitkruise.wire.primitives.names import Obj, controller_of, key_of
 from gitkruise.wire.primitives.paths import get
@@ -179,10 +179,8 @@ def _stuck(f: _Facts) -> str:
     late = condition is not None and condition.get("reason") == _LATE
     down = (*f.failing, *f.hindered)
     if down and (late or len(down) >= len(f.updated) - f.new_available):
-        pod, why = down[0]
-        more = f" and {len(down) - 1} more" if len(down) > 1 else ""
         serving = sum(map(f.available, f.active))
-        return f"{pod}{more} cannot start: {why}; {serving} of {f.wanted} keep serving"
+        return cannot_start(down, f"{serving} of {f.wanted} keep serving")
     if condition is not None and late:
         return str(condition.get("message") or "no progress within the deadline")
     return ""

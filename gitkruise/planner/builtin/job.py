@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from gitkruise.model.planning.plan import Create, Delete, Event, Plan
+from gitkruise.model.planning.plan import Create, Delete, Event, Plan, expired
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
@@ -202,18 +202,13 @@ def _expire(s: Controlled) -> Plan:
     """Delete a finished Job after spec.ttlSecondsAfterFinished, its pods with it."""
     seconds, ended = s.raw["spec"].get("ttlSecondsAfterFinished"), _finished(s.raw)
     since = parse_time(ended.get("lastTransitionTime")) if ended else None
-    if seconds is None or since is None:
-        return Plan()
-    at = since + timedelta(seconds=seconds)
-    if s.now < at:
-        return Plan(wake_at=at)
     meta = s.raw["metadata"]
     key = ObjectKey("batch", "Job", meta["namespace"], meta["name"])
     version, uid = meta["resourceVersion"], meta["uid"]
     gone = Delete(
         key=key, version="v1", uid=uid, resource_version=version, propagation="Background"
     )
-    return Plan(actions=(gone,))
+    return expired(gone, since, seconds, s.now)
 
 
 JOB: Final[Workload[Controlled]] = Workload(

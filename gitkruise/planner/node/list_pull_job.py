@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB, PullJob, pull_job
 from gitkruise.model.node.wire_shapes import API_VERSION, VERSION
-from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan, expired
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import REVISION_HASH
 from gitkruise.wire.kruise.hashes import fnv1a_32, safe_encode
-from gitkruise.wire.primitives.names import Obj, ObjectKey
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.times import format_time
 
 _NAME_MAX: Final = 220  # of the list's part in the name of a child
@@ -63,7 +63,10 @@ def plan_list_job(s: ListSnapshot, gates: Gates) -> Plan:
     if not gates.pulls_images or job.metadata.deleting is not None:
         return Plan()
     if job.status.completed is not None:
-        return _expire(s, job.status.completed)
+        meta, ttl_s = job.metadata, job.spec.completion_policy.ttl_s
+        key = ObjectKey(*LIST_PULL_JOB, meta.namespace, meta.name)
+        end = Delete(key=key, version=VERSION, uid=meta.uid, resource_version="")
+        return expired(end, job.status.completed, ttl_s, s.now)
     kept, dropped = _sorted_children(s)
     made = list(_creations(s, kept))
     gone = [_deletion(child) for child in dropped]
@@ -104,14 +107,10 @@ def _creations(s: ListSnapshot, kept: Mapping[str, Obj]) -> Iterator[Create]:
     missing = [image for image in s.job.spec.images if image not in kept]
     ending = {c["metadata"]["name"] for c in s.children if c["metadata"].get("deletionTimestamp")}
     meta = s.job.metadata
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": LIST_PULL_JOB.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    named = {"name": meta.name, "uid": meta.uid}
+    owner = controller_reference(
+        {"apiVersion": API_VERSION, "kind": LIST_PULL_JOB.kind, "metadata": named}
+    )
     for number, image in enumerate(missing):
         name = f"{meta.name[:_NAME_MAX]}-{s.hash}-{fnv1a_32(image.encode()):08x}"
         if name in ending:
@@ -170,18 +169,6 @@ def list_status(s: ListSnapshot, children: Sequence[Obj]) -> dict[str, Any]:
     if s.job.spec.completion_policy.ends and len(over) == desired:
         status["completionTime"] = format_time(s.now)
     return status
-
-
-def _expire(s: ListSnapshot, completed: datetime) -> Plan:
-    """Delete a list job that has lived for its TTL after the end."""
-    ttl, meta = s.job.spec.completion_policy.ttl_s, s.job.metadata
-    if ttl is None:
-        return Plan()
-    at = completed + timedelta(seconds=ttl)
-    if s.now < at:
-        return Plan(wake_at=at)
-    key = ObjectKey(*LIST_PULL_JOB, meta.namespace, meta.name)
-    return Plan(actions=(Delete(key=key, version=VERSION, uid=meta.uid, resource_version=""),))
 
 
 def _dump(value: object) -> str:

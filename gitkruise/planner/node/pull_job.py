@@ -24,7 +24,7 @@ from gitkruise.model.node.node_image import (
 )
 from gitkruise.model.node.pull_job import PULL_JOB, PullJob, pull_job
 from gitkruise.model.node.wire_shapes import VERSION
-from gitkruise.model.planning.plan import Action, Delete, Event, Patch, PatchStep, Plan
+from gitkruise.model.planning.plan import Action, Delete, Event, Patch, PatchStep, Plan, expired
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
@@ -360,14 +360,8 @@ def _finalized(job: PullJob, finalizers: Sequence[str]) -> Patch:
 
 def _expire(job: PullJob, now: datetime) -> Plan:
     """Delete a job that has lived for its TTL after the end."""
-    completed, ttl = job.status.completed, job.spec.completion_policy.ttl_s
-    if completed is None or ttl is None:
-        return Plan()
-    at = completed + timedelta(seconds=ttl)
-    if now < at:
-        return Plan(wake_at=at)
     gone = Delete(key=job.key, version=VERSION, uid=job.metadata.uid, resource_version="")
-    return Plan(actions=(gone,))
+    return expired(gone, job.status.completed, job.spec.completion_policy.ttl_s, now)
 
 
 PULL_JOBS: Final[Workload[PullSnapshot]] = Workload(

@@ -24,7 +24,7 @@ from gitkruise.model.node.recreate_request import (
     recreate_request,
 )
 from gitkruise.model.node.wire_shapes import VERSION
-from gitkruise.model.planning.plan import Action, Delete, Patch, PatchStep, Plan
+from gitkruise.model.planning.plan import Action, Delete, Patch, PatchStep, Plan, expired
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -123,14 +123,8 @@ def _after_completion(s: RecreateSnapshot) -> Plan:
     request, meta = s.request, s.request.metadata
     if ACTIVE in meta.labels:
         return Plan(actions=(_patch(request, {"metadata": {"labels": {ACTIVE: None}}}),))
-    completed, ttl = request.status.completed, request.spec.ttl_s
-    if completed is None or ttl is None:
-        return Plan()
-    at = completed + timedelta(seconds=ttl)
-    if s.now < at:
-        return Plan(wake_at=at)
     gone = Delete(key=request.key, version=VERSION, uid=meta.uid, resource_version="")
-    return Plan(actions=(gone,))
+    return expired(gone, request.status.completed, request.spec.ttl_s, s.now)
 
 
 def _progress(s: RecreateSnapshot, pod: PodFacts) -> Iterator[Action]:

@@ -15,7 +15,7 @@ from gitkruise.model.gitops.record import RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.workloads.labels import DAEMONSET
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.progress.failing_pods import failure
+from gitkruise.planner.progress.failing_pods import cannot_start, failure
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve
@@ -141,11 +141,8 @@ def _judge(c: _Counted, down: tuple[tuple[str, str], ...], partition: str) -> tu
     available = sum(map(c.available, c.updated))
     share = f"{new} of {c.wanted} on {short}"
     if down and len(down) >= new - available:
-        pod, why = down[0]
-        more = f" and {len(down) - 1} more" if len(down) > 1 else ""
         serving = sum(map(c.available, c.active))
-        text = f"{pod}{more} cannot start: {why}; {serving} of {c.wanted} keep serving"
-        return State.STUCK, text
+        return State.STUCK, cannot_start(down, f"{serving} of {c.wanted} keep serving")
     old = len(c.active) - new
     complete = available >= c.asked and len(c.active) == c.wanted
     if complete and old:

@@ -12,7 +12,7 @@ from gitkruise.model.planning.amounts import Amounts, resolve_amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts, Policy, cloneset_facts
 from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.progress.failing_pods import failure
+from gitkruise.planner.progress.failing_pods import cannot_start, failure
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -128,10 +128,8 @@ def _stuck(owner: CloneSetFacts, c: _PodCounts) -> str:
     waiting = len(c.new) - c.new_available
     down = (*c.failing, *c.hindered)
     if down and len(down) >= waiting:
-        pod, why = down[0]
-        more = f" and {len(down) - 1} more" if len(down) > 1 else ""
         serving = sum(c.available(p) for p in c.active)
-        return f"{pod}{more} cannot start: {why}; {serving} of {owner.replicas} keep serving"
+        return cannot_start(down, f"{serving} of {owner.replicas} keep serving")
     return ""
 
 

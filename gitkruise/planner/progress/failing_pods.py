@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -48,6 +48,13 @@ def failure(pod: PodFacts, own: Collection[str]) -> PodFailure:
     mine = [why for name, why in found.items() if name in own]
     others = [f"container {name}: {why}" for name, why in found.items() if name not in own]
     return PodFailure(mine[0] if mine else "", others[0] if others else "")
+
+
+def cannot_start(down: Sequence[tuple[str, str]], serving: str) -> str:
+    """`web-1 and 2 more cannot start: WHY; 4 of 10 keep serving`, of pods (name, why)."""
+    pod, why = down[0]
+    more = f" and {len(down) - 1} more" if len(down) > 1 else ""
+    return f"{pod}{more} cannot start: {why}; {serving}"
 
 
 def broken(pod: PodFacts) -> Mapping[str, str]:

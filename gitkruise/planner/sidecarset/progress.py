@@ -13,7 +13,7 @@ from gitkruise.model.workloads.conditions import STALLED_NOTE
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.sidecarset import SidecarSetFacts, sidecarset_facts
 from gitkruise.planner.progress.cloneset import SOURCE_COMMIT
-from gitkruise.planner.progress.failing_pods import failure
+from gitkruise.planner.progress.failing_pods import cannot_start, failure
 from gitkruise.planner.sidecarset.matching import matched
 from gitkruise.planner.sidecarset.pod_view import MatchCriteria, PodState, image_of
 from gitkruise.wire.primitives.names import Obj
@@ -138,10 +138,8 @@ def _failing(it: ProgressCounts, failing: Sequence[tuple[str, str]]) -> str:
     """Updated pods that cannot start, if no other pod is being updated."""
     if not failing or len(failing) < len(it.updated) - it.up:
         return ""
-    pod, why = failing[0]
-    more = f" and {len(failing) - 1} more" if len(failing) > 1 else ""
     serving = sum(j.serving for j in it.pods)
-    return f"{pod}{more} cannot start: {why}; {serving} of {len(it.pods)} serve"
+    return cannot_start(failing, f"{serving} of {len(it.pods)} serve")
 
 
 def _standing(owner: SidecarSetFacts, it: ProgressCounts, share: str) -> tuple[State, str]:
