@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -51,7 +51,31 @@ def request_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-async def finish(
+async def carry_out(
+    chosen: ChosenCluster,
+    resource: ResourceRef,
+    admitted: Sequence[Obj],
+    create: Callable[[], Awaitable[Sequence[Obj]]],
+    flags: dict[str, Any],
+) -> int:
+    """Create the objects unless a dry run is asked for, and follow them; return the exit code.
+
+    `admitted` are the objects as the dry run of the server gave them.
+    """
+    output = flags["output"]
+    if flags["dry_run"]:
+        _show(output, admitted, dry_run=True)
+        return 0
+    made = await create()
+    if output == "text":
+        _show(output, made, dry_run=False)
+    seen, failed = await _finish(chosen, resource, made, flags)
+    if output != "text":
+        _show(output, seen, dry_run=False)
+    return 1 if failed else 0
+
+
+async def _finish(
     chosen: ChosenCluster,
     resource: ResourceRef,
     created: Sequence[Obj],
@@ -81,7 +105,7 @@ def show_effect(output: str, lines: Iterable[str], warnings: Iterable[str]) -> N
     tell(f"warning: {text}" for text in warnings)
 
 
-def show_objects(output: str, objects: Sequence[Obj], *, dry_run: bool) -> None:
+def _show(output: str, objects: Sequence[Obj], *, dry_run: bool) -> None:
     """Print objects in the format of -o; as text their names and what was done."""
     style = Style.of(read_environment())
     names = [_name(obj) for obj in objects]

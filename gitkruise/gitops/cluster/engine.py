@@ -32,9 +32,14 @@ async def kruise_is_alive(transport: Transport, now: datetime) -> bool:
     if lease is None:
         return False
     holder = get(lease, "spec", "holderIdentity", default="")
+    return bool(holder) and is_renewed(lease, now)
+
+
+def is_renewed(lease: Obj, now: datetime) -> bool:
+    """Return whether a lease was renewed within twice its duration."""
     renewed = parse_time(get(lease, "spec", "renewTime"))
     lasts = timedelta(seconds=int(get(lease, "spec", "leaseDurationSeconds", default=15)))
-    return bool(holder) and renewed is not None and now < renewed + 2 * lasts
+    return renewed is not None and now < renewed + 2 * lasts
 
 
 async def heeds_canaries(transport: Transport) -> bool:

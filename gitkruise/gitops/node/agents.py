@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden
+from gitkruise.errors import ApiError, ClusterFailed, Forbidden
 from gitkruise.gitops.cluster.engine import (
     LEASE_NAMESPACE,
     WORKLOADS_LEASE,
+    is_renewed,
     kruise_is_alive,
 )
+from gitkruise.gitops.node.submission import refused
 from gitkruise.kube.cache.leader_election import LEASES
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import PODS, ApiRequest, ResourceRef
-from gitkruise.wire.primitives.times import parse_time
 
 NODES: Final = ResourceRef("", "v1", "nodes")
 SIMULATED: Final = "gitkruise simulated node"  # osImage of the embedded cluster's nodes
@@ -55,19 +57,15 @@ async def find_agents(transport: Transport) -> AgentsFound:
             found[node["metadata"]["name"]] = "simulated agent"
     for program, running in zip(_AGENTS.values(), pods, strict=True):
         for pod in running:
-            if _is_ready(pod):
-                found[get(pod, "spec", "nodeName", default="")] = program
+            if pod.ready:
+                found[pod.node] = program
     return AgentsFound(by_node=found)
 
 
-async def _pods(transport: Transport, selector: str) -> list[Obj]:
+async def _pods(transport: Transport, selector: str) -> list[PodFacts]:
     request = ApiRequest(verb="list", resource=PODS, params={"labelSelector": selector})
-    return list((await transport.send(request)).body.get("items") or ())
-
-
-def _is_ready(pod: Obj) -> bool:
-    conditions = get(pod, "status", "conditions", default=())
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    items: Sequence[Obj] = (await transport.send(request)).body.get("items") or ()
+    return [pod_facts(item) for item in items]
 
 
 async def controller_problem(transport: Transport, now: datetime) -> str:
@@ -83,9 +81,7 @@ async def controller_problem(transport: Transport, now: datetime) -> str:
         return ""
     except ApiError as error:
         return f"no controller of requests is at work: {error.message}"
-    renewed = parse_time(get(lease, "spec", "renewTime"))
-    lasts = timedelta(seconds=int(get(lease, "spec", "leaseDurationSeconds", default=15)))
-    if renewed is not None and now < renewed + 2 * lasts:
+    if is_renewed(lease, now):
         return ""
     return f"no controller of requests is at work: Lease {WORKLOADS_LEASE} is out of date"
 
@@ -94,14 +90,5 @@ def no_agent(nodes: Collection[str], what: str) -> ClusterFailed:
     """The error of a request that no agent would carry out."""
     where = ", ".join(sorted(nodes))
     plural = "nodes" if len(nodes) > 1 else "node"
-    return ClusterFailed(
-        Finding(
-            code="GK4602",
-            message=f"no node agent found on {plural} {where}",
-            notes=(
-                ("why", what),
-                ("unchanged", "nothing was created"),
-                ("next", "kubectl apply -k deploy/agent, or --any-agent if one runs elsewhere"),
-            ),
-        )
-    )
+    next_ = "kubectl apply -k deploy/agent, or --any-agent if one runs elsewhere"
+    return refused("GK4602", f"no node agent found on {plural} {where}", next_, ("why", what))

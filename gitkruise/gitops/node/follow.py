@@ -16,6 +16,7 @@ from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 PAUSE_S: Final = 0.2
 ENDED: Final = frozenset({Phase.CURRENT, Phase.FAILED, Phase.NOT_FOUND, Phase.TERMINATING})
 Hear = Callable[[ObjectKey, Health], None]
+Seen = dict[ObjectKey, tuple[Obj, Health]]
 
 
 async def follow(
@@ -33,22 +34,26 @@ async def follow(
     """
     text, seconds = limit
     end = clock.monotonic() + seconds
-    seen = {key_of(obj): (obj, health(obj)) for obj in created}
+    seen: Seen = {key_of(obj): (obj, health(obj)) for obj in created}
     for key, (_, state) in seen.items():
         hear(key, state)
-    while open_ := [key for key, (_, state) in seen.items() if state.phase not in ENDED]:
+    while open_ := _open(seen):
         for key in open_:
             obj, before = seen[key]
             obj, state = await _look(transport, resource, key, obj)
             seen[key] = obj, state
             if state != before:
                 hear(key, state)
-        if all(state.phase in ENDED for _, state in seen.values()):
+        if not _open(seen):
             break
         if clock.monotonic() >= end:
             raise TimedOut(_late(text, seen))
         await clock.sleep(PAUSE_S)
     return list(seen.values())
+
+
+def _open(seen: Seen) -> list[ObjectKey]:
+    return [key for key, (_, state) in seen.items() if state.phase not in ENDED]
 
 
 async def _look(
@@ -63,10 +68,9 @@ async def _look(
     return obj, health(obj)
 
 
-def _late(timeout: str, seen: dict[ObjectKey, tuple[Obj, Health]]) -> Finding:
-    open_ = [(key, state) for key, (_, state) in seen.items() if state.phase not in ENDED]
-    texts = "; ".join(f"{key.name}: {state.message}" for key, state in open_)
-    key = open_[0][0]
+def _late(timeout: str, seen: Seen) -> Finding:
+    key, *_ = open_ = _open(seen)
+    texts = "; ".join(f"{one.name}: {seen[one][1].message}" for one in open_)
     return Finding(
         code="GK4605",
         message=f"not finished after {timeout}",

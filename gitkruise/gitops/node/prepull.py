@@ -8,7 +8,7 @@ from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, NotFound
 from gitkruise.gitops.node.agents import controller_problem, find_agents, no_agent
-from gitkruise.gitops.node.submission import not_served, submit
+from gitkruise.gitops.node.submission import not_served, refused, submit
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
@@ -60,7 +60,9 @@ async def prepare_jobs(
     """
     who = named(key_of(workload))
     if problem := pull_problem(workload, options):
-        raise _nothing(f"{who}: {problem}", "name images with --image, nodes with --all-nodes")
+        raise refused(
+            "GK4606", f"{who}: {problem}", "name images with --image, nodes with --all-nodes"
+        )
     images = await _node_images(transport)
     pods = [pod_facts(raw) for raw in await listed(transport, PODS, namespace=namespace)]
     nodes, lost = selected_nodes(workload, options, pods, images)
@@ -70,7 +72,9 @@ async def prepare_jobs(
     ]
     if not nodes:
         why = f"no NodeImage exists for {', '.join(lost)}" if lost else "it has no running pods"
-        raise _nothing(f"{who}: no node to pull on: {why}", "gitkruise prepull --all-nodes")
+        raise refused(
+            "GK4606", f"{who}: no node to pull on: {why}", "gitkruise prepull --all-nodes"
+        )
     agents = await find_agents(transport)
     missing = agents.without(nodes)
     told = (
@@ -110,11 +114,6 @@ async def _node_images(transport: Transport) -> list[NodeImage]:
         return [node_image(raw) for raw in await listed(transport, NODE_IMAGES)]
     except NotFound as error:
         raise not_served(NODE_IMAGE.kind, error.message) from error
-
-
-def _nothing(message: str, next_: str) -> ClusterFailed:
-    notes = (("unchanged", "nothing was created"), ("next", next_))
-    return ClusterFailed(Finding(code="GK4606", message=message, notes=notes))
 
 
 def _partly(made: Sequence[Obj], job: Obj, error: Exception) -> Finding:

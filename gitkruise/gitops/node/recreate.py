@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gitkruise.errors import ClusterFailed, Finding, NotFound
+from gitkruise.errors import ClusterFailed, NotFound
 from gitkruise.gitops.node.agents import controller_problem, find_agents, no_agent
-from gitkruise.gitops.node.submission import submit
+from gitkruise.gitops.node.submission import refused, submit
 from gitkruise.kube.client.discovery import listed
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
@@ -55,7 +55,7 @@ async def prepare(
     """
     pod = await _pod(transport, namespace, name)
     if problem := recreate_problem(pod, options):
-        raise _refused(problem.message, problem.next)
+        raise refused("GK4601", problem.message, problem.next)
     node = str(get(pod, "spec", "nodeName"))
     agents = await find_agents(transport)
     if agents.without({node}) and not agents.unknown and not any_agent:
@@ -63,7 +63,7 @@ async def prepare(
     draft = draft_request(pod, options)
     admitted = await submit(transport, REQUESTS, draft, dry_run=True)
     if get(admitted, "metadata", "labels", NODE_NAME) != node:
-        raise ClusterFailed(_not_filled_in())
+        raise _not_filled_in()
     told = [*warnings(pod, options), *filter(None, [agents.unknown])]
     told += filter(None, [await controller_problem(transport, clock.now())])
     return RecreateDraft(
@@ -76,9 +76,9 @@ async def prepare(
     )
 
 
-async def create(transport: Transport, draft: RecreateDraft) -> Obj:
-    """Create the request of a draft. Raises ClusterFailed GK4604."""
-    return await submit(transport, REQUESTS, draft_request(draft.pod, draft.options))
+async def create(transport: Transport, draft: RecreateDraft) -> list[Obj]:
+    """Create the request of a draft, and return it alone. Raises ClusterFailed GK4604."""
+    return [await submit(transport, REQUESTS, draft_request(draft.pod, draft.options))]
 
 
 async def _pod(transport: Transport, namespace: str, name: str) -> Obj:
@@ -89,31 +89,16 @@ async def _pod(transport: Transport, namespace: str, name: str) -> Obj:
         pods = await listed(transport, PODS, namespace=namespace)
     names = [pod["metadata"]["name"] for pod in pods]
     there = listing(names, _NAMES_SHOWN)
-    raise ClusterFailed(
-        Finding(
-            code="GK4601",
-            message=f'there is no pod "{name}" in namespace {namespace}',
-            notes=(
-                ("there are", there or "none"),
-                ("unchanged", "nothing was created"),
-                ("next", "name the pod's namespace with -n"),
-            ),
-        )
+    raise refused(
+        "GK4601",
+        f'there is no pod "{name}" in namespace {namespace}',
+        "name the pod's namespace with -n",
+        ("there are", there or "none"),
     )
 
 
-def _refused(message: str, next_: str) -> ClusterFailed:
-    notes = (("unchanged", "nothing was created"), ("next", next_))
-    return ClusterFailed(Finding(code="GK4601", message=message, notes=notes))
-
-
-def _not_filled_in() -> Finding:
-    return Finding(
-        code="GK4602",
-        message="no webhook completes requests here: the dry run came back without its node",
-        notes=(
-            ("why", "agents follow requests by the label that the webhook adds"),
-            ("unchanged", "nothing was created"),
-            ("next", "gitkruise install --webhooks, or install OpenKruise"),
-        ),
-    )
+def _not_filled_in() -> ClusterFailed:
+    message = "no webhook completes requests here: the dry run came back without its node"
+    next_ = "gitkruise install --webhooks, or install OpenKruise"
+    why = "agents follow requests by the label that the webhook adds"
+    return refused("GK4602", message, next_, ("why", why))

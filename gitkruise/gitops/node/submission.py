@@ -46,27 +46,20 @@ async def submit(
         raise _rejected(error.message) from error
 
 
+def refused(code: str, message: str, next_: str, *notes: tuple[str, str]) -> ClusterFailed:
+    """The error of a command that created nothing."""
+    told = (*notes, ("unchanged", "nothing was created"), ("next", next_))
+    return ClusterFailed(Finding(code=code, message=message, notes=told))
+
+
 def not_served(kind: str, why: str) -> ClusterFailed:
     """The error of a cluster without the kind of a request."""
-    return ClusterFailed(
-        Finding(
-            code="GK4603",
-            message=f"this cluster does not serve {kind} in this namespace",
-            notes=(
-                ("why", why),
-                ("unchanged", "nothing was created"),
-                ("next", "gitkruise install --crds --webhooks, or install OpenKruise"),
-            ),
-        )
-    )
+    message = f"this cluster does not serve {kind} in this namespace"
+    next_ = "gitkruise install --crds --webhooks, or install OpenKruise"
+    return refused("GK4603", message, next_, ("why", why))
 
 
 def _rejected(message: str) -> ClusterFailed:
     gate = "turn the gate on where the webhooks run (--feature-gates), then try again"
-    notes = (
-        ("unchanged", "nothing was created"),
-        ("next", gate if _GATE in message else "correct what the message names"),
-    )
-    return ClusterFailed(
-        Finding(code="GK4604", message=f"the cluster rejected the request: {message}", notes=notes)
-    )
+    next_ = gate if _GATE in message else "correct what the message names"
+    return refused("GK4604", f"the cluster rejected the request: {message}", next_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,12 +13,7 @@ from gitkruise.cli.commands.inspect.why import not_found, read_kind
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
-from gitkruise.cli.context.node_requests import (
-    finish,
-    request_options,
-    show_effect,
-    show_objects,
-)
+from gitkruise.cli.context.node_requests import carry_out, request_options, show_effect
 from gitkruise.cli.context.resource_args import parse_workload
 from gitkruise.printable import many
 
@@ -75,7 +71,7 @@ async def _prepull(choice: ClusterChoice, kind: GroupKind, name: str, flags: dic
 
     fields = ("images", "secrets", "every_node", "parallelism", "timeout_s", "backoff_limit",
               "deadline_s", "ttl_s", "always")  # fmt: skip
-    options, output = PrepullOptions(**{field: flags[field] for field in fields}), flags["output"]
+    options = PrepullOptions(**{field: flags[field] for field in fields})
     async with connected(choice, read_environment()) as chosen:
         namespace = flags["namespace"] or chosen.namespace
         survey = await read_kind(chosen, kind, namespace)
@@ -87,17 +83,11 @@ async def _prepull(choice: ClusterChoice, kind: GroupKind, name: str, flags: dic
             chosen.transport, chosen.clock, found.obj, namespace, options,
             any_agent=flags["any_agent"],
         )  # fmt: skip
-        show_effect(output, effect_lines(draft, f"{kind.kind.lower()}/{name}"), draft.warnings)
-        if flags["dry_run"]:
-            show_objects(output, draft.jobs, dry_run=True)
-            return 0
-        made = await create_jobs(chosen.transport, draft)
-        if output == "text":
-            show_objects(output, made, dry_run=False)
-        seen, failed = await finish(chosen, JOBS, made, flags)
-    if output != "text":
-        show_objects(output, seen, dry_run=False)
-    return 1 if failed else 0
+        show_effect(
+            flags["output"], effect_lines(draft, f"{kind.kind.lower()}/{name}"), draft.warnings
+        )
+        create = partial(create_jobs, chosen.transport, draft)
+        return await carry_out(chosen, JOBS, draft.jobs, create, flags)
 
 
 def effect_lines(draft: PullDraft, who: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,12 +12,7 @@ import click
 from gitkruise.cli.console.command import ExitCodesCommand
 from gitkruise.cli.console.environment import read_environment
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
-from gitkruise.cli.context.node_requests import (
-    finish,
-    request_options,
-    show_effect,
-    show_objects,
-)
+from gitkruise.cli.context.node_requests import carry_out, request_options, show_effect
 from gitkruise.printable import many
 
 if TYPE_CHECKING:
@@ -77,23 +73,15 @@ async def _recreate(
     fields = ("ordered", "force", "ignore_failures", "grace_s", "unready_grace_s",
               "min_started_s", "deadline_s", "ttl_s")  # fmt: skip
     options = RecreateOptions(containers=containers, **{name: flags[name] for name in fields})
-    name, output = pod_name.removeprefix("pod/"), flags["output"]
+    name = pod_name.removeprefix("pod/")
     async with connected(choice, read_environment()) as chosen:
         namespace = flags["namespace"] or chosen.namespace
         draft = await prepare(
             chosen.transport, chosen.clock, namespace, name, options, any_agent=flags["any_agent"]
         )
-        show_effect(output, effect_lines(draft), draft.warnings)
-        if flags["dry_run"]:
-            show_objects(output, [draft.request], dry_run=True)
-            return 0
-        made = await create(chosen.transport, draft)
-        if output == "text":
-            show_objects(output, [made], dry_run=False)
-        seen, failed = await finish(chosen, REQUESTS, [made], flags)
-    if output != "text":
-        show_objects(output, seen, dry_run=False)
-    return 1 if failed else 0
+        show_effect(flags["output"], effect_lines(draft), draft.warnings)
+        ask = partial(create, chosen.transport, draft)
+        return await carry_out(chosen, REQUESTS, [draft.request], ask, flags)
 
 
 def effect_lines(draft: RecreateDraft) -> Iterator[str]:
