@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from gitkruise.admission.injection.containers import (
     BuiltContainer,
@@ -14,6 +14,7 @@ from gitkruise.admission.injection.containers import (
 )
 from gitkruise.admission.injection.matching import FindRevision, NewPod, chosen_sets
 from gitkruise.admission.injection.transfers import PodSources
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.model.workloads.sidecarset import SidecarSetFacts
 from gitkruise.model.workloads.sidecarset_annotations import (
     WORKING,
@@ -24,8 +25,6 @@ from gitkruise.model.workloads.sidecarset_annotations import (
 from gitkruise.model.workloads.sidecarset_metadata import patched_annotations
 from gitkruise.wire.patch.json_patch import json_diff
 from gitkruise.wire.primitives.names import Obj
-
-_FINISHED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def inject(
 def is_active(pod: Obj) -> bool:
     """Neither finished nor going."""
     phase = (pod.get("status") or {}).get("phase")
-    return phase not in _FINISHED and not pod["metadata"].get("deletionTimestamp")
+    return phase not in FINISHED and not pod["metadata"].get("deletionTimestamp")
 
 
 def _annotations(pod: Obj) -> dict[str, str]:

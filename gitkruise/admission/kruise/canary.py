@@ -14,10 +14,10 @@ from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import MapKey, Problem
 from gitkruise.model.planning.canary import ANNOTATION, canary_of
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.wire.primitives.paths import get
 
-KINDS: Final = frozenset({GroupKind("apps", "Deployment")})
+KINDS: Final = frozenset({DEPLOYMENT})
 _PATH: Final = ("metadata", "annotations", MapKey(ANNOTATION))
 _FORM: Final = "must be a number of pods, such as 3, or a whole percentage, such as 30%"
 

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Forbidden, Problem
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
 
@@ -21,7 +22,6 @@ ALWAYS, CASCADING = "Always", "Cascading"
 _PREFIX: Final = "forbidden by ResourcesProtectionDeletion for " + LABEL
 _CRD_GATE_OFF: Final = "feature-gate DeletionProtectionForCRDCascadingGate is not enabled"
 _POD, _CLAIM = GroupKind("", "Pod"), GroupKind("", "PersistentVolumeClaim")
-_DONE: Final = frozenset({"Succeeded", "Failed"})
 
 # What still lives below `old`, as the end of the refusal; "" when nothing does.
 Cascade: TypeAlias = Callable[[AdmissionRequest, Obj], str]
@@ -50,7 +50,7 @@ def _namespaced(request: AdmissionRequest, old: Obj) -> str:
     phases = [
         get(pod, "status", "phase") for pod in request.view.objects(_POD, name) if not _going(pod)
     ]
-    active = sum(phase not in _DONE for phase in phases)
+    active = sum(phase not in FINISHED for phase in phases)
     if active:
         return f" and active pods {active}>0"
     claims = request.view.objects(_CLAIM, name)

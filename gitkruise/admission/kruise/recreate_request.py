@@ -22,12 +22,12 @@ from gitkruise.model.node.recreate_request import (
     type_problem,
 )
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import SIDECAR_TERMINATED
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 
-TERMINATED: Final = "SidecarTerminated"
 _TYPE, _VIRTUAL = "type", "virtual-kubelet"
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _GRACES: Final = ("terminationGracePeriodSeconds", "unreadyGracePeriodSeconds")
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket")
 
@@ -108,8 +108,8 @@ def _shape_problems(spec: Obj) -> Iterator[str]:
 def _pod_problem(pod: Obj, node_name: str) -> str:
     """Reason why no container of the pod can be recreated; "" when some can."""
     conditions = get(pod, "status", "conditions", default=())
-    ends = get(pod, "status", "phase") in _FINISHED or pod["metadata"].get("deletionTimestamp")
-    if ends and all(condition.get("type") != TERMINATED for condition in conditions):
+    ends = get(pod, "status", "phase") in FINISHED or pod["metadata"].get("deletionTimestamp")
+    if ends and all(condition.get("type") != SIDECAR_TERMINATED for condition in conditions):
         return "not allowed to recreate containers in an inactive Pod"
     return "" if node_name else "not allowed to recreate containers in a pending Pod"
 

@@ -15,6 +15,7 @@ from gitkruise.model.gitops.document import Document
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.canary import ANNOTATION, PLAIN, canary_of
+from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.model.workloads.launch_priority import ANNOTATION as LAUNCH_ORDER
 from gitkruise.model.workloads.launch_priority import ORDERED, misspelt_order
 from gitkruise.planner.sync.annotations import HEALTH
@@ -39,7 +40,6 @@ _NAMES: Final = {GroupKind("", "Namespace"): dns_label, GroupKind("", "Service")
 _FREE_NAMES: Final = frozenset({"rbac.authorization.k8s.io", "certificates.k8s.io"})
 # Objects with the metadata of a pod.
 _TEMPLATES: Final = ((), ("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
-_DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 _CONTAINERS: Final = ("initContainers", "containers")
 _LIFETIMES: Final[Mapping[GroupKind, tuple[str, ...]]] = {
     RECREATE: ("spec", "ttlSecondsAfterFinished"),
@@ -194,7 +194,7 @@ def _canary(desired: Desired) -> Iterator[Finding]:
     """GK2025, a warning: a canary that no controller acts on. Admission rejects a qualified value
     that is invalid."""
     notes = get(desired.obj, "metadata", "annotations", default={})
-    if desired.key.group_kind != _DEPLOYMENT or not {ANNOTATION, PLAIN} & set(notes):
+    if desired.key.group_kind != DEPLOYMENT or not {ANNOTATION, PLAIN} & set(notes):
         return
     key = ANNOTATION if ANNOTATION in notes else PLAIN
     try:

@@ -14,7 +14,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import Desired, DesiredSet
 from gitkruise.model.planning.canary import ANNOTATION
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.planner.sync.annotations import annotation
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -22,7 +22,6 @@ from gitkruise.wire.primitives.requests import NAMESPACES
 
 # Kinds whose update rules we know as well as the server does; others are left to its dry run.
 _OURS: Final = frozenset({CLONESET})
-_DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 NAMESPACE: Final = GroupKind("", "Namespace")
 
 
@@ -44,7 +43,7 @@ async def ignored_canaries(changed: Sequence[Desired], transport: Transport) -> 
     The plain key may be another program's. Raises ApiError.
     """
     asking = [
-        d for d in changed if d.key.group_kind == _DEPLOYMENT and annotation(d.obj, ANNOTATION)
+        d for d in changed if d.key.group_kind == DEPLOYMENT and annotation(d.obj, ANNOTATION)
     ]
     if not asking or await heeds_canaries(transport):
         return []

@@ -33,6 +33,7 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 # Pod readiness gates and conditions
 INPLACE_READY: Final = "InPlaceUpdateReady"
 KRUISE_READY: Final = "KruisePodReady"
+SIDECAR_TERMINATED: Final = "SidecarTerminated"  # condition of a pod whose sidecars are ended
 POD_READY: Final = "Ready"
 CONTAINERS_READY: Final = "ContainersReady"
 

@@ -181,7 +181,7 @@ class _Pod(_Wire, frozen=True):
 
 
 _IDLE: Final = frozenset({LifecycleState.NONE, LifecycleState.NORMAL})
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
+FINISHED: Final = frozenset({"Succeeded", "Failed"})  # phases of a pod that has ended
 _set: Final = msgspec.structs.force_setattr
 
 
@@ -234,7 +234,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         notes = self.annotations
         grace = bool(notes.get(wire.INPLACE_GRACE) or notes.get(wire.INPLACE_GRACE_LEGACY))
         serves = self.ready and self.phase == "Running" and self.in_place is not False
-        _set(self, "active", self.deleting is None and self.phase not in _FINISHED)
+        _set(self, "active", self.deleting is None and self.phase not in FINISHED)
         _set(self, "short_revision", self.revision.rpartition("-")[2])
         _set(self, "in_grace", grace)
         _set(self, "in_service", serves)

@@ -18,7 +18,9 @@ from gitkruise.model.planning.canary import GATE, PAUSED
 from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.planner.builtin import replicasets as rs
 from gitkruise.planner.builtin.canary import (
     approval,
@@ -36,10 +38,8 @@ from gitkruise.planner.builtin.proportional_scaling import (
     shrink_old,
 )
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of, key_of
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_of, key_of
 
-KIND: Final = GroupKind("apps", "Deployment")
-REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
 _COLLISIONS_MAX: Final = 100
 _LOOK_AGAIN: Final = timedelta(seconds=1)
 
@@ -66,7 +66,7 @@ def observe_deployment(
     if raw is None:
         return None
     uid = raw["metadata"]["uid"]
-    owned = view.owned(uid, REPLICA_SET, key.namespace)
+    owned = view.owned(uid, wire.REPLICASET, key.namespace)
     sets = rs.oldest_first(
         [set_facts(one) for one in owned if (controller_of(one) or {}).get("uid") == uid]
     )
@@ -102,7 +102,7 @@ def _old_pods(view: ClusterView, raw: Obj, sets: Sequence[SetFacts]) -> int:
         if new is not None and one.name == new.name:
             continue
         for pod in view.pods_of(one.raw["metadata"]["uid"], raw["metadata"]["namespace"]):
-            count += pod.phase not in {"Succeeded", "Failed"}
+            count += pod.phase not in FINISHED
     return count
 
 
@@ -351,9 +351,9 @@ class _Round:
 
 
 DEPLOYMENT: Final[Workload[DeploymentSnapshot]] = Workload(
-    kind=KIND,
+    kind=wire.DEPLOYMENT,
     version="v1",
-    owns=(REPLICA_SET,),
+    owns=(wire.REPLICASET,),
     observe=observe_deployment,
     decide=plan_deployment,
 )

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from gitkruise.model.planning.plan import Create, Delete, Event, Plan
 from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
 from gitkruise.planner.cloneset.create import instance_ids, waves
-from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.primitives.names import Obj
 
-KIND: Final = GroupKind("apps", "ReplicaSet")
 BURST: Final = 500
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -124,7 +124,7 @@ def _status(s: Controlled, active: Sequence[PodFacts]) -> tuple[Obj, datetime | 
 
 
 REPLICASET: Final[Workload[Controlled]] = Workload(
-    kind=KIND,
+    kind=wire.REPLICASET,
     version="v1",
     owns=(POD,),
     observe=observe_controlled,

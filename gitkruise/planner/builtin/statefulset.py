@@ -28,10 +28,9 @@ from gitkruise.planner.revisions.registration import (
 from gitkruise.planner.revisions.revisions import template_of
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
 from gitkruise.wire.kruise.revision_data import revision_data
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference
+from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.paths import get
 
-KIND: Final = GroupKind("apps", "StatefulSet")
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 _HISTORY_LIMIT: Final = 10
@@ -293,7 +292,7 @@ def _wake_at(s: StatefulFacts) -> datetime | None:
 
 
 STATEFULSET: Final[Workload[StatefulFacts]] = Workload(
-    kind=KIND,
+    kind=wire.STATEFULSET,
     version="v1",
     owns=(POD, REVISION),
     observe=observe_stateful_set,

@@ -16,6 +16,7 @@ from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.model.node.node_image import NODE_IMAGE
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
+from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, REPLICASET, STATEFULSET
 from gitkruise.planner.health import builtin as rules
 from gitkruise.planner.health import node_requests, rollouts
 from gitkruise.planner.health.builtin import condition_of, progress, told
@@ -72,10 +73,10 @@ def _readycondition(obj: Obj) -> Health:
 
 
 RULES: Final[Mapping[GroupKind, Rule]] = {
-    GroupKind("apps", "Deployment"): rules.deployment,
-    GroupKind("apps", "ReplicaSet"): rules.replica_set,
-    GroupKind("apps", "StatefulSet"): rules.stateful_set,
-    GroupKind("apps", "DaemonSet"): rules.daemon_set,
+    DEPLOYMENT: rules.deployment,
+    REPLICASET: rules.replica_set,
+    STATEFULSET: rules.stateful_set,
+    DAEMONSET: rules.daemon_set,
     GroupKind("batch", "Job"): rules.job,
     GroupKind("batch", "CronJob"): rules.cron_job,
     GroupKind("", "Pod"): rules.pod,

@@ -29,6 +29,7 @@ from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import FINISHED as OVER
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.pods.pod_patch import PodChange, patch_of
 from gitkruise.planner.pods.readiness import BrokenConditionError, KruiseKey, kruise_condition
@@ -42,7 +43,6 @@ FINISHED: Final = "pod has finished"
 SILENT: Final = "daemon has not responded for a long time"
 LATE: Final = "recreating has exceeded the activeDeadlineSeconds"
 _DRAIN_TEXT: Final = "Pod has been forced to not-ready for unreadyGracePeriodSeconds drain"
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def _unreachable(s: RecreateSnapshot) -> str:
     pod = s.pod
     if pod is None or pod.deleting is not None or pod.uid != s.request.pod_uid:
         return GONE
-    return FINISHED if pod.phase in _OVER and _all_ended(s.request, pod) else ""
+    return FINISHED if pod.phase in OVER and _all_ended(s.request, pod) else ""
 
 
 def _all_ended(request: RecreateRequest, pod: PodFacts) -> bool:

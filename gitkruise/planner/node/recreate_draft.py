@@ -12,13 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from gitkruise.model.node.recreate_request import RECREATE, FailurePolicy
 from gitkruise.model.node.wire_shapes import API_VERSION
-from gitkruise.model.workloads.labels import KRUISE_READY
+from gitkruise.model.workloads.labels import KRUISE_READY, SIDECAR_TERMINATED
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.planner.node.recreate_agent import GRACE_DEFAULT_S
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
-_TERMINATED: Final = "SidecarTerminated"
 _HOOKS: Final = {"exec": "exec", "httpGet": "HTTP", "tcpSocket": "TCP"}
 _NAME_MAX: Final = 200  # of the pod's part: the server adds a suffix
 
@@ -59,10 +58,10 @@ def recreate_problem(pod: Obj, options: RecreateOptions) -> NotRecreatable | Non
     """Return the first reason why the request would be rejected or fail; None without one."""
     name = pod["metadata"]["name"]
     phase, conditions = get(pod, "status", "phase"), get(pod, "status", "conditions", default=())
-    kept = any(c.get("type") == _TERMINATED for c in conditions)
+    kept = any(c.get("type") == SIDECAR_TERMINATED for c in conditions)
     if pod["metadata"].get("deletionTimestamp") and not kept:
         return NotRecreatable(f"pod {name} is being deleted", "wait for the pod that replaces it")
-    if phase in _FINISHED and not kept:
+    if phase in FINISHED and not kept:
         return NotRecreatable(
             f"pod {name} has finished: {phase}", "delete the pod, or start its job again"
         )

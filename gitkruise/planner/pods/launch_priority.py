@@ -21,7 +21,7 @@ from gitkruise.model.workloads.launch_priority import (
     barrier_of,
     launch_priority,
 )
-from gitkruise.model.workloads.pod import POD, PodFacts
+from gitkruise.model.workloads.pod import FINISHED, POD, PodFacts
 from gitkruise.planner.pods.pod_patch import metadata_patch
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
@@ -29,7 +29,6 @@ from gitkruise.wire.primitives.requests import STRATEGIC_PATCH
 
 CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 RELEASED: Final = "true"
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def plan_launch(launch: Launch) -> list[Action]:
     """Plan the next step: create the barrier, add a key, note that the order is complete, or
     nothing."""
     pod, barrier = launch.pod, launch.barrier
-    if pod.deleting or pod.phase in _OVER or not is_ordered(pod):
+    if pod.deleting or pod.phase in FINISHED or not is_ordered(pod):
         return []
     over = pod.annotations.get(COMPLETED) == RELEASED or _ready(pod)
     if barrier is None:

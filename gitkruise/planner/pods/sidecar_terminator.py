@@ -16,7 +16,8 @@ from enum import Enum
 from typing import Any, Final
 
 from gitkruise.model.planning.plan import Create, Event, Patch, PatchStep, Plan
-from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.labels import SIDECAR_TERMINATED
+from gitkruise.model.workloads.pod import FINISHED, PodFacts
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import STRATEGIC_PATCH
@@ -27,9 +28,7 @@ NODE: Final = GroupKind("", "Node")
 WHEN_EXIT: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
 WITH_IMAGE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
 IGNORE_EXIT: Final = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
-TERMINATED: Final = "SidecarTerminated"
 NODE_RETRY: Final = timedelta(seconds=5)
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
 class ContainerGroup(Enum):
@@ -175,11 +174,11 @@ def _conclude(
 ) -> list[Patch]:
     """The phase that the main containers earned, before sidecars can spoil it."""
     raw = ending.raw
-    if get(raw, "status", "phase") in _OVER:
+    if get(raw, "status", "phase") in FINISHED:
         return []
     well = all(ended[c["name"]] == 0 for c in groups[ContainerGroup.MAIN])
     condition = {
-        "type": TERMINATED,
+        "type": SIDECAR_TERMINATED,
         "status": "True",
         "lastTransitionTime": format_time(ending.now),
         "message": "all main containers have ended; sidecars whose exit code is ignored follow",

@@ -18,7 +18,14 @@ from gitkruise.model.planning.forecast import (
     RolloutForecast,
 )
 from gitkruise.model.planning.trace import IN_PLACE
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET, STATEFULSET
+from gitkruise.model.workloads.labels import (
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    REPLICASET,
+    SIDECARSET,
+    STATEFULSET,
+)
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.health.tie_breaks import split
 from gitkruise.planner.sync.annotations import kept
@@ -33,14 +40,12 @@ _SIZED: Final = frozenset(
         DEPLOYMENT,
         STATEFULSET,
         GroupKind("apps.kruise.io", "StatefulSet"),
-        GroupKind("apps", "ReplicaSet"),
+        REPLICASET,
     }
 )
 _NOTES: Final = ("metadata", "annotations")
 _CANARIES: Final = CANARIES | {_NOTES}  # a map that comes or goes is one change
-_EVERYWHERE: Final = frozenset(
-    {GroupKind("apps", "DaemonSet"), GroupKind("apps.kruise.io", "DaemonSet")}
-)
+_EVERYWHERE: Final = frozenset({DAEMONSET, GroupKind("apps.kruise.io", "DaemonSet")})
 # Kinds outside of Kubernetes that replace no pod when they change; SidecarSets are played ahead.
 _PODLESS: Final = frozenset(
     {
@@ -52,9 +57,7 @@ _PODLESS: Final = frozenset(
         *(GroupKind("gitkruise.io", kind) for kind in ("GitSource", "Unit", "Sink", "Receiver")),
     }
 )
-_ONLY_NEW: Final = frozenset(
-    {GroupKind("apps", "ReplicaSet")}
-)  # pods there are keep their template
+_ONLY_NEW: Final = frozenset({REPLICASET})  # pods there are keep their template
 
 
 def moved(p: RolloutForecast, *, created: bool) -> PodEffects:

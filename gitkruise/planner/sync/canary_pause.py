@@ -10,11 +10,11 @@ from typing import Final
 
 from gitkruise.model.gitops.change import Desired, Path
 from gitkruise.model.planning.canary import CanaryPause, canary_of, pause_of
+from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.sync.annotations import DIGEST, annotation
 from gitkruise.wire.primitives.names import GroupKind, Obj, split_api_version
 from gitkruise.wire.primitives.paths import get, put
 
-DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 PAUSED: Final = ("spec", "paused")
 
 

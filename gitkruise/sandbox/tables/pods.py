@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.sandbox.tables.cells import Cell, age, since
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 
 NONE: Final = "<none>"
-_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _summary(
     if obj["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             reason = "Unknown"
-        elif status.get("phase") not in _TERMINAL:
+        elif status.get("phase") not in FINISHED:
             reason = "Terminating"
     return reason, ready, restarts
 

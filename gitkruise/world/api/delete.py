@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gitkruise.admission.rules.request import DELETE, AdmissionRequest
 from gitkruise.errors import ApiError, BadRequest, NotFound
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import put
@@ -280,7 +281,7 @@ def _grace_s(obj: Obj, options: DeleteOptions) -> int:
     if obj["kind"] != "Pod" or obj["apiVersion"] != "v1":
         return 0
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+    if not spec.get("nodeName") or status.get("phase") in FINISHED:
         return 0
     if options.grace_s is not None:
         return options.grace_s

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.errors import ApiError
 from gitkruise.model.planning.plan import Event
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
@@ -30,7 +31,6 @@ USER: Final = "system:kube-scheduler"
 LEASES: Final = "kube-node-lease"
 _LEASE: Final = ResourceRef("coordination.k8s.io", "v1", "leases")
 CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "200Gi", "pods": "500"}
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def node_objects(count: int, *, zones: int = 3, prefix: str = "node") -> list[Obj]:
@@ -219,7 +219,7 @@ class Scheduler:
     def _count_pod(self, world: World, pod: Obj, *, gone: bool) -> bool:
         """Keep the books of one pod; whether it waits for a node or gave one back."""
         uid, spec = pod["metadata"]["uid"], pod["spec"]
-        ended = gone or (pod.get("status") or {}).get("phase") in _ENDED
+        ended = gone or (pod.get("status") or {}).get("phase") in FINISHED
         if not ended and uid in self._placed:
             return False
         node, leaves = spec.get("nodeName"), pod["metadata"].get("deletionTimestamp")

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import Obj
 
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 FAMILIES: Final = ("IPv4", "IPv6")
 
 
@@ -81,7 +81,7 @@ def traits(pod: Obj) -> tuple[object, ...]:
         bool(meta.get("deletionTimestamp")),
         spec.get("hostname"),
         spec.get("subdomain"),
-        status.get("phase") in ENDED,
+        status.get("phase") in FINISHED,
         status.get("podIPs") or status.get("podIP"),
         ready_condition(pod).get("status"),
     )
@@ -93,7 +93,7 @@ def backends(service: Obj, pods: Iterable[Obj]) -> Iterator[Backend]:
     for pod in pods:
         meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
         ips = tuple(one["ip"] for one in status.get("podIPs") or () if one.get("ip"))
-        if status.get("phase") in ENDED or not ips:
+        if status.get("phase") in FINISHED or not ips:
             continue
         named = spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]
         resolved = (_resolved(port, spec) for port in ports)

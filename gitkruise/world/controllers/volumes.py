@@ -12,12 +12,14 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.wire.values.quantity import parse_quantity
 from gitkruise.world.controllers.object_backoff import ObjectBackoff, Report
+from gitkruise.world.store.strategies import CLAIM_IN_USE, VOLUME_IN_USE
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
@@ -29,15 +31,12 @@ _REFS: Final = {
     CLAIM: ResourceRef("", "v1", "persistentvolumeclaims"),
     VOLUME: ResourceRef("", "v1", "persistentvolumes"),
 }
-CLAIM_IN_USE: Final = "kubernetes.io/pvc-protection"
-VOLUME_IN_USE: Final = "kubernetes.io/pv-protection"
 _USER: Final = "system:volume-binder"
 _PROVISIONER: Final = "gitkruise.io/simulated"
 _BOUND: Final = "pv.kubernetes.io/bind-completed"
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 _PROVISIONED: Final = "pv.kubernetes.io/provisioned-by"
 _ASKED: Final = "volume.kubernetes.io/storage-provisioner"
-_OVER: Final = frozenset({"Succeeded", "Failed"})
 
 
 class VolumeController:
@@ -110,7 +109,7 @@ class VolumeController:
 
 def _uses(pod: Obj | None, claim: str) -> bool:
     """Return whether a kubelet may still use the claim for `pod`."""
-    if pod is None or not get(pod, "spec", "nodeName") or get(pod, "status", "phase") in _OVER:
+    if pod is None or not get(pod, "spec", "nodeName") or get(pod, "status", "phase") in FINISHED:
         return False
     volumes = get(pod, "spec", "volumes", default=())
     return any(get(v, "persistentVolumeClaim", "claimName") == claim for v in volumes)

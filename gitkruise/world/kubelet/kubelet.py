@@ -18,6 +18,7 @@ from gitkruise.errors import ApiError, NotFound
 from gitkruise.model.node.node_image import NODE_IMAGE, PullPhase
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
 from gitkruise.wire.values.images import familiar_parts, is_image
 from gitkruise.world.controllers import event_recorder as event_log
@@ -46,7 +47,7 @@ from gitkruise.world.kubelet.stages import (
     stop_by_agent,
 )
 from gitkruise.world.kubelet.state_sharing import SharedStates
-from gitkruise.world.kubelet.status import ENDED, only_seen, pod_status
+from gitkruise.world.kubelet.status import only_seen, pod_status
 from gitkruise.world.kubelet.timers import Timers
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class Kubelet:
             decided_on = state.runtime
             if ctx.pod["metadata"].get("deletionTimestamp"):
                 self._end(state, ctx)
-            elif (ctx.pod.get("status") or {}).get("phase") not in ENDED:
+            elif (ctx.pod.get("status") or {}).get("phase") not in FINISHED:
                 self._act(state, ctx)
             if state.runtime is decided_on and not state.due(ctx.now):
                 break  # another decision would be the same
@@ -367,7 +368,7 @@ def _writes_final_status(world: World, pod: Obj) -> bool:
     """Return whether the last status of a pod is written before its deletion, for watchers."""
     if world.state.fast_path and not pod["metadata"].get("finalizers"):
         return False
-    return (pod.get("status") or {}).get("phase") not in ENDED
+    return (pod.get("status") or {}).get("phase") not in FINISHED
 
 
 def pulled_ahead(view: ClusterView, pod: Obj) -> frozenset[str]:

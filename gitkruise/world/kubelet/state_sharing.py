@@ -11,11 +11,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.world.kubelet.config_refs import needs_objects, reads_metadata
 from gitkruise.world.kubelet.profiles import Profile
 from gitkruise.world.kubelet.stages import StageContext, WorkerState
-from gitkruise.world.kubelet.status import ENDED
 
 _SHAPES_MAX: Final = 16  # specs known at a time; a rollout has two
 _Key = tuple[int, int, Any, Any, bool, frozenset[str]]
@@ -66,7 +66,7 @@ class SharedStates:
         if ctx.now != self._now:
             self._now, self._known = ctx.now, {}
         meta = ctx.pod["metadata"]
-        ended = (ctx.pod.get("status") or {}).get("phase") in ENDED
+        ended = (ctx.pod.get("status") or {}).get("phase") in FINISHED
         going, grace = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
         key = id(state), id(shape), going, grace, ended, ctx.present
         known = self._known.get(key)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.planner.pods.qos import qos_class
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
@@ -36,7 +37,6 @@ from gitkruise.world.store.memo import Memo
 OWNED_CONDITIONS: Final = frozenset(
     {"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"}
 )
-ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class _ContainersStatus(NamedTuple):
@@ -76,7 +76,7 @@ def pod_status(
             signed(entry, identity) for entry in containers.init_entries
         ]
     if spec.get("ephemeralContainers") and runtime.sandbox:
-        over = containers.phase in ENDED
+        over = containers.phase in FINISHED
         fresh["ephemeralContainerStatuses"] = ephemeral_statuses(pod, identity, now, over=over)
     if host_ip:
         fresh |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}]}
@@ -176,7 +176,7 @@ _REBUILT: Final = frozenset({"phase", "containerStatuses", "initContainerStatuse
 def phase_of(pod: Obj, runtime: PodRuntime) -> str:
     """The phase; Succeeded and Failed are final. A pod being deleted ends when all stopped."""
     old = (pod.get("status") or {}).get("phase")
-    if old in ENDED:
+    if old in FINISHED:
         return str(old)
     policy = policy_of(pod)
     deleting = bool(pod["metadata"].get("deletionTimestamp"))
@@ -335,7 +335,7 @@ def _init_done(spec: Obj, runtime: PodRuntime) -> bool:
 
 def containers_ready(pod: Obj, runtime: PodRuntime, phase: str) -> tuple[str, str, str]:
     """Status, reason and message of the condition."""
-    if phase in ENDED:
+    if phase in FINISHED:
         return "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
     staying = [*filter(is_sidecar, initial(pod)), *regular(pod)]
     known = runtime.containers

@@ -11,6 +11,8 @@ from gitkruise.wire.primitives.paths import get, put
 
 NAMESPACE: Final = GroupKind("", "Namespace")
 POD: Final = GroupKind("", "Pod")
+CLAIM_IN_USE: Final = "kubernetes.io/pvc-protection"
+VOLUME_IN_USE: Final = "kubernetes.io/pv-protection"
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
@@ -50,7 +52,7 @@ def _pod(obj: Obj) -> Obj:
 
 
 def _claim(obj: Obj) -> Obj:
-    return {**_protected(obj, "kubernetes.io/pvc-protection"), "status": {"phase": "Pending"}}
+    return {**_protected(obj, CLAIM_IN_USE), "status": {"phase": "Pending"}}
 
 
 def _protected(obj: Obj, finalizer: str) -> Obj:
@@ -64,7 +66,7 @@ def _protected(obj: Obj, finalizer: str) -> Obj:
 def _volume(obj: Obj) -> Obj:
     since = obj["metadata"]["creationTimestamp"]
     status = {"phase": "Pending", "lastPhaseTransitionTime": since}
-    return {**_protected(obj, "kubernetes.io/pv-protection"), "status": status}
+    return {**_protected(obj, VOLUME_IN_USE), "status": status}
 
 
 def _service(obj: Obj) -> Obj:
