@@ -22,6 +22,7 @@ from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.planning.forecast import RolloutForecast
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.wire.primitives.names import GroupKind
 from tests.git.repos import Origin, make_origin, run_git
 from tests.gitops.actions.test_rollback import fleet
 from tests.gitops.stage import MakeStage, Stage, documents
@@ -29,16 +30,20 @@ from tests.gitops.stage import MakeStage, Stage, documents
 RULES = (load_catalog(), Gates())
 
 
-def found_target(repository: Repository) -> tuple[BranchState, ActionTarget]:
+def found_target(
+    repository: Repository, kind: GroupKind = CLONESET
+) -> tuple[BranchState, ActionTarget]:
     tip = repository.resolve("main")
     state = read_branch(repository, "main", tip, whole_repository(), *RULES)
-    return find_target([state], ObjectQuery(kind=CLONESET, name="web"))
+    return find_target([state], ObjectQuery(kind=kind, name="web"))
 
 
-def played(origin: Origin, verb: ActionVerb, wish: ActionArgs) -> RolloutForecast:
+def played(
+    origin: Origin, verb: ActionVerb, wish: ActionArgs, kind: GroupKind = CLONESET
+) -> RolloutForecast:
     """The prediction of an act, which has passed its own check. No cluster, no commit on main."""
     with Repository.open(str(origin.bare)) as repository:
-        state, target = found_target(repository)
+        state, target = found_target(repository, kind)
         edit = compute(verb, repository, target, wish)
         commit = origin.commit({edit.file: edit.data}, branch="proposed")
         run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")

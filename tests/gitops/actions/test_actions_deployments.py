@@ -9,19 +9,17 @@ import yaml
 
 from gitkruise.errors import NothingToDo, UsageProblem
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.actions import ActionArgs, ActionTarget, ActionVerb, FileEdit, compute
-from gitkruise.gitops.actions.proof import check_outcome, earlier_stages
+from gitkruise.gitops.actions.actions import ActionArgs, ActionVerb, FileEdit, compute
 from gitkruise.gitops.actions.proposals import ActionRequest, Proposer
-from gitkruise.gitops.actions.target import BranchState, ObjectQuery, find_target, read_branch
-from gitkruise.gitops.preview.inputs import read_side, whole_repository
-from gitkruise.gitops.preview.preview import live_preview, offline_preview
+from gitkruise.gitops.preview.inputs import read_side
+from gitkruise.gitops.preview.preview import live_preview
 from gitkruise.kube.system.package_data import load_catalog
-from gitkruise.model.planning.forecast import RolloutForecast
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.deployments import web
-from tests.git.repos import Origin, make_origin, run_git
+from tests.git.repos import Origin, make_origin
+from tests.gitops.actions.test_actions import found_target, played
 from tests.gitops.promoted import configured
 from tests.gitops.stage import BOT, MakeStage
 from tests.worlds import SPACE
@@ -35,15 +33,11 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
     return make_origin(tmp_path_factory.mktemp("git"))
 
 
-def found_target(repository: Repository) -> tuple[BranchState, ActionTarget]:
-    tip = repository.resolve("main")
-    state = read_branch(repository, "main", tip, whole_repository(), *RULES)
-    return find_target([state], ObjectQuery(kind=DEPLOYMENT, name="web"))
-
-
 def computed(origin: Origin, verb: ActionVerb, **args: Any) -> FileEdit:
     with Repository.open(str(origin.bare)) as repository:
-        return compute(verb, repository, found_target(repository)[1], ActionArgs(**args))
+        return compute(
+            verb, repository, found_target(repository, DEPLOYMENT)[1], ActionArgs(**args)
+        )
 
 
 def live(edit: FileEdit) -> Any:
@@ -175,22 +169,6 @@ def test_a_new_annotation_gets_a_line_of_its_own(origin: Origin) -> None:
     assert edit.data.decode() == text.replace("    owner", f"{line}    owner")
 
 
-def played(origin: Origin, verb: ActionVerb, **args: Any) -> RolloutForecast:
-    """The prediction of an action that passed its own check, without a cluster."""
-    with Repository.open(str(origin.bare)) as repository:
-        state, target = found_target(repository)
-        edit = compute(verb, repository, target, ActionArgs(**args))
-        commit = origin.commit({edit.file: edit.data}, branch="proposed")
-        run_git(origin.work, "reset", "-q", "--hard", "HEAD~1")
-        after = read_branch(repository, "proposed", commit, state.config, *RULES)
-        stages = earlier_stages(repository, target, state.side.objects)
-        preview = offline_preview(state.side, after.side, *RULES, earlier=stages)
-        check_outcome(edit, target, preview)
-        assert preview.forecast is not None
-        (prediction,) = preview.forecast.rollouts
-        return prediction
-
-
 # verb, its arguments, updated pods before and after, and what holds; at v2 with canary 3 of 10
 PLAYED: dict[str, tuple[ActionVerb, dict[str, Any], int, int, str]] = {
     "promote": (ActionVerb.PROMOTE, {"updated": "50%"}, 3, 5, "CanaryReached"),
@@ -206,7 +184,7 @@ def test_pods_move_as_asked_in_the_simulation(origin: Origin, name: str) -> None
     verb, args, before, after, hold = PLAYED[name]
     origin.commit({"web.yaml": web("v1")})
     origin.commit({"web.yaml": web("v2", "3")})
-    found = played(origin, verb, **args)
+    found = played(origin, verb, ActionArgs(**args), DEPLOYMENT)
     assert (found.updated_before, found.updated_after, found.hold) == (before, after, hold)
 
 
@@ -214,10 +192,10 @@ def test_pods_move_as_asked_in_the_simulation(origin: Origin, name: str) -> None
 def test_a_promotion_of_a_paused_rollout_waits_for_resume(origin: Origin) -> None:
     for text in (web("v1"), web("v2", "3"), web("v2", "3", paused=True)):
         origin.commit({"web.yaml": text})
-    found = played(origin, ActionVerb.PROMOTE, updated="50%")
+    found = played(origin, ActionVerb.PROMOTE, ActionArgs(updated="50%"), DEPLOYMENT)
     assert (found.updated_after, found.hold) == (0, "Paused")
     origin.commit({"web.yaml": web("v2", "50%", paused=True)})
-    found = played(origin, ActionVerb.RESUME)
+    found = played(origin, ActionVerb.RESUME, ActionArgs(), DEPLOYMENT)
     assert (found.updated_after, found.hold) == (5, "CanaryReached")
 
 
@@ -226,7 +204,7 @@ def test_a_rollback_that_gets_stuck_is_refused(origin: Origin) -> None:
     origin.commit({"web.yaml": web("bad")})
     origin.commit({"web.yaml": web("v2")})
     with pytest.raises(UsageProblem) as error:
-        played(origin, ActionVerb.ROLLBACK)
+        played(origin, ActionVerb.ROLLBACK, ActionArgs(), DEPLOYMENT)
     assert error.value.findings[0].code == "GK7043"
 
 

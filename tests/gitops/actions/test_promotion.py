@@ -12,7 +12,7 @@ from gitkruise.gitops.actions.target import ObjectQuery, find_target, read_branc
 from gitkruise.model.gitops.config import Suspend
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET
-from gitkruise.wire.primitives.names import GroupKind
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from gitkruise.wire.primitives.times import format_time
 from tests.git.repos import run_git
@@ -26,12 +26,12 @@ CANARY = web("app:v2", partition="75%")
 FIRST, STEP_2, STEP_3 = "first", "web: promote to partition 50%", "web: promote to all"
 
 
-async def canary(stage: Stage) -> None:
-    """Version 2 on one of four pods."""
+async def canary(stage: Stage, rest_s: float = 60, manifest: Obj = CANARY) -> None:
+    """Version 2 on one of four pods, or what `manifest` says, and so long after it."""
     await stage.push(web(), message=FIRST)
     await stage.rest()
-    await stage.push(CANARY, message="canary")
-    await stage.rest()
+    await stage.push(manifest, message="canary")
+    await stage.rest(rest_s)
 
 
 def done(stage: Stage) -> tuple[str, int]:

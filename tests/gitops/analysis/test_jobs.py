@@ -42,10 +42,7 @@ def test_a_job_decides_and_runs_with_the_account_of_the_unit(staged: MakeStage) 
 
     async def script() -> None:
         async with both(stage):
-            await stage.push(web(), message=FIRST)
-            await stage.rest()
-            await stage.push(CANARY, message="canary")
-            await stage.rest(120)
+            await canary(stage, 120)
             run = measured(stage)
             assert (run.phase, done(stage)) == (AnalysisPhase.SUCCESSFUL, ("Done", 4))
 
@@ -105,10 +102,7 @@ def test_a_job_ends_with_the_run_that_another_metric_failed(
 
     async def script() -> None:
         async with both(stage):
-            await stage.push(web(), message=FIRST)
-            await stage.rest()
-            await stage.push(CANARY, message="canary")
-            await stage.rest(15)
+            await canary(stage, 15)
             assert len(jobs(stage)) == 1
             await stage.rest(60)
             assert measured(stage).message.startswith("errors: 1 failed")
@@ -124,10 +118,7 @@ def test_a_job_of_someone_else_is_no_measurement(staged: MakeStage) -> None:
 
     async def script() -> None:
         async with both(stage):
-            await stage.push(web(), message=FIRST)
-            await stage.rest()
-            await stage.push(CANARY, message="canary")
-            await stage.rest(15)
+            await canary(stage, 15)
             rules = stage.spec.promotion
             assert rules is not None
             (one,) = rules.metrics

@@ -38,10 +38,7 @@ def test_good_values_let_the_next_step_go(staged: MakeStage, endpoint: Endpoint)
 
     async def script() -> None:
         async with both(stage):
-            await stage.push(web(), message=FIRST)
-            await stage.rest()
-            await stage.push(CANARY, message="canary")
-            await stage.rest(25)
+            await canary(stage, 25)
             run = measured(stage)
             assert (done(stage), run.phase, run.pods) == (("Held", 1), AnalysisPhase.RUNNING, 1)
             assert standing(stage).why == f"it is measured: errors {counts(run)[0]} successful"
@@ -68,10 +65,7 @@ def test_bad_values_push_the_rollback_and_count_the_pods(
 
     async def script() -> None:
         async with both(stage):
-            await stage.push(web(), message=FIRST)
-            await stage.rest()
-            await stage.push(web("app:v2", partition="50%"), message="canary")
-            await stage.rest(20)
+            await canary(stage, 20, web("app:v2", partition="50%"))
             endpoint.says({"errors": 0.4})
             await stage.rest(120)
             assert written(stage)[2:] == [BACK + written_commit(stage, FIRST)]
@@ -134,10 +128,7 @@ def test_a_step_that_a_person_takes_in_spite_of_bad_values_stays(
 
     async def script() -> None:
         async with both(stage):
-            await stage.push(web(), message=FIRST)
-            await stage.rest()
-            await stage.push(CANARY, message="canary")
-            await stage.rest(25)
+            await canary(stage, 25)
             await stage.push(web("app:v2", partition="50%"), message="a person")
             await stage.rest(300)
             assert (done(stage), written(stage)[2:]) == (("Held", 2), ["a person"])
