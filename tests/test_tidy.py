@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -216,3 +217,13 @@ def test_no_pattern_of_others_runs_in_a_backtracking_engine(path: Path) -> None:
     ]
     foreign = [ast.unparse(node) for node in calls if not _is_fixed(node.args[0])]
     assert len(foreign) == OWN_PATTERNS.get(str(path.relative_to(ROOT)), 0), foreign
+
+
+@pytest.mark.parametrize(
+    "patch", sorted((ROOT / "tests/observer/lies").glob("*.patch")), ids=lambda p: str(p.stem)
+)
+def test_planted_lie_applies_to_the_code_as_it_stands(patch: Path) -> None:
+    """`make lies` takes its time; a patch that went stale with the code shows here at once."""
+    words = ("git", "apply", "--check", str(patch))
+    applied = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert applied.returncode == 0, f"write {patch.name} anew: {applied.stderr}"
