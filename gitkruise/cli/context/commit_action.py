@@ -41,10 +41,9 @@ from gitkruise.gitops.actions.target import (
     ObjectQuery,
     find_target,
     read_branch,
-    units_by_branch,
 )
 from gitkruise.gitops.config.loader import load_config
-from gitkruise.gitops.preview.inputs import base_of, config_at, read_side
+from gitkruise.gitops.preview.inputs import base_of, config_at, read_side, units_by_branch
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog

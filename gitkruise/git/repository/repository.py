@@ -226,6 +226,15 @@ class Repository:
             raise ref_missing(self.url, HEAD, [])
         return name
 
+    def head(self) -> str:
+        """The commit that the repository's HEAD names, by a branch or by itself. Raises GK3201."""
+        if self._far:
+            return self.resolve(self.default_branch())
+        found = self._reader.peel(HEAD)
+        if found is None:
+            raise ref_missing(self.url, HEAD, [])
+        return found
+
     def _own_head(self) -> str:
         result = self._run(["symbolic-ref", "--quiet", HEAD])
         name = result.output.decode("utf-8", "replace").strip()

@@ -12,7 +12,7 @@ from gitkruise.git.repository.repository import Repository
 from gitkruise.gitops.actions.actions import ActionTarget
 from gitkruise.gitops.preview.inputs import PlanSide, read_side
 from gitkruise.model.gitops.change import Desired
-from gitkruise.model.gitops.config import Config, Unit
+from gitkruise.model.gitops.config import Config
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.rollout_kinds import BEARERS, ROLLING_KINDS
@@ -46,22 +46,6 @@ class BranchState:
     branch: str
     config: Config  # its units alone
     side: PlanSide
-
-
-def units_by_branch(config: Config, default: str) -> dict[str, Config]:
-    """The units of each branch; `default` is what a source without a ref follows.
-
-    Units that follow a tag, a range or a commit are left out: a commit alone does not move them.
-    """
-    found: dict[str, dict[str, Unit]] = {}
-    for name, unit in config.units.items():
-        ref = config.source_of(unit).spec.ref
-        if not (ref.commit or ref.name or ref.semver or ref.tag):
-            found.setdefault(ref.branch or default, {})[name] = unit
-    return {
-        branch: Config(config.sources, units, config.sinks, config.receivers)
-        for branch, units in found.items()
-    }
 
 
 def read_branch(

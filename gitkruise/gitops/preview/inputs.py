@@ -34,6 +34,7 @@ from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import ObjectKey
 
 CONFIG_FILE: Final = "gitkruise.yaml"
+DEFAULT_BRANCH: Final = "main"
 _OURS: Final = re.compile(rb"\bgitkruise\.io/")
 _MANIFESTS: Final = (".yaml", ".yml", ".json")
 _LOOK_BACK: Final = 100  # commits, for the last one that was valid
@@ -104,19 +105,36 @@ def _is_ours(obj: object) -> bool:
     return isinstance(obj, Mapping) and obj.get("apiVersion") == API_VERSION
 
 
-def default_range(repository: Repository, branch: str) -> tuple[str, str]:
-    """(from, to) of a plan without arguments: the followed branch, and HEAD merged into it.
+def units_by_branch(config: Config, default: str) -> dict[str, Config]:
+    """The units of each branch; `default` is what a source without a ref follows.
 
-    Where that branch contains HEAD already it is the last commit against its parent. Raises
+    Units that follow a tag, a range or a commit are left out: a commit alone does not move them.
+    """
+    found: dict[str, dict[str, Unit]] = {}
+    for name, unit in config.units.items():
+        ref = config.source_of(unit).spec.ref
+        if not (ref.commit or ref.name or ref.semver or ref.tag):
+            found.setdefault(ref.branch or default, {})[name] = unit
+    return {
+        branch: Config(config.sources, units, config.sinks, config.receivers)
+        for branch, units in found.items()
+    }
+
+
+def default_range(repository: Repository, config: Config, head: str) -> tuple[str, str]:
+    """(from, to) of a plan without arguments: a followed branch, and `head` merged into it.
+
+    The first branch that lacks `head` counts, `main` before those that the units of `config` follow
+    besides. Where each contains it already it is the last commit against its parent. Raises
     SourceFailed GK3212 when git cannot merge them.
     """
-    head = repository.resolve(repository.default_branch())
-    fetched = repository.refs(f"refs/remotes/**/{branch}")
-    fetched.sort(key=lambda ref: ref != f"refs/remotes/origin/{branch}")
-    for ref in (branch, *fetched):
-        followed = _known(repository, ref)
-        if followed and not repository.is_ancestor(head, followed):
-            return followed, merged(repository, followed, head)
+    for branch in sorted(units_by_branch(config, DEFAULT_BRANCH), key=DEFAULT_BRANCH.__ne__):
+        fetched = repository.refs(f"refs/remotes/**/{branch}")
+        fetched.sort(key=lambda ref: ref != f"refs/remotes/origin/{branch}")
+        for ref in (branch, *fetched):
+            followed = _known(repository, ref)
+            if followed and not repository.is_ancestor(head, followed):
+                return followed, merged(repository, followed, head)
     parents = repository.commit(head).parents
     return (parents[0] if parents else "", head)
 

@@ -11,6 +11,7 @@ from tests.cli.calls import Caller
 from tests.cli.shop import CONFIG_MAP, Checkout, cloneset
 from tests.git.repos import run_git
 
+ROOT = Path(__file__).parents[3]
 Golden = Callable[[str, str], None]
 CONFIGURED = CONFIG_MAP.replace("old-flags", "flags")
 
@@ -116,6 +117,25 @@ def test_a_branch_is_planned_against_the_followed_one(
     tip = checkout.commit("b", {"c.yaml": cloneset("v5")})
     plan = gk("plan", "-o", "json", cwd=checkout.folder).obj
     assert (plan["from"], plan["to"]) == (history[2], tip)
+    run_git(checkout.folder, "checkout", "-q", "--detach")  # as most CI systems check out
+    plan = gk("plan", "-o", "json", cwd=checkout.folder).obj
+    assert (plan["from"], plan["to"]) == (history[2], tip)
+
+
+def test_the_followed_branch_is_that_of_the_configuration(gk: Caller, checkout: Checkout) -> None:
+    text = (ROOT / "examples-repo/gitkruise.yaml").read_text().replace("main", "release")
+    files = {
+        "gitkruise.yaml": text,
+        "apps/c.yaml": cloneset("v1"),
+        "mesh/m.yaml": "",
+        "batch/b.yaml": "",
+    }
+    base = checkout.commit("base", files)
+    run_git(checkout.folder, "branch", "-q", "release")
+    checkout.commit("a", {"apps/c.yaml": cloneset("v4")})
+    tip = checkout.commit("b", {"apps/c.yaml": cloneset("v5")})
+    plan = gk("plan", "-o", "json", cwd=checkout.folder).obj
+    assert (plan["from"], plan["to"]) == (base, tip)
 
 
 def test_the_working_tree_is_planned_and_left_alone(

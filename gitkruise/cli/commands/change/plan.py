@@ -198,9 +198,15 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
     url, snapshot = _work_tree(options)
     with Repository.open(url) as repository:
         # Resolved before the imports below: an unknown commit needs no schemas.
-        old, new, warnings = _range(repository, options, snapshot)
+        base = _commit(repository, options.base) if options.base else ""
+        new = _commit(repository, options.target) if options.target else repository.head()
         from gitkruise.gitops.config.loader import load_config  # noqa: PLC0415  imports jsonschema
-        from gitkruise.gitops.preview.inputs import config_at, read_base, read_side  # noqa: PLC0415
+        from gitkruise.gitops.preview.inputs import (  # noqa: PLC0415  imports jsonschema
+            config_at,
+            default_range,
+            read_base,
+            read_side,
+        )
         from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
         catalog = load_catalog()
@@ -208,7 +214,13 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
         if given is None and options.cluster is not None:
             import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
-            given = asyncio.run(units_of_cluster(options.cluster, repository, new))
+            given = asyncio.run(units_of_cluster(options.cluster, repository, snapshot or new))
+        if not (base or options.target or snapshot):
+            followed = given or config_at(repository, new)
+            old, new = default_range(repository, followed, new)
+            warnings: tuple[Finding, ...] = ()
+        else:
+            old, new, warnings = _range(repository, base, snapshot or new, merge=options.merge)
         config = given or config_at(repository, new)
         target = read_side(repository, new, config, catalog, options.gates)
         errors = [f for f in target.findings if f.is_error]
@@ -216,8 +228,8 @@ def _sides(options: _PlanOptions) -> tuple[PlanSide | None, PlanSide]:
             raise InvalidManifests(*map(_unplanned, errors))
         if not old:
             return None, target
-        base = read_base(repository, old, given, config, catalog, options.gates)
-        return replace(base, warnings=(*warnings, *base.warnings)), target
+        before = read_base(repository, old, given, config, catalog, options.gates)
+        return replace(before, warnings=(*warnings, *before.warnings)), target
 
 
 def _unplanned(finding: Finding) -> Finding:
@@ -267,25 +279,19 @@ def _top_of(folder: Path) -> str:
 
 
 def _range(
-    repository: Repository, options: _PlanOptions, snapshot: str
+    repository: Repository, base: str, new: str, *, merge: bool
 ) -> tuple[str, str, tuple[Finding, ...]]:
     """(from, to, warnings): commit ids; from is "" for a first commit."""
-    from gitkruise.gitops.preview.inputs import default_range  # noqa: PLC0415
-
-    if not options.base and not options.target and not snapshot:
-        return (*default_range(repository, "main"), ())
-    new = snapshot or _commit(repository, options.target or repository.default_branch())
-    if not options.base:
+    if not base:
         parents = repository.commit(new).parents
         return (parents[0] if parents else "", new, ())
-    old = _commit(repository, options.base)
-    if not options.merge:
-        return old, new, ()
+    if not merge:
+        return base, new, ()
     from gitkruise.git.repository.merge import merged  # noqa: PLC0415  only for a range
 
-    result = merged(repository, old, new)
-    backwards = result == old != new
-    return old, result, ((_nothing_to_merge(old, new),) if backwards else ())
+    result = merged(repository, base, new)
+    backwards = result == base != new
+    return base, result, ((_nothing_to_merge(base, new),) if backwards else ())
 
 
 def _nothing_to_merge(old: str, new: str) -> Finding:
