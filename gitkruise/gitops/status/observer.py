@@ -206,18 +206,20 @@ def of_commit(desired: DesiredSet, seen: Observation, plan: SyncPlan | None) -> 
     """Return the observation as an answer to the commit that the plan applies.
 
     A live object that does not have the commit's content yet is Waiting: its health and the counts
-    of its pods are those of an earlier commit. A hook's state already is that of its run.
+    of its pods are those of an earlier commit. A hook's state already is that of its run. A rollout
+    that the commit does not contain is no answer to it: the plan deletes it, or gives the reason
+    why it stays.
     """
     hooks = {d.key for d in desired.objects if d.hook}
     unsent = {k: why for k, why in _unsent(plan) if k in seen.live and k not in hooks}
-    if not unsent:
-        return seen
     states = {key: (State.WAITING, why) for key, why in unsent.items()}
+    wanted = {d.key for d in desired.objects}
     rollouts = tuple(
         replace(r, state=State.WAITING, message=unsent[r.key], generation_seen=False)
         if r.key in unsent
         else r
         for r in seen.rollouts
+        if r.key in wanted
     )
     return replace(seen, states={**seen.states, **states}, rollouts=rollouts)
 

@@ -154,7 +154,9 @@ class Reporter:
         if what and built is not None:
             self._awaiting, self._rejected = built.touched, None
         if what and not self.record.objects and not self._rejected:
-            record = replace(self.record, attempted=self._awaiting, waits=what)
+            record = replace(
+                self.record, attempted=self._awaiting, waits=what, findings=self._findings()
+            )
             self._change(record, State.WAITING, f"waits for {what}")
 
     def problem(self, findings: tuple[Finding, ...]) -> None:

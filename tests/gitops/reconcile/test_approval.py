@@ -182,3 +182,20 @@ def test_risky_changes_wait_for_consent(
                 assert asks(stage) == ""
 
     stage.play(script)
+
+
+def test_a_commit_that_waits_is_shown_without_the_findings_of_the_one_before(
+    staged: MakeStage,
+) -> None:
+    stage = staged(approval="always")
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push({**KEEP, "spec": 1}, message="a slip")
+            await stage.rest()
+            assert (stage.state, len(stage.record.findings)) == ("Rejected", 1)
+            await stage.push(KEEP, message="mended")
+            await stage.rest()
+            assert (asks(stage), stage.record.findings) == ("1 object changes", ())
+
+    stage.play(script)

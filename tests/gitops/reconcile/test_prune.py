@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from gitkruise.errors import Forbidden
+from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.wire.primitives.requests import ApiRequest
 from tests.git.repos import make_origin, run_git
-from tests.gitops.stage import MakeStage, Stage, config_map, documents
+from tests.gitops.stage import MakeStage, Stage, config_map, documents, web
 
 pytestmark = pytest.mark.slow
 
@@ -347,3 +348,26 @@ def test_what_may_not_be_deleted_keeps_no_other(staged: MakeStage) -> None:
             assert (stage.state, stage.record.findings, extras(stage)) == ("Done", (), 0)
 
     stage.play(script)
+
+
+def test_no_record_counts_pods_of_a_workload_that_the_commit_does_not_contain(
+    staged: MakeStage,
+) -> None:
+    stage = staged()
+    records: list[UnitRecord] = []
+    renamed = web()
+    renamed["metadata"]["name"] = "site"
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(KEEP, web())
+            await stage.rest()
+            stage.reporter.listen(records.append)
+            await stage.push(KEEP, renamed)
+            await stage.rest()
+            assert (stage.state, stage.get("CloneSet", "web")) == ("Done", None)
+
+    stage.play(script)
+    of_it = [r for r in records if [o.key.name for o in r.objects] == ["keep", "site"]]
+    names = {rollout.key.name for record in of_it for rollout in record.rollouts}
+    assert (names, max(record.total for record in of_it)) == ({"site"}, 4)
