@@ -111,8 +111,12 @@ def revisions(found: Sequence[Managed]) -> list[Item]:
     ]
 
 
-def units(found: Sequence[Managed], recorded: Sequence[UnitNews]) -> list[Item]:
-    """Return units from the annotations of live objects, and from the status branch."""
+def units(found: Sequence[Managed], recorded: Sequence[UnitNews], scope: str) -> list[Item]:
+    """Return units from the annotations of live objects, and from the status branch.
+
+    `found` are the workloads of all namespaces. With a `scope` only units of that namespace are
+    returned, and those with a workload there.
+    """
     news = {unit.unit: unit for unit in recorded}
     by_unit: dict[str, list[Managed]] = {name: [] for name in news}
     for m in found:
@@ -128,6 +132,7 @@ def units(found: Sequence[Managed], recorded: Sequence[UnitNews]) -> list[Item]:
             "total": counts.total,
         }
         for unit, mine in sorted(by_unit.items())
+        if scope in {"", unit.partition("/")[0], *(m.key.namespace for m in mine)}
         for counts in (pod_counts(m.rollout for m in mine if m.rollout),)
     ]
 

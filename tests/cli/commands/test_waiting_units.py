@@ -13,6 +13,7 @@ from gitkruise.cli.views.resources import units
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import ObjectKey
 from tests.cli.calls import Caller
 from tests.cli.live import applied
 from tests.cli.shop import CHECKOUT, REJECTED, START, Checkout, cloneset, commit, unit_record
@@ -86,12 +87,39 @@ def test_a_unit_without_workloads_is_listed_from_its_record(checkout: Checkout) 
     checkout.record("sandbox", unit_record(state=State.REJECTED, findings=(REJECTED,)))
     with Repository.open(str(checkout.folder)) as repository:
         news = read_units(repository, "refs/heads/gitkruise/status/sandbox")
-    live = Managed(
-        key=CHECKOUT, obj={}, state=State.STUCK, message="no image", unit="shop/shop",
-        commit="", path="",
-    )  # fmt: skip
+    live = _workload(CHECKOUT, State.STUCK, "no image")
     for mine in ([], [live]):
-        (unit,) = units(mine, news)
+        (unit,) = units(mine, news, "")
         assert (unit["state"], unit["message"][:6]) == ("Rejected", "GK1203")
-    (unit,) = units([live], [])
+    (unit,) = units([live], [], "")
     assert (unit["state"], unit["message"]) == ("Stuck", "no image")
+
+
+@pytest.mark.slow
+def test_the_namespace_of_a_workload_does_not_hide_that_its_unit_waits(
+    gk: Caller, checkout: Checkout, cluster: Path
+) -> None:
+    checkout.commit("first", {"a.yaml": "# nothing\n"})
+    checkout.record("sandbox", replace(WAITING, unit="ops/shop"))
+    env = {"KUBECONFIG": str(cluster)}
+    with applied(cluster, cloneset(replicas=1), **{**MARKS, "unit-ref": "ops/shop"}):
+        done = ["get", "cs", "checkout", "-n", "shop", "-w", "--exit-when-done"]
+        assert gk(*done, **env).code == 0
+        words = ("get", "units", "-n", "shop", "-o", "json")
+        found = gk(*words, cwd=checkout.folder, **env).obj
+    assert [(u["namespace"], u["state"]) for u in found["items"]] == [("ops", "Waiting")]
+
+
+def test_units_of_a_namespace_are_those_in_it_and_those_with_a_workload_there() -> None:
+    there = CHECKOUT._replace(namespace="there")
+    found = [_workload(CHECKOUT, State.DONE), _workload(there, State.STUCK, "no image")]
+    for scope in ("", "shop", "there"):
+        (unit,) = units(found, [], scope)
+        assert (unit["state"], unit["workloads"]) == ("Stuck", 2)
+    assert units(found, [], "elsewhere") == []
+
+
+def _workload(key: ObjectKey, state: State, message: str = "") -> Managed:
+    return Managed(
+        key=key, obj={}, state=state, message=message, unit="shop/shop", commit="", path=""
+    )

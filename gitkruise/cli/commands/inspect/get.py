@@ -183,7 +183,7 @@ def _survey(
         chosen.transport,
         load_catalog(),
         kinds,
-        namespace=namespace,
+        namespace="" if wanted.noun == "units" else namespace,  # a unit has objects in several
         marked=wanted.noun == "units",
     )
 
@@ -207,8 +207,7 @@ class _ItemReader:
             return
         before = (self._units, self.stale)
         self.stale = await asyncio.to_thread(why_stale, path, cluster)
-        units = await asyncio.to_thread(recorded_units, cluster, path)
-        self._units = [u for u in units if self._scope in {"", u.unit.partition("/")[0]}]
+        self._units = await asyncio.to_thread(recorded_units, cluster, path)
         if self.stale[:1] != before[1][:1] and not _on_screen(self.options, read_environment()):
             for line in self.stale:
                 tell(line)
@@ -227,7 +226,7 @@ class _ItemReader:
 
         noun, name = self.options.wanted.noun, self.options.wanted.name
         if noun == "units":
-            units = resources.units(self.survey.managed(now), self._units)
+            units = resources.units(self.survey.managed(now), self._units, self._scope)
             return [], self.options.filters.items(u for u in units if name in {"", u["name"]})
         found = [m for m in self.survey.managed(now, name=name) if m.key.kind != "Event"]
         if name and not found and not self.options.watch:
