@@ -127,7 +127,7 @@ def test_a_promotion_and_a_rollback_by_hand(forge: Gitea, tmp_path: Path) -> Non
         assert made["branch"] == pull["head"]["ref"] == branch
         assert pull["base"]["ref"] == "main"
         assert pull["title"] == "web: promote to partition 50%"
-        assert "1 pods in place" in pull["body"]
+        assert "1 pod in place" in pull["body"]
         desk.comment(1, "✅ current", "50%")
 
         again = desk.act("promote", "--partition", "25%")

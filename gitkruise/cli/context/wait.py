@@ -161,7 +161,7 @@ def _late(awaited: WaitOptions, question: WaitCondition, answers: Sequence[WaitR
         message=f"{question.commit[:7]} is not {question.goal} after {awaited.timeout}",
         notes=(
             ("seen", seen or "no unit is recorded; is gitkruise running?"),
-            ("unchanged", "the rollout continues"),
+            ("unchanged", "git and the cluster; only the wait ended"),
             ("next", "gitkruise status, or wait longer with --timeout"),
         ),
     )

@@ -162,5 +162,8 @@ def _late(until: Until, awaited: Sequence[_Awaited]) -> Finding:
     return Finding(
         code="GK7019",
         message=f"not done after {until.limit}",
-        notes=(("seen", shown or "nothing"), ("unchanged", "the rollout continues")),
+        notes=(
+            ("seen", shown or "nothing"),
+            ("unchanged", "git and the cluster; only the wait ended"),
+        ),
     )

@@ -113,19 +113,22 @@ def about(span: timedelta, lead: str = "") -> str:
 def summary(report: PlanReport) -> str:
     """`2 changed · 4 pods in place   ≈ 6s, then 1 held`."""
     totals, pods = report.totals, report.totals.pods
-    amounts = (
+    objects = (
         (totals.created, "created"),
         (totals.changed, "changed"),
         (totals.deleted, "deleted"),
         (totals.drifted, "drifted"),
-        (pods.in_place, "pods in place"),
-        (pods.recreated, "pods recreated"),
-        (pods.rolled, "pods replaced"),
-        (pods.added, "pods added"),
-        (pods.removed, "pods removed"),
-        (pods.gone, "pods gone"),
     )
-    parts = [f"{number} {what}" for number, what in amounts if number] or ["nothing"]
+    moved = (
+        (pods.in_place, "in place"),
+        (pods.recreated, "recreated"),
+        (pods.rolled, "replaced"),
+        (pods.added, "added"),
+        (pods.removed, "removed"),
+        (pods.gone, "gone"),
+    )
+    parts = [f"{number} {what}" for number, what in objects if number]
+    parts += [f"{many(number)} {what}" for number, what in moved if number]
     end = f", then {totals.held} held" if totals.held else ""
     end += f", {totals.stuck} stuck" if totals.stuck else ""
-    return f"{' · '.join(parts)}{about(totals.lasts, '   ')}{end}"
+    return f"{' · '.join(parts or ['nothing'])}{about(totals.lasts, '   ')}{end}"
