@@ -124,7 +124,7 @@ def test_a_branch_is_planned_against_the_followed_one(
 
 def test_the_followed_branch_is_that_of_the_configuration(gk: Caller, checkout: Checkout) -> None:
     text = (ROOT / "examples-repo/gitkruise.yaml").read_text().replace("main", "release")
-    files = {
+    files: dict[str, str | None] = {
         "gitkruise.yaml": text,
         "apps/c.yaml": cloneset("v1"),
         "mesh/m.yaml": "",
