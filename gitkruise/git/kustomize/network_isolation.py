@@ -1,7 +1,7 @@
 """Programs without a network: a launcher that enters an empty network namespace, then runs them.
 
 Run as a file with the words of a program, it leaves the network and becomes that program; without
-words it only tries. Linux alone has network namespaces, and a container's seccomp profile may
+words it only tries. As a file it finds the standard library alone (`-I -S`). Linux alone has network namespaces, and a container's seccomp profile may
 forbid them (docs/real-cluster.md): then a renderer is held by what it is given to read alone.
 """
 
@@ -11,8 +11,6 @@ import functools
 import os
 import sys
 from typing import Final
-
-from gitkruise.wire.primitives.log_line import log_line
 
 _NEW_USER: Final = 0x10000000  # CLONE_NEWUSER, from linux/sched.h
 _NEW_NET: Final = 0x40000000  # CLONE_NEWNET
@@ -57,6 +55,8 @@ def without_network() -> tuple[str, ...]:
             return words
         why = tried.stderr.decode("utf-8", "replace").strip()
     import logging  # noqa: PLC0415  slow to import, and seldom needed
+
+    from gitkruise.wire.primitives.log_line import log_line  # noqa: PLC0415  not for the launcher
 
     log = logging.getLogger(__name__)
     log.warning(log_line("network-not-isolated", effect="renderers keep the network", error=why))

@@ -351,6 +351,18 @@ def test_everything_local_is_rendered_as_before(origin: Origin, repository: Repo
     assert sorted(found["my-files"]["data"]) == ["E", "icon@2x.png", "key", "u"]
 
 
+_LEAVE = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+sys.exit(bool(libc.unshare(0x50000000) and libc.unshare(0x40000000)))
+"""
+
+
+def test_isolation_is_left_out_only_where_the_kernel_forbids_it() -> None:
+    tried = subprocess.run([sys.executable, "-c", _LEAVE], check=False, capture_output=True)
+    assert bool(without_network()) is (tried.returncode == 0)
+
+
 def test_a_renderer_has_no_network_where_the_kernel_allows_that(
     origin: Origin, repository: Repository, tmp_path: Path, loopback: Loopback
 ) -> None:
