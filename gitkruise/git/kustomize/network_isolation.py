@@ -1,8 +1,9 @@
 """Programs without a network: a launcher that enters an empty network namespace, then runs them.
 
 Run as a file with the words of a program, it leaves the network and becomes that program; without
-words it only tries. As a file it finds the standard library alone (`-I -S`). Linux alone has network namespaces, and a container's seccomp profile may
-forbid them (docs/real-cluster.md): then a renderer is held by what it is given to read alone.
+words it only tries. As a file it finds the standard library alone (`-I -S`). Linux alone has
+network namespaces, and a container's seccomp profile may forbid them (docs/real-cluster.md): then
+a renderer is held by what it is given to read alone.
 """
 
 from __future__ import annotations

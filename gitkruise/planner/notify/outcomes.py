@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gitkruise.model.gitops.notifications import CommitStatusItem, Outcome, PullRequestReport
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.gitops.unit_state import SETTLED
 from gitkruise.planner.analysis.schedule import blocks, progress_of
 from gitkruise.planner.notify.commit_statuses import DESCRIPTION_MAX, describe, short, told_of
 from gitkruise.wire.primitives.times import format_duration
@@ -40,7 +41,7 @@ def _reached(record: UnitRecord, commit: str) -> Outcome:
         step.done - step.started
         for _, steps in record.steps
         for step in steps[-1:]
-        if step.commit.id == commit and step.done is not None
+        if step.commit.id == commit and step.done is not None and step.state in SETTLED
     ]
     took = f", after {format_duration(max(spans))}" if spans else ""
     return Outcome(record.unit, str(record.state), describe(record) + took + _measured(record))

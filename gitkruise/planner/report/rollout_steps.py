@@ -38,17 +38,20 @@ def begin_step(
 
 def close_step(step: RolloutStep, by: GitCommit) -> RolloutStep:
     """A step that a newer commit overtakes keeps what it reached."""
-    if step.done or step.state in SETTLED:
+    if step.state in SETTLED:
         return step
     return replace(step, message=f"overtaken by {by.short} at {step.updated} of {step.asked}")
 
 
 def observe_step(steps: Steps, rollout: Rollout, now: datetime) -> Steps:
-    """The steps with the last one brought up to date; the same object when nothing changed."""
+    """The steps with the last one brought up to date; the same object when nothing changed.
+
+    `done` is the first time at which the step was settled: a pod that crashes later, or a change
+    that is put back, makes its rollout no longer.
+    """
     if not steps or not rollout.generation_seen:
         return steps
     last = steps[-1]
-    settled = rollout.state in SETTLED
     new = replace(
         last,
         revision=rollout.update_revision,
@@ -57,7 +60,7 @@ def observe_step(steps: Steps, rollout: Rollout, now: datetime) -> Steps:
         replicas=rollout.replicas,
         state=rollout.state,
         updated=rollout.updated,
-        done=(last.done or now) if settled else None,
+        done=last.done or (now if rollout.state in SETTLED else None),
         message=rollout.message if rollout.state is State.STUCK else "",
     )
     return steps if new == last else (*steps[:-1], new)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitkruise.wire.primitives.requests import ApiRequest
-from tests.gitops.stage import MakeStage, Stage, config_map
+from tests.gitops.stage import MakeStage, Stage, config_map, web
 
 pytestmark = pytest.mark.slow
 
@@ -194,3 +194,21 @@ def test_detected_drift_names_who_and_when(staged: MakeStage) -> None:
 
     stage.play(script)
     assert "manager: kubectl-edit" in stage.told("units/shop/web/drift.yaml")
+
+
+def test_a_change_that_is_put_back_makes_no_rollout_longer(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest()
+            (before,) = dict(stage.record.steps)[stage.rollout.key]
+            scaled = web()
+            scaled["spec"] = {"replicas": 7}
+            stage.meddle(scaled, manager="kubectl")
+            await stage.rest()
+            assert len(stage.images()) == 4
+            assert dict(stage.record.steps)[stage.rollout.key] == (before,)
+
+    stage.play(script)

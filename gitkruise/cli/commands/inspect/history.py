@@ -18,7 +18,7 @@ from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, parse_object
 from gitkruise.errors import Finding, UsageProblem
-from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.wire.primitives.names import named
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _result(step: RolloutStep, style: Style) -> str:
     counts = f"{step.updated}/{step.asked}"
     if step.state is State.ROLLING and not step.message:
         return f"{glyph} {counts} so far"
-    took = f" in {_seconds(step)}" if step.done else ""
+    took = f" in {_seconds(step)}" if step.done and step.state in SETTLED else ""
     return f"{glyph} {counts}{took}" + (f" ({step.message})" if step.message else "")
 
 
