@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from gitkruise.errors import ApiError, ClusterFailed, Finding, Forbidden, MethodNotAllowed, NotFound
@@ -24,6 +24,7 @@ from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.labels import REPLICASET
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION
+from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.sync.annotations import MANAGER, UNIT
 from gitkruise.planner.sync.autoscale import AUTOSCALERS, target_of
 from gitkruise.wire.catalog.catalog import Catalog, Kind
@@ -36,6 +37,7 @@ AT_ONCE: Final = 64  # requests of all units together
 PATIENCE_S: Final = 15.0  # with a list that is to be complete before anything is decided
 # Followed whatever their labels: ReplicaSets of Deployments carry no unit label.
 _WHOLE: Final = frozenset({*AUTOSCALERS, REPLICASET})
+WATCHES: Final = "watches"  # the topic of news that a watch works again
 AGAIN_S: Final = 30.0  # before asking what is served, while something cannot be followed
 
 
@@ -56,7 +58,9 @@ class LiveView:
         self.catalog: Catalog = load_catalog()
         self._clock, self._containment = clock, containment
         self.autoscaled = Autoscaled(self.store)
-        self.changes: Subscriptions[ObjectKey | str, []] = Subscriptions()  # by key and owner's uid
+        self.changes: Subscriptions[ObjectKey | str, []] = (
+            Subscriptions()
+        )  # by key, owner's uid, WATCHES
         self.store.subscribe(self._hear)
         self._inventory = Inventory(self.transport, self.store, clock)
         self._listable: dict[GroupKind, bool] = {}  # autoscalers, and whether we may list them
@@ -70,6 +74,9 @@ class LiveView:
         seen = change.after or change.before
         assert seen is not None
         self.changes.tell((change.key, *seen.owners))
+
+    def _recovered(self) -> None:
+        self.changes.tell((WATCHES,))
 
     async def discover(self) -> None:
         """Read which kinds this cluster serves. Raises ApiError.
@@ -218,10 +225,16 @@ class LiveView:
             informer = current
             await informer.synced.wait()
 
-    def problem(self) -> Finding | None:
-        """Return the finding for a kind that the cluster serves and that cannot be followed now."""
-        failing = (i for (kind, _), i in self._informers.items() if i.error and self._serves(kind))
-        return next((_not_followed(informer) for informer in failing), None)
+    def problem(self, kinds: Collection[GroupKind] | None = None) -> Finding | None:
+        """Return the finding for a kind that the cluster serves and that cannot be followed now.
+
+        Only `kinds` count, and what their rollouts are judged by; None: every kind.
+        """
+        needed = None if kinds is None else followed_for(kinds)
+        for (kind, _), informer in self._informers.items():
+            if informer.error and self._serves(kind) and (needed is None or kind in needed):
+                return _not_followed(informer)
+        return None
 
     def _serves(self, kind: GroupKind) -> bool:
         return self.catalog.stored(kind) is not None
@@ -231,7 +244,7 @@ class LiveView:
         if informer is None:
             if not feed.namespace:
                 self._retire(feed.group_kind)
-            informer = Informer(feed, self.transport, self.store, self._clock)
+            informer = Informer(feed, self.transport, self.store, self._clock, self._recovered)
             self._informers[feed.group_kind, feed.namespace] = informer
             self._new.put_nowait(informer)
         return informer
@@ -272,6 +285,13 @@ def _not_followed(informer: Informer) -> Finding:
         message=f"cannot watch {informer.feed}" + (f": {informer.error}" if informer.error else ""),
         notes=(("unchanged", "all live objects; the watch is retried"),),
     )
+
+
+def followed_for(kinds: Collection[GroupKind]) -> frozenset[GroupKind]:
+    """Return `kinds` with the kinds of the pods and revisions that their rollouts are judged by."""
+    rolling = [ROLLOUTS[kind] for kind in kinds if kind in ROLLOUTS]
+    behind = {POD, *(kind.kept_in for kind in rolling)} if rolling else set()
+    return frozenset(kinds) | behind
 
 
 def _feed(kind: Kind, *, namespace: str = "", selector: str = "") -> Feed:

@@ -10,7 +10,7 @@ from gitkruise.errors import Finding
 from gitkruise.gitops.analysis.memory import AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.hook_runs import HookRuns
-from gitkruise.gitops.cluster.live_cache import LiveView
+from gitkruise.gitops.cluster.live_cache import WATCHES, LiveView
 from gitkruise.gitops.cluster.ownership import Claims
 from gitkruise.gitops.cluster.write_authority import WriteAuthority
 from gitkruise.gitops.config.dependencies import UnitStates
@@ -88,7 +88,7 @@ class UnitCluster:
         seen = self._observer.look(versions, self._around.clock.now())
         self._watched = frozenset(versions)
         owners = frozenset(found.obj["metadata"]["uid"] for found in seen.live.values())
-        live.changes.watch(self._unit.id, self._watched | owners)
+        live.changes.watch(self._unit.id, self._watched | owners | seen.owners | {WATCHES})
         return seen
 
     async def weigh(self, desired: DesiredSet) -> tuple[Observation, tuple[Finding, ...]]:

@@ -196,7 +196,8 @@ class UnitReconciler:
         plan = self._plan(built.desired, seen)
         lingers, again = self.pruning.overdue(seen.live, now)
         self._times += [again] if again else []
-        silent = self._around.live.problem()
+        kinds = {d.key.group_kind for d in built.desired.objects}
+        silent = self._around.live.problem(kinds | {key.group_kind for key in seen.live})
         troubles = (*bad, *self.cluster.rejected.findings, *filter(None, [silent, lingers]))
         if not until and plan.quiet and not self._unasked:
             self._reporter.well()

@@ -44,11 +44,12 @@ WITHHELD: Final = "not applied: another unit owns it, or contains it too"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The live objects of one unit at one instant."""
+    """The live objects of one unit at one instant; `owners` are the uids that own their pods."""
 
     live: Mapping[ObjectKey, Live]
     states: Mapping[ObjectKey, tuple[State, str]]
     rollouts: tuple[Rollout, ...]
+    owners: frozenset[str] = frozenset()
 
 
 class Patience:
@@ -94,7 +95,7 @@ class Observer:
         self._store, self._engine = store, engine
         self._patience = Patience(limit)
         self._judged: dict[tuple[ObjectKey, str], tuple[CachedObject, _ObservedState]] = {}
-        self._rollouts: dict[ObjectKey, tuple[_Evidence, Rollout]] = {}
+        self._rollouts: dict[ObjectKey, _ObservedRollout] = {}
 
     def look(self, versions: Mapping[ObjectKey, str], now: datetime) -> Observation:
         """Observe every object.
@@ -105,6 +106,7 @@ class Observer:
         live: dict[ObjectKey, Live] = {}
         states: dict[ObjectKey, tuple[State, str]] = {}
         rollouts: list[Rollout] = []
+        owners: set[str] = set()
         for key, version in versions.items():
             seen = self._store.seen(key)
             if seen is None:
@@ -113,11 +115,15 @@ class Observer:
             verdict = self._verdict(seen, version)
             live[key], states[key] = verdict.live, (verdict.state, verdict.live.why)
             if key.group_kind in ROLLOUTS:
-                rollout = self._patience.judge(self._rollout(seen, now), now)
+                told = self._rollout(seen, now)
+                rollout = self._patience.judge(told.rollout, now)
                 rollouts.append(rollout)
+                owners |= told.owners
                 states[key] = (rollout.state, rollout.message)
                 live[key] = _live(seen, verdict.live.obj, rollout.state, rollout.message)
-        return Observation(live=live, states=states, rollouts=tuple(rollouts))
+        return Observation(
+            live=live, states=states, rollouts=tuple(rollouts), owners=frozenset(owners)
+        )
 
     def wake_at(self, rollouts: Sequence[Rollout]) -> datetime | None:
         """Return when the first of these rollouts exceeds the limit."""
@@ -143,7 +149,7 @@ class Observer:
         self._judged[seen.key, version] = (seen, verdict)
         return verdict
 
-    def _rollout(self, seen: CachedObject, now: datetime) -> Rollout:
+    def _rollout(self, seen: CachedObject, now: datetime) -> _ObservedRollout:
         kind, obj = ROLLOUTS[seen.key.group_kind], self._verdict(seen, "").live.obj
         pods, revisions = (
             tuple(kind.pods(self._store, obj)),
@@ -152,13 +158,14 @@ class Observer:
         evidence = _Evidence(seen, pods, revisions)
         known = self._rollouts.get(seen.key)
         timed = get(obj, "spec", "minReadySeconds", default=0)
-        if known is not None and known[0] == evidence and not timed:
-            return known[1]
+        if known is not None and known.evidence == evidence and not timed:
+            return known
         told = kind.judge(obj, pods, revisions, now)
         named = _pod_records(pods) if seen.key.group_kind != SIDECARSET else ()
         rollout = replace(told, engine=self._engine, pods=named)
-        self._rollouts[seen.key] = (evidence, rollout)
-        return rollout
+        owners = frozenset(uid for pod in pods for uid in pod.owner_uids)
+        found = self._rollouts[seen.key] = _ObservedRollout(evidence, rollout, owners)
+        return found
 
 
 def _pod_records(pods: Sequence[PodFacts]) -> tuple[PodRecord, ...]:
@@ -185,6 +192,12 @@ class _Evidence(NamedTuple):
     owner: CachedObject
     pods: tuple[PodFacts, ...]
     revisions: tuple[Obj, ...]
+
+
+class _ObservedRollout(NamedTuple):
+    evidence: _Evidence
+    rollout: Rollout
+    owners: frozenset[str]
 
 
 def _live(seen: CachedObject, obj: Obj, state: State, why: str) -> Live:

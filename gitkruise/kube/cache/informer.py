@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -43,9 +43,16 @@ class Informer:
     """Keeps `store` up to date for one feed. `run` ends only by cancellation."""
 
     def __init__(
-        self, feed: Feed, transport: Transport, store: InformerCache, clock: Clock
+        self,
+        feed: Feed,
+        transport: Transport,
+        store: InformerCache,
+        clock: Clock,
+        recovered: Callable[[], None] = lambda: None,
     ) -> None:
+        """`recovered` is called when a feed that was held up goes on."""
         self.feed = feed
+        self._recovered = recovered
         self.error: ApiError | None = None  # the error that holds up the feed, or None
         self.synced = asyncio.Event()  # a complete list has been taken in
         self._transport, self._store, self._clock = transport, store, clock
@@ -123,6 +130,7 @@ class Informer:
     def _say(self, error: ApiError | None) -> None:
         if error is not None and str(error) != str(self.error):
             log.warning(log_line("watch-failed", kind=self.feed, error=error))
-        elif error is None and self.error is not None:
+        before, self.error = self.error, error
+        if error is None and before is not None:
             log.info(log_line("watch-recovered", kind=self.feed))
-        self.error = error
+            self._recovered()

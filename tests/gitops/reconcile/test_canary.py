@@ -152,3 +152,18 @@ def test_a_cluster_that_would_not_pause_gets_no_canary(staged: MakeStage) -> Non
             assert (stage.state, images(stage)) == ("Done", {"app:v2": 10})
 
     stage.play(script)
+
+
+def test_a_pod_of_a_deployment_that_cannot_start_is_told_when_it_fails(
+    embedded: MakeStage,
+) -> None:
+    """Pods of a Deployment belong to its ReplicaSets; the unit hears of them all the same."""
+    stage = embedded()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web("app:v1-broken", None, replicas=2))
+            await stage.rest(5)
+            assert (stage.state, "cannot start" in stage.record.message) == ("Stuck", True)
+
+    stage.play(script)

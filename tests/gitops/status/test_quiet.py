@@ -9,7 +9,8 @@ import pytest
 
 from gitkruise.errors import Finding, SourceFailed
 from gitkruise.gitops.status.serializer import record_files
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from tests.git.repos import run_git
 from tests.gitops.stage import STATUS, MakeStage, config_map, documents, web
 
@@ -51,6 +52,45 @@ def test_a_cluster_that_falls_silent_is_told_without_a_push(staged: MakeStage) -
             stage.wire.cut = False
             await stage.rest(300)
             assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
+
+
+def test_a_watch_that_works_again_is_told_at_once(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web())
+            await stage.rest()
+            stage.wire.cut = True
+            stage.meddle(config_map("any", a="b"))  # the next event breaks the watches
+            stage.meddle({**web(), "metadata": {"name": "web", "labels": {"a": "b"}}})
+            await stage.rest(90)
+            assert stage.state == "Unknown"
+            stage.wire.cut = False
+            while stage.live.problem() is not None:
+                await stage.rest(0.1)
+            await stage.rest(3)
+            assert (stage.state, stage.record.findings) == ("Done", ())
+
+    stage.play(script)
+
+
+def test_a_watch_that_fails_concerns_units_with_its_kind_alone(staged: MakeStage) -> None:
+    stage = staged()
+
+    async def script() -> None:
+        async with stage.running():
+            await stage.push(web(), SETTINGS)
+            await stage.rest()
+            stage.wire.cut = True
+            stage.meddle({**web(), "metadata": {"name": "web", "labels": {"a": "b"}}})
+            await stage.rest(1)
+            failing = stage.live.problem({CLONESET})
+            assert failing is not None
+            assert failing.message == "cannot watch CloneSet.apps.kruise.io: connection refused"
+            assert stage.live.problem({GroupKind("", "Secret")}) is None
 
     stage.play(script)
 
