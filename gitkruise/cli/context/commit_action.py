@@ -43,7 +43,13 @@ from gitkruise.gitops.actions.target import (
     read_branch,
 )
 from gitkruise.gitops.config.loader import load_config
-from gitkruise.gitops.preview.inputs import base_of, config_at, read_side, units_by_branch
+from gitkruise.gitops.preview.inputs import (
+    base_of,
+    config_at,
+    name_in_config,
+    read_side,
+    units_by_branch,
+)
 from gitkruise.gitops.preview.preview import Preview, live_preview, offline_preview
 from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog
@@ -412,7 +418,8 @@ def _waiting(draft: _CommitDraft) -> str:
     options, cluster = draft.options, draft.options.cluster.name or draft.cluster
     named = f"--cluster {shlex.quote(cluster)}" if cluster else ""
     again = joined(named, repo=options.repo, config_path=options.config_path)
-    wait = f"gitkruise wait {draft.target.unit.id} --commit {draft.after.commit.short} --for held"
+    unit = name_in_config(draft.target.unit)
+    wait = f"gitkruise wait{' ' * bool(unit)}{unit} --commit {draft.after.commit.short} --for held"
     return f"{wait} {again}".rstrip()
 
 
@@ -430,7 +437,7 @@ def _action_obj(draft: _CommitDraft) -> dict[str, Any]:
             "namespace": key.namespace,
             "name": key.name,
         },
-        "unit": draft.target.unit.id,
+        "unit": name_in_config(draft.target.unit),
         "branch": draft.onto or draft.branch.name,
         "base": draft.base.commit.id,
         "commit": draft.commit if published else "",
@@ -450,7 +457,7 @@ def _wait(draft: _CommitDraft) -> int:
     awaited = WaitOptions(
         commit=draft.commit,
         goal="held",
-        unit=draft.target.unit.id,
+        unit=name_in_config(draft.target.unit),
         repo=options.repo,
         config_path=options.config_path,
         cluster=options.cluster.name or draft.cluster,

@@ -31,6 +31,7 @@ from gitkruise.gitops.actions.rollback import (
     template_paths,
     templates,
 )
+from gitkruise.gitops.preview.inputs import name_in_config
 from gitkruise.model.gitops.change import Desired, FieldChange
 from gitkruise.model.gitops.config import Unit
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
@@ -287,9 +288,10 @@ def act_message(
     trailers: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The message of the commit that carries an edit; its trailers say what was done to what."""
+    unit = name_in_config(target.unit)
     told = [
         (ACTION, str(edit.verb)),
-        ("Gitkruise-Unit", target.unit.id),
+        *([("Gitkruise-Unit", unit)] if unit else []),
         (OBJECT, str(target.key)),
     ]
     subject = subject or f"{target.key.name}: {edit.words}"

@@ -66,6 +66,11 @@ def whole_repository() -> Config:
     return Config({"default/repository": source}, {"default/repository": unit}, {})
 
 
+def name_in_config(unit: Unit) -> str:
+    """Return the id of a unit; "" for the one that stands in for a repository without any."""
+    return "" if unit in whole_repository().units.values() else unit.id
+
+
 def config_at(repository: Repository, commit: str) -> Config:
     """The gitkruise.yaml at the top of a commit; without one the Units among its manifests that
     follow this repository; without those the whole repository as one unit.

@@ -63,13 +63,13 @@ def report_applied(
             _tell(events, unit, "TakenOver", f"taken over from {names}", item.reply, journal)
 
 
-def report_pruned(events: Recorder, live: Obj, lost: str, journal: Journal) -> None:
-    """Report an object that was deleted because its unit does not want it any more.
+def report_pruned(events: Recorder, live: Obj, lost: str, why: str, journal: Journal) -> None:
+    """Report an object that was deleted because no unit wants it any more, and `why`.
 
     `lost` names the volumes that go with it.
     """
     unit = _name(annotation(live, UNIT_REF))
-    text = "deleted" + (f" with {lost}" if lost else "") + ": git does not name it any more"
+    text = "deleted" + (f" with {lost}" if lost else "") + f": {why}"
     _tell(events, unit, "Pruned", text, live, journal)
 
 

@@ -194,7 +194,10 @@ class UnitPruner:
             return ()
         self.agreed |= {get(seen[key].obj, "metadata", "uid", default="") for key in keys}
         propagation = self._unit.spec.prune.propagation
-        return await delete_all(keys, seen, live, transport, propagation, journal)
+        why = "git does not name it any more"
+        return await delete_all(
+            keys, seen, live, transport, propagation=propagation, why=why, journal=journal
+        )
 
     def _jumped(self, stood: Iterable[str], commit: str) -> str:
         """Return a message if a commit of `stood` is not in the history of `commit`. Blocking.
@@ -244,10 +247,14 @@ async def delete_all(
     seen: Mapping[ObjectKey, Live],
     live: LiveView,
     transport: Transport,
+    *,
     propagation: str,
+    why: str,
     journal: Journal,
 ) -> tuple[Finding, ...]:
     """Delete `keys` in order, in the version seen; final rejections become findings.
+
+    `why` is told of each.
 
     Objects that contain others' objects stay. Raises ApiError when the cluster does not answer.
     """
@@ -261,7 +268,7 @@ async def delete_all(
         lost = await lost_with(live, seen[key].obj)
         try:
             if await delete(transport, key, seen[key].obj, live.catalog, propagation):
-                report_pruned(live.events, seen[key].obj, lost, journal)
+                report_pruned(live.events, seen[key].obj, lost, why, journal)
         except ApiError as error:
             if error.retry is not Retry.NEVER:
                 raise

@@ -29,6 +29,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 log = logging.getLogger(__name__)
 _PAUSE_S: Final = 5.0
 _NOTHING: Final = DesiredSet(commit=GitCommit(id=""), objects=())
+_UNIT_GONE: Final = "its unit was removed"
 _EVERYTHING: Final = 10**9  # a written policy asks for no limit
 
 
@@ -165,8 +166,9 @@ class UnitFinalizer:
                 return awaited
         journal = partial(self._deleted, name)
         findings = await delete_all(
-            prunes.now, live, self._live, transport, removal.propagation, journal
-        )
+            prunes.now, live, self._live, transport,
+            propagation=removal.propagation, why=_UNIT_GONE, journal=journal,
+        )  # fmt: skip
         deleted = {live[key].obj["metadata"]["uid"] for key in prunes.now}
         self._asked[name] = self._asked.get(name, frozenset()) | deleted
         if findings:

@@ -93,13 +93,12 @@ def test_a_commit_moves_branch_remote_and_checkout_by_one_line(
     message = run_git(origin.bare, "log", "-1", "--format=%an|%s|%(trailers)", "main")
     assert message.splitlines() == [
         "Dana K|checkout: promote to partition 30%|Gitkruise-Action: promote",
-        "Gitkruise-Unit: default/repository",
         "Gitkruise-Object: CloneSet shop/checkout",
     ]
     assert re.search(
         r"✓ \w{7} on main, pushed to origin: checkout: promote to partition 30%\n", ended.err
     )
-    assert "next: gitkruise wait default/repository --commit" in ended.err
+    assert "next: gitkruise wait --commit" in ended.err  # no configuration names a unit
 
 
 @pytest.mark.slow

@@ -100,7 +100,9 @@ ENDS: list[tuple[str, int, str]] = [
     [ENDS[0], *(pytest.param(row, marks=pytest.mark.slow) for row in ENDS[1:])],
     ids=[row[0] or "MirrorPrune" for row in ENDS],
 )
-def test_policies(house: House, row: tuple[str, int, str]) -> None:
+def test_policies(
+    house: House, row: tuple[str, int, str], caplog: pytest.LogCaptureFixture
+) -> None:
     prune, left, subject = row
 
     async def script() -> None:
@@ -117,6 +119,9 @@ def test_policies(house: House, row: tuple[str, int, str]) -> None:
         assert house.subject() == subject
 
     house.stage.play(script)
+    told = [r.getMessage() for r in caplog.records if "event=Pruned" in r.getMessage()]
+    assert len(told) == 4 - left
+    assert all('text="deleted: its unit was removed"' in line for line in told)
 
 
 @pytest.mark.slow
