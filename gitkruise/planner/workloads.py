@@ -11,6 +11,9 @@ from gitkruise.model.workloads.labels import CLONESET as CLONESET_KIND
 from gitkruise.model.workloads.labels import SIDECARSET as SIDECARSET_KIND
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION
+from gitkruise.planner.builtin.autoscaler import AUTOSCALER
+from gitkruise.planner.builtin.cronjob import CRONJOB
+from gitkruise.planner.builtin.daemonset import DAEMONSET
 from gitkruise.planner.builtin.deployment import DEPLOYMENT
 from gitkruise.planner.builtin.job import JOB
 from gitkruise.planner.builtin.replicaset import REPLICASET
@@ -51,8 +54,11 @@ WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS)
 NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOBS, LIST_PULL_JOBS)
 
 # Kubernetes' own, driven only where no kube-controller-manager does (embedded cluster, previews).
-BUILTIN: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, STATEFULSET, JOB)
+_ROLLED_OUT: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, STATEFULSET, JOB)
+BUILTIN: Final[tuple[Workload[Any], ...]] = (*_ROLLED_OUT, DAEMONSET, CRONJOB, AUTOSCALER)
 EMBEDDED: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *NODE, *BUILTIN)
+# A forecast ends when all is quiet: a schedule never is, and an autoscaler has no metrics there.
+FORECAST: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *NODE, *_ROLLED_OUT)
 
 
 def node_workloads(gates: Gates) -> tuple[Workload[Any], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -30,7 +31,9 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.kruise.go_round_trip import settle
 from gitkruise.wire.kruise.template_defaults import Default, Defaults, fill, round_up
 from gitkruise.wire.primitives import paths
+from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import GroupKind, Obj
+from gitkruise.wire.values.cron_schedule import load_zone, parse_schedule
 from gitkruise.wire.values.selectors import label_selector
 
 DEPLOYMENT: Final = GroupKind("apps", "Deployment")
@@ -42,9 +45,12 @@ CRON_JOB: Final = GroupKind("batch", "CronJob")
 KINDS: Final = frozenset({DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB})
 
 _SPEC: Final = ("spec",)
+_OF_POD: Final = ("spec", "template")
 _OF_JOB: Final = ("spec", "jobTemplate", "spec", "template")
 _UID: Final = "batch.kubernetes.io/controller-uid"
 _NAME: Final = "batch.kubernetes.io/job-name"
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+_ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 _CRON_NAME_LIMIT: Final = 52  # the job's name adds 11 characters
 _FOREVER: Final = 2**31 - 1
 
@@ -126,7 +132,7 @@ def default_workload(request: AdmissionRequest, _gates: Gates) -> Obj:
     """The workload as a kube-apiserver keeps it. Raises Malformed on a bad amount."""
     kind = request.key.group_kind
     if request.old is not None and request.old.get("spec") == request.new.get("spec"):
-        return _labelled(request.new) if kind == JOB else request.new
+        return _finish(request, request.new)
     out: dict[str, Any] = {**request.new, "spec": fresh(request.new.get("spec") or {})}
     _type_parts(kind, out)
     fill(out, _DEFAULTS[kind])
@@ -135,7 +141,24 @@ def default_workload(request: AdmissionRequest, _gates: Gates) -> Obj:
         _fill_job(request, out["spec"])
     amounts = ("spec", "volumeClaimTemplates", "*", "spec", "resources", ("limits", "requests"))
     round_up(out, (amounts,))
-    return _labelled(out) if kind == JOB else out
+    return _finish(request, out)
+
+
+def _finish(request: AdmissionRequest, obj: Obj) -> Obj:
+    """`obj` with the metadata that the server derives from its spec."""
+    if request.key.group_kind == JOB:
+        return _labelled(obj)
+    return _counted(request.old, obj) if request.key.group_kind == DAEMON_SET else obj
+
+
+def _counted(old: Obj | None, obj: Obj) -> Obj:
+    """A DaemonSet counts its templates in an annotation. Source: daemonSetStrategy."""
+    at = ("metadata", "annotations", TEMPLATE_GENERATION)
+    known = int_or_none(paths.get(obj if old is None else old, *at), 64) or 0
+    changed = old is not None and paths.get(old, *_OF_POD) != paths.get(obj, *_OF_POD)
+    number = str(known + 1 if changed else max(known, 1))
+    counted: Obj = paths.put(obj, at, number)
+    return obj if paths.get(obj, *at) == number else counted
 
 
 def _labelled(job: Obj) -> Obj:
@@ -290,11 +313,53 @@ def _rolling_problems(kind: GroupKind, rolling: Obj, at: Path) -> Iterator[Probl
 def _cron_problems(request: AdmissionRequest, spec: Obj) -> Iterator[Problem]:
     schedule = spec.get("schedule") or ""
     yield from present(schedule, ("spec", "schedule"))
-    if schedule and not schedule.startswith("@") and len(schedule.split()) != 5:
-        yield invalid(("spec", "schedule"), schedule, "expected exactly 5 fields")
+    if schedule:
+        yield from _schedule_problems(request, schedule, spec.get("timeZone"))
+    yield from _zone_problems(spec.get("timeZone"), ("spec", "timeZone"))
     if request.old is None and len(request.key.name) > _CRON_NAME_LIMIT:
         text = f"must be no more than {_CRON_NAME_LIMIT} characters"
         yield invalid(("metadata", "name"), request.key.name, text)
+
+
+def _schedule_problems(
+    request: AdmissionRequest, schedule: str, zone: str | None
+) -> Iterator[Problem]:
+    """validateScheduleFormat: zones in schedules are kept where they were before."""
+    at = ("spec", "schedule")
+    try:
+        parse_schedule(schedule)
+    except ValueError as error:
+        yield invalid(at, schedule, str(error))
+    if "TZ" not in schedule:
+        return
+    if "TZ" not in (paths.get(request.old, *at) or ""):
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        yield invalid(at, schedule, text)
+    elif zone is not None:
+        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        yield invalid(at, schedule, text)
+
+
+def _zone_problems(zone: str | None, at: Path) -> Iterator[Problem]:
+    """validateTimeZone."""
+    if zone is None:
+        return
+    if not zone:
+        yield invalid(at, zone, "timeZone must be nil or non-empty string")
+        return
+    parts = zone.split("/")
+    if not all(_ZONE_PART.fullmatch(p) and p not in (".", "..") and p[0] != "-" for p in parts):
+        yield invalid(at, zone, f"unknown time zone {zone}")
+        return
+    if zone.lower() == "local":
+        text = (
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
+        yield invalid(at, zone, text)
+    try:
+        load_zone(zone)
+    except ValueError as error:
+        yield invalid(at, zone, str(error))
 
 
 def _change_problems(kind: GroupKind, before: Obj, after: Obj) -> Iterator[Problem]:

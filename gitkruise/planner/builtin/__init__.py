@@ -1,7 +1,8 @@
-"""Deployments, ReplicaSets and Jobs, for clusters without kube-controller-manager.
+"""Kubernetes' own workloads, for clusters without kube-controller-manager.
 
 They follow the controllers of Kubernetes 1.34: `deployment` with `proportional_scaling` and
-`deployment_status`, `replicaset`, `job`. Only the embedded cluster drives them, through
+`deployment_status`, `replicaset`, `statefulset`, `daemonset` with `daemonset_nodes`, `job`,
+`cronjob`, `autoscaler`. Only the embedded cluster drives them, through
 `planner.workloads.EMBEDDED`; on a real cluster Kubernetes does, and gitkruise reads their health
 in `planner.health`. The observer of pods by owner is `pod_owner`.
 """

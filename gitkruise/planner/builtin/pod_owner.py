@@ -1,4 +1,7 @@
-"""Snapshot of a controller of pods, and the pods it creates: shared by ReplicaSet and Job."""
+"""Snapshot of a controller of pods, its pods and the data of its revisions.
+
+Shared by the workloads of Kubernetes' own.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.wire.kruise.revision_data import revision_data
 from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
 
 
@@ -50,3 +54,13 @@ def pod_from(owner: Obj, template: Obj, name: str) -> Obj:
         "ownerReferences": [controller_reference(owner)],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
+
+
+def template_data(template: Obj) -> bytes:
+    """The data of the ControllerRevision for a template, as Kubernetes 1.34 writes it.
+
+    It leaves unset times out; OpenKruise's release writes them as null. Quotes in texts are
+    escaped, so that nothing else is met.
+    """
+    data, unset = revision_data(template), b'"creationTimestamp":null'
+    return data.replace(unset + b",", b"").replace(b"," + unset, b"").replace(unset, b"")

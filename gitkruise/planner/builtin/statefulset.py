@@ -18,7 +18,12 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
-from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
+from gitkruise.planner.builtin.pod_owner import (
+    Controlled,
+    observe_controlled,
+    pod_from,
+    template_data,
+)
 from gitkruise.planner.revisions.registration import (
     RegisteredRevision,
     RevisionOwner,
@@ -27,7 +32,6 @@ from gitkruise.planner.revisions.registration import (
 )
 from gitkruise.planner.revisions.revisions import template_of
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
-from gitkruise.wire.kruise.revision_data import revision_data
 from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.paths import get
 
@@ -100,7 +104,7 @@ def plan_stateful_set(s: StatefulFacts, gates: Gates) -> Plan:
 def _history(s: StatefulFacts) -> RegisteredRevision:
     template, meta = s.raw["spec"]["template"], s.raw["metadata"]
     count = int(get(s.raw, "status", "collisionCount", default=0))
-    data = _without_unset_times(revision_data(template))
+    data = template_data(template)
     text = revision_hash(data, count)
     made = Revision(
         name=revision_name(meta["name"], text),
@@ -110,15 +114,6 @@ def _history(s: StatefulFacts) -> RegisteredRevision:
         labels={**get(template, "metadata", "labels", default={}), wire.HISTORY_HASH: text},
     )
     return register(made, s.revisions, {}, count, _shelf(s))
-
-
-def _without_unset_times(data: bytes) -> bytes:
-    """Kubernetes 1.34 leaves unset times out, OpenKruise's release writes them as null.
-
-    Quotes in texts are escaped, so that nothing else is met.
-    """
-    unset = b'"creationTimestamp":null'
-    return data.replace(unset + b",", b"").replace(b"," + unset, b"").replace(unset, b"")
 
 
 def _shelf(s: StatefulFacts) -> RevisionOwner:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
-from operator import gt, lt
 from typing import Final
 
-from gitkruise.wire.primitives.integers import int_or_none
+from gitkruise.model.node.node_fit import selected, tolerates_cordon, untolerated
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.values.quantity import parse_quantity
-from gitkruise.wire.values.selectors import label_selector
 
 PODS_MAX: Final = 110  # of a node that does not say
-_COMPARE: Final = {"Gt": gt, "Lt": lt}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ class NodeLoad:
         return self._judged[1] or self._full(wants)
 
     def _unwanted(self, spec: Obj) -> str:
-        if (self.node.get("spec") or {}).get("unschedulable") and not _tolerates_cordon(spec):
+        if (self.node.get("spec") or {}).get("unschedulable") and not tolerates_cordon(spec):
             return "node(s) were unschedulable"
         if taint := untolerated(self.node, spec):
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
@@ -181,60 +178,3 @@ def _host_ports(containers: Sequence[Obj]) -> set[tuple[str, int]]:
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
-
-
-def untolerated(node: Obj, spec: Obj) -> Obj | None:
-    """The first NoSchedule or NoExecute taint of the node that such a pod does not tolerate."""
-    for taint in (node.get("spec") or {}).get("taints") or ():
-        if taint.get("effect") in {"NoSchedule", "NoExecute"} and not _tolerated(taint, spec):
-            found: Obj = taint
-            return found
-    return None
-
-
-def _tolerates_cordon(spec: Obj) -> bool:
-    return _tolerated({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, spec)
-
-
-def _tolerated(taint: Obj, spec: Obj) -> bool:
-    for wanted in spec.get("tolerations") or ():
-        effect, key = wanted.get("effect"), wanted.get("key")
-        if effect and effect != taint.get("effect"):
-            continue
-        exists = wanted.get("operator") == "Exists"
-        if (key == taint["key"] or (not key and exists)) and (
-            exists or (wanted.get("value") or "") == (taint.get("value") or "")
-        ):
-            return True
-    return False
-
-
-def selected(node: Obj, spec: Obj) -> bool:
-    """nodeSelector and required node affinity, as the scheduler reads them."""
-    labels = node["metadata"].get("labels") or {}
-    wanted = spec.get("nodeSelector") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if not required:
-        return True
-    fields = {"metadata.name": node["metadata"]["name"]}
-    return any(
-        _meets(term.get("matchExpressions") or (), labels)
-        and _meets(term.get("matchFields") or (), fields)
-        for term in required.get("nodeSelectorTerms") or ()
-        if term.get("matchExpressions") or term.get("matchFields")
-    )
-
-
-def _meets(expressions: Iterable[Obj], labels: Mapping[str, str]) -> bool:
-    for one in expressions:
-        operator = one["operator"]
-        if operator in _COMPARE:
-            have, want = int_or_none(labels.get(one["key"])), int_or_none(one["values"][0])
-            if have is None or want is None or not _COMPARE[operator](have, want):
-                return False
-        elif not label_selector({"matchExpressions": [one]}).matches(labels):
-            return False
-    return True

@@ -16,7 +16,7 @@ from gitkruise.model.planning.forecast import ForecastStep, PodMove, RolloutFore
 from gitkruise.model.planning.trace import Trace
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
-from gitkruise.planner.workloads import EMBEDDED
+from gitkruise.planner.workloads import FORECAST
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ApiRequest
 from gitkruise.world.controllers.garbage_collector import GarbageCollector
@@ -109,7 +109,7 @@ def _simulation(world: World, now: datetime, gates: Gates, profile: Profile) -> 
         NodeAgents(kubelet),
         kubelet,
     ]
-    made = Simulation(world, parts, EMBEDDED, gates, now)
+    made = Simulation(world, parts, FORECAST, gates, now)
     made.events = False
     return made
 

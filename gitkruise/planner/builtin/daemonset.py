@@ -1,0 +1,256 @@
+"""DaemonSet: one pod on each node that it fits, updated node by node.
+
+Source: daemon controller of Kubernetes 1.34. Two differences: a failed pod is deleted a second
+after its creation at the earliest, where upstream counts a back-off in memory; nodes are updated
+in name order, where upstream has none. Pods without an owner are not adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.planning.workload import Workload
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import FINISHED, POD, PodFacts
+from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
+from gitkruise.planner.builtin.daemonset_nodes import DaemonNodes, Moves, placed_on, with_defaults
+from gitkruise.planner.builtin.pod_owner import (
+    Controlled,
+    observe_controlled,
+    pod_from,
+    template_data,
+)
+from gitkruise.planner.builtin.replicasets import template_hash
+from gitkruise.planner.cloneset.create import instance_ids, waves
+from gitkruise.planner.revisions.registration import (
+    RegisteredRevision,
+    RevisionOwner,
+    forget,
+    register,
+)
+from gitkruise.planner.revisions.revisions import template_of
+from gitkruise.wire.kruise.hashes import revision_name
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference
+from gitkruise.wire.primitives.paths import get
+
+NODE: Final = GroupKind("", "Node")
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+_GENERATION_LABEL: Final = "pod-template-generation"
+_BURST: Final = 250
+_HISTORY_LIMIT: Final = 10
+_TICK: Final = timedelta(milliseconds=1)
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonFacts:
+    """One DaemonSet, the nodes by name, its pods by their node, and its revisions, oldest first.
+
+    Pods of a node are in upstream's order: scheduled ones first, then by age, then by name.
+    """
+
+    raw: Obj
+    nodes: tuple[Obj, ...]
+    pods: Mapping[str, tuple[PodFacts, ...]]
+    revisions: tuple[Revision, ...]
+    now: datetime
+    seed: int
+
+
+def observe_daemon_set(view: ClusterView, key: ObjectKey, now: datetime) -> DaemonFacts | None:
+    """None when the DaemonSet is gone."""
+    found: Controlled | None = observe_controlled(view, key, now)
+    if found is None:
+        return None
+    by_node: dict[str, list[PodFacts]] = {}
+    for pod in found.pods:
+        node = pod.node or placed_on(view.get(pod.key) or {})
+        if node and not (pod.deleting and pod.phase in FINISHED):
+            by_node.setdefault(node, []).append(pod)
+    owned = view.owned(found.raw["metadata"]["uid"], REVISION, key.namespace)
+    return DaemonFacts(
+        raw=found.raw,
+        nodes=tuple(view.objects(NODE, "")),
+        pods={node: tuple(sorted(pods, key=_age)) for node, pods in by_node.items()},
+        revisions=in_order(revision_of(raw) for raw in owned),
+        now=now,
+        seed=found.seed,
+    )
+
+
+def _age(pod: PodFacts) -> tuple[bool, datetime, str]:
+    return not pod.node, pod.created or _FIRST, pod.name
+
+
+def plan_daemon_set(s: DaemonFacts, gates: Gates) -> Plan:
+    """Place and remove pods; update some once every node has what it should have."""
+    del gates
+    if s.raw["metadata"].get("deletionTimestamp"):
+        return Plan()
+    history = _history(s)
+    if history.action is not None:
+        return Plan(actions=(history.action,))
+    nodes = DaemonNodes(
+        raw=s.raw,
+        nodes=s.nodes,
+        pods=s.pods,
+        hash=history.latest.short,
+        generation=_generation(s.raw),
+        now=s.now,
+    )
+    moves = nodes.manage()
+    if moves.idle:
+        moves = moves.and_then(nodes.update())
+    actions: list[Action] = [_delete(pod) for pod in moves.delete[:_BURST]]
+    actions += _create(s, history.latest, moves)
+    actions += _forgotten(s, history)
+    status = _status(s, nodes, history)
+    same = status == s.raw.get("status")
+    return Plan(
+        actions=tuple(actions),
+        events=moves.events,
+        status=None if same else status,
+        wake_at=min(filter(None, (moves.wake_at, _wake_at(s))), default=None),
+    )
+
+
+def _history(s: DaemonFacts) -> RegisteredRevision:
+    template, meta = s.raw["spec"]["template"], s.raw["metadata"]
+    count = int(get(s.raw, "status", "collisionCount", default=0))
+    text = template_hash(template, count)
+    made = Revision(
+        name=revision_name(meta["name"], text),
+        number=0,
+        data=template_data(template),
+        labels={**get(template, "metadata", "labels", default={}), wire.REVISION_HASH: text},
+        annotations=meta.get("annotations") or {},
+    )
+    return register(made, s.revisions, {}, count, _owner(s))
+
+
+def _owner(s: DaemonFacts) -> RevisionOwner:
+    meta = s.raw["metadata"]
+    return RevisionOwner(
+        owner_name=meta["name"],
+        namespace=meta["namespace"],
+        reference=controller_reference(s.raw),
+    )
+
+
+def _generation(raw: Obj) -> str:
+    """The number of the template, which pods of very old releases carry; "" without one."""
+    noted = (raw["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "")
+    return noted if noted.isascii() and noted.isdigit() else ""
+
+
+def _create(s: DaemonFacts, revision: Revision, moves: Moves) -> list[Create]:
+    places = moves.create[:_BURST]
+    name = s.raw["metadata"]["name"]
+    taken = {p.name.rpartition("-")[2] for pods in s.pods.values() for p in pods}
+    ids = instance_ids(s.seed, len(places), taken=taken)
+    made = []
+    for wave, suffix, node in zip(waves(len(places)), ids, places, strict=True):
+        pod = f"{name}-{suffix}"
+        made.append(
+            Create(
+                obj=_pod(s, revision, pod, node),
+                wave=wave,
+                done=Event("Normal", "SuccessfulCreate", f"Created pod: {pod}"),
+                failed=Event("Warning", "FailedCreate", "Error creating: "),
+            )
+        )
+    return made
+
+
+def _pod(s: DaemonFacts, revision: Revision, name: str, node: str) -> Obj:
+    """A pod that only `node` takes, whatever its condition."""
+    pod = pod_from(s.raw, template_of(revision.data), name)
+    marks = {wire.REVISION_HASH: revision.short}
+    if generation := _generation(s.raw):
+        marks[_GENERATION_LABEL] = generation
+    labels = {**(pod["metadata"].get("labels") or {}), **marks}
+    spec: dict[str, Any] = {k: v for k, v in pod["spec"].items() if v is not None}
+    affinity = spec.get("affinity") or {}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    on_node = {**(affinity.get("nodeAffinity") or {}), **required}
+    spec |= {"affinity": {**affinity, "nodeAffinity": on_node}}
+    spec["tolerations"] = with_defaults(spec)
+    return {**pod, "metadata": {**pod["metadata"], "labels": labels}, "spec": spec}
+
+
+def _delete(pod: PodFacts) -> Delete:
+    return Delete(
+        key=pod.key,
+        version="v1",
+        uid=pod.uid,
+        resource_version="",
+        done=Event("Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}"),
+        failed=Event("Warning", "FailedDelete", "Error deleting: "),
+    )
+
+
+def _forgotten(s: DaemonFacts, history: RegisteredRevision) -> tuple[Delete, ...]:
+    """The oldest revisions beyond the limit that no pod carries."""
+    old = [r for r in history.known if r.name != history.latest.name and r.uid]
+    surplus = len(old) - int(s.raw["spec"].get("revisionHistoryLimit", _HISTORY_LIMIT))
+    live = {pod.revision for pods in s.pods.values() for pod in pods}
+    idle = [r for r in old if r.short not in live]
+    return forget(idle[: max(surplus, 0)], _owner(s))
+
+
+def _status(s: DaemonFacts, nodes: DaemonNodes, history: RegisteredRevision) -> Obj:
+    """The counters. Of each node that should run a pod, its first pod counts."""
+    wanted = [node["metadata"]["name"] for node in s.nodes if nodes.should_run(node)]
+    other = [n for node in s.nodes if (n := node["metadata"]["name"]) not in set(wanted)]
+    first = [s.pods[node][0] for node in wanted if s.pods.get(node)]
+    available = sum(map(nodes.available, first))
+    numbers = {
+        "observedGeneration": s.raw["metadata"].get("generation") or 0,
+        "updatedNumberScheduled": sum(map(nodes.is_updated, first)),
+        "numberAvailable": available,
+        "numberUnavailable": len(wanted) - available,
+        "collisionCount": history.collision_count,
+    }
+    old = s.raw.get("status") or {}
+    return {
+        **({"conditions": old["conditions"]} if old.get("conditions") else {}),
+        "currentNumberScheduled": len(first),
+        "numberMisscheduled": sum(bool(s.pods.get(node)) for node in other),
+        "desiredNumberScheduled": len(wanted),
+        "numberReady": sum(p.ready for p in first),
+        **{name: number for name, number in numbers.items() if number},
+    }
+
+
+def _wake_at(s: DaemonFacts) -> datetime | None:
+    """The instant at which a ready pod becomes available by minReadySeconds."""
+    least = s.raw["spec"].get("minReadySeconds") or 0
+    if not least:
+        return None
+    span = timedelta(seconds=least) + _TICK
+    pods = (p for listed in s.pods.values() for p in listed)
+    due = [p.ready_since + span for p in pods if p.ready and p.ready_since]
+    return min((at for at in due if at > s.now), default=None)
+
+
+def _every(view: ClusterView, _node: ObjectKey) -> Sequence[ObjectKey]:
+    """Any node may be one that a DaemonSet wants."""
+    listed = (raw["metadata"] for raw in view.objects(wire.DAEMONSET, ""))
+    return [ObjectKey(*wire.DAEMONSET, meta["namespace"], meta["name"]) for meta in listed]
+
+
+DAEMONSET: Final[Workload[DaemonFacts]] = Workload(
+    kind=wire.DAEMONSET,
+    version="v1",
+    owns=(POD, REVISION),
+    observe=observe_daemon_set,
+    decide=plan_daemon_set,
+    watches={NODE: _every},
+)
