@@ -20,6 +20,7 @@ from gitkruise.model.planning.plan import Event
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.images import familiar_parts, is_image
 from gitkruise.world.controllers import event_recorder as event_log
 from gitkruise.world.controllers.client import remove, write_status
@@ -28,6 +29,7 @@ from gitkruise.world.kubelet.config_refs import missing_volume
 from gitkruise.world.kubelet.pod_actions import pod_actions
 from gitkruise.world.kubelet.pod_worker import PodWorker
 from gitkruise.world.kubelet.profiles import GENERAL, Profile
+from gitkruise.world.kubelet.recovery import awaits, lose_sandbox, resumed
 from gitkruise.world.kubelet.runtime import (
     PodSandbox,
     every,
@@ -54,7 +56,8 @@ if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
     from gitkruise.world.store.store import CommittedChange
 
-POD: Final = GroupKind("", "Pod")
+POD, NODE = GroupKind("", "Pod"), GroupKind("", "Node")
+SANDBOX_CHANGED: Final = "Pod sandbox changed, it will be killed and re-created."
 USER: Final = "system:node"
 CONFIG_RETRY_S, ERROR_RETRY_S = 10.0, 10.0
 ADDRESSES: Final = 2**16 - 2  # of 10.244.0.0/16
@@ -137,6 +140,23 @@ class Kubelet:
                 self._backoff.attempt(record.key, now, partial(self._on_change, record))
             elif record.key.kind in {"ConfigMap", "Secret"} and record.key.group == "":
                 self._retry_config(record.key.namespace, now)
+            elif record.key[:2] == NODE:
+                self._backoff.attempt(record.key, now, partial(self._on_node, world, record))
+
+    def _on_node(self, world: World, record: CommittedChange, now: datetime) -> None:
+        """Another boot id is a reboot: every pod of the node loses its sandbox."""
+        before, after = (_boot_of(node) for node in (record.before, record.after))
+        if record.after is None or not before or not after or before == after:
+            return
+        name = record.key.name
+        if self.events:
+            message = f"Node {name} has been rebooted, boot id: {after}"
+            event = Event(WARNING, "Rebooted", message)
+            event_log.record(world, record.after, event, now, component="kubelet", host=name)
+        for pod in world.objects(POD):
+            if pod["spec"].get("nodeName") == name and (run := self.worker(pod)) is not None:
+                run.state = lose_sandbox(run.state, now)
+                self._dirty[run.identity.uid] = None
 
     def _load_all(self, pods: Sequence[Obj], now: datetime) -> None:
         """Note the pods to sync; one that runs as requested is loaded when it changes."""
@@ -153,7 +173,7 @@ class Kubelet:
         uid, status = pod["metadata"]["uid"], pod.get("status") or {}
         if address := status.get("podIP"):
             self._ips.add(address)
-        if matches_spec(pod):
+        if matches_spec(pod) and not (self.events and awaits(pod, self.profile)):
             self._settled.add(uid)
             return
         self._load(pod, settled=False)
@@ -224,7 +244,7 @@ class Kubelet:
             view=world, pod=pod, now=now, profile=self.profile, events=events,
             present=pulled_ahead(world, pod),
         )  # fmt: skip
-        before = run.state
+        before = self._resumed(run, ctx)
         try:
             if run.spec is not pod["spec"]:
                 run.spec, run.shape = pod["spec"], self._shared_states.shape_of(pod["spec"])
@@ -240,6 +260,17 @@ class Kubelet:
         if run.state is not before:
             for at in run.state.timers.values():
                 self._timers.set(at, uid)
+
+    def _resumed(self, run: PodWorker, ctx: StageContext) -> WorkerState:
+        """The state of `run`; with the timers that a pod has whose containers others started.
+
+        A forecast takes a pod that is stuck as it is.
+        """
+        if run.spec is None and self.events:
+            run.state = resumed(run.state, ctx)
+            for at in run.state.timers.values():
+                self._timers.set(at, run.identity.uid)
+        return run.state
 
     def _play(self, state: WorkerState, ctx: StageContext) -> None:
         """Play `state` until nothing is left to decide at this instant."""
@@ -263,6 +294,8 @@ class Kubelet:
         if actions.kill_pod:
             for container in every(ctx.pod):
                 kill(state, ctx, container["name"])
+        if actions.attempt:
+            ctx.say("SandboxChanged", SANDBOX_CHANGED)
         if actions.attempt is not None:
             state.runtime = state.runtime._replace(sandbox=PodSandbox(attempt=actions.attempt))
         for name, message in actions.kill.items():
@@ -358,6 +391,10 @@ class Kubelet:
             address = next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "")
             self._hosts[name] = key, node, address
         return address
+
+
+def _boot_of(node: Obj | None) -> str:
+    return str(get(node, "status", "nodeInfo", "bootID", default=""))
 
 
 def _never_settles(_: datetime) -> None:

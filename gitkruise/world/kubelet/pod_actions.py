@@ -103,7 +103,7 @@ def _judge(spec: Obj, seen: RuntimeContainer | None, policy: str) -> tuple[str |
         return 'Container is in "unknown" state, try killing it before restart', True
     if seen.run is RuntimeState.EXITED:
         again = policy == "Always" or (policy == "OnFailure" and seen.exit_code != 0)
-        return None, again or was_replaced(spec, seen)
+        return None, again or was_replaced(spec, seen, policy)
     return _judge_running(spec, seen, name, restart=policy != "Never")
 
 

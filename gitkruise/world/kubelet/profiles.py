@@ -16,6 +16,7 @@ class ImageFate(Enum):
     PULL_FAILS = "the image cannot be pulled"
     CRASHES = "the container exits with 1 right after its start"
     NEVER_READY = "the container runs and never becomes ready"
+    UNHEALTHY = "its liveness and startup probes fail"
 
 
 TELLING_WORDS: Final[Mapping[str, ImageFate]] = MappingProxyType(
@@ -25,6 +26,7 @@ TELLING_WORDS: Final[Mapping[str, ImageFate]] = MappingProxyType(
         "broken": ImageFate.PULL_FAILS,
         "crash": ImageFate.CRASHES,
         "unready": ImageFate.NEVER_READY,
+        "unhealthy": ImageFate.UNHEALTHY,
     }
 )
 

@@ -125,12 +125,16 @@ def is_sidecar(spec: Obj) -> bool:
     return spec.get("restartPolicy") == "Always"
 
 
-def was_replaced(spec: Obj, seen: RuntimeContainer) -> bool:
-    """Return whether a container was stopped for its new definition, and is to start with it.
+def was_replaced(spec: Obj, seen: RuntimeContainer, policy: str) -> bool:
+    """Return whether kubelet stopped a container to start it again, whatever its exit code.
 
-    kubelet stops and starts it in one go, whatever the restart policy. Source: computePodActions.
+    It does both in one go: for a new definition under every restart policy, for a failed probe
+    under all but Never. Source: computePodActions.
     """
-    return seen.killed and seen.run is RuntimeState.EXITED and seen.image != spec["image"]
+    if not seen.killed or seen.run is not RuntimeState.EXITED:
+        return False
+    failed = not seen.live or seen.startup is False
+    return seen.image != spec["image"] or (failed and policy != "Never")
 
 
 def policy_of(pod: Obj) -> str:

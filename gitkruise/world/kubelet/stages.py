@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -13,12 +14,24 @@ from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.pod import pod_facts
 from gitkruise.planner.pods.container_hashes import environment_hash, expected_environment
 from gitkruise.planner.pods.sidecar_terminator import waits_for_others
-from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import Obj
-from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 from gitkruise.world.kubelet.config_refs import missing_environment, reads_metadata
 from gitkruise.world.kubelet.container_status import terminated
+from gitkruise.world.kubelet.probes import (
+    LEAST_STOP_S,
+    LIVENESS,
+    POST_START,
+    PRE_STOP,
+    READINESS,
+    STARTUP,
+    hook_fails,
+    hook_s,
+    kill_grace_s,
+    probe_fails,
+    probe_times,
+    sleep_s,
+)
 from gitkruise.world.kubelet.profiles import ImageFate, Profile, draw
 from gitkruise.world.kubelet.runtime import (
     PodRuntime,
@@ -38,6 +51,7 @@ NORMAL, WARNING = "Normal", "Warning"
 _OWN_STOPS: Final = ("stop", "sigkill")
 _AGENT_STOPS: Final = ("agent-stop", "agent-sigkill")
 _STOPS: Final = (*_OWN_STOPS, *_AGENT_STOPS)
+_FAILURES: Final = ("liveness-failure", "startup-failure")
 
 
 @dataclass(slots=True)
@@ -127,7 +141,7 @@ def begin(state: WorkerState, ctx: StageContext, spec: Obj) -> None:
     if state.starting.get(name) == image or state.blocked.get(name) == image:
         return
     state.blocked.pop(name, None)
-    state.cancel(name, "start", "backoff")
+    state.cancel(name, "start", "post-start", "backoff")
     if _backing_off(state, ctx, spec):
         return
     state.starting[name] = image
@@ -176,10 +190,15 @@ def _backing_off(state: WorkerState, ctx: StageContext, spec: Obj) -> bool:
 def kill(state: WorkerState, ctx: StageContext, name: str, message: str = "") -> None:
     """Send SIGTERM to a running container; it exits within the pod's grace period."""
     grace = ctx.pod["metadata"].get("deletionGracePeriodSeconds")
+    seen, spec = state.runtime.containers.get(name), ctx.spec(name) or {}
+    if grace is None and seen is not None:
+        grace = kill_grace_s(spec, live=seen.live, startup=seen.startup)
     if grace is None:
         grace = ctx.pod["spec"].get("terminationGracePeriodSeconds", 30)
     if _terminate(state, ctx, name, max(float(grace), 1.0), _OWN_STOPS):
         ctx.say("Killing", message or f"Stopping container {name}")
+        if hook_fails(spec, PRE_STOP):
+            ctx.say("FailedPreStopHook", "PreStopHook failed", type_=WARNING)
 
 
 def stop_by_agent(state: WorkerState, ctx: StageContext, name: str, grace_s: float) -> None:
@@ -195,27 +214,14 @@ def _terminate(
     seen = state.runtime.containers.get(name)
     if seen is None or not seen.up or {(name, stage) for stage in _STOPS} & state.timers.keys():
         return False
-    state.cancel(name, "exit", "crash")
-    spec = ctx.spec(name) or {}
-    wanted = ctx.after(ctx.profile.stop_s, state, name, "stop") + (
-        ctx.exactly(_pre_stop_s(spec)) - ctx.now
-    )
-    latest = ctx.exactly(grace_s)
+    state.cancel(name, "exit", "crash", *_FAILURES)
+    took = hook_s(ctx.spec(name) or {}, PRE_STOP)
+    hook = min(took or 0.0, grace_s)  # it is cut off, and the container has a moment left
+    left = grace_s if took is None else max(grace_s - hook, LEAST_STOP_S)
+    wanted = ctx.after(ctx.profile.stop_s, state, name, "stop") + (ctx.exactly(hook) - ctx.now)
+    latest = ctx.exactly(hook + left)
     state.timers[name, stages[wanted > latest]] = min(wanted, latest)
     return True
-
-
-def _pre_stop_s(spec: Obj) -> float:
-    hook = get(spec, "lifecycle", "preStop", default={})
-    if "sleep" in hook:
-        return float(hook["sleep"].get("seconds") or 0)
-    return _sleep_s(get(hook, "exec", "command", default=())) or 0.0
-
-
-def _sleep_s(command: Sequence[str]) -> float | None:
-    if len(command) != 2 or command[0].rpartition("/")[2] != "sleep":
-        return None
-    return None if (seconds := int_or_none(command[1])) is None else float(seconds)
 
 
 def _pulled(state: WorkerState, ctx: StageContext, name: str) -> None:
@@ -261,9 +267,20 @@ def _backoff(state: WorkerState, ctx: StageContext, name: str) -> None:
 
 
 def _started(state: WorkerState, ctx: StageContext, name: str) -> None:
+    """The container runs; it is reported once its postStart hook is over."""
+    spec = ctx.spec(name)
+    assert spec is not None
+    ctx.say("Created", f"Created container: {name}")
+    ctx.say("Started", f"Started container {name}")
+    state.timers[name, "post-start"] = ctx.exactly(hook_s(spec, POST_START) or 0.0)
+
+
+def _post_started(state: WorkerState, ctx: StageContext, name: str) -> None:
+    """Report the container; kill it when its postStart hook failed."""
     spec = ctx.spec(name)
     assert spec is not None
     image, old = state.starting.pop(name), state.runtime.containers.get(name)
+    took = timedelta(seconds=(hook_s(spec, POST_START) or 0.0) / ctx.profile.speed)
     restarts = old.restarts + 1 if old else 0
     plain_init = any(spec is init for init in initial(ctx.pod)) and not is_sidecar(spec)
     fate = ctx.profile.fate_of(image)
@@ -273,7 +290,7 @@ def _started(state: WorkerState, ctx: StageContext, name: str) -> None:
         image=image,
         image_id=image_id(image),
         restarts=restarts,
-        started=ctx.now,
+        started=ctx.now - took,
         ready=not probed and not plain_init and fate is not ImageFate.NEVER_READY,
         startup=None if spec.get("startupProbe") else True,
         resources=spec.get("resources") or {},
@@ -281,9 +298,19 @@ def _started(state: WorkerState, ctx: StageContext, name: str) -> None:
         environment=_environment(ctx, name),
     )
     state.runtime = state.runtime.having(fresh).unstuck(name)
-    ctx.say("Created", f"Created container: {name}")
-    ctx.say("Started", f"Started container {name}")
-    _schedule(state, ctx, spec, fate)
+    if hook_fails(spec, POST_START):
+        _end_after_hook(state, ctx, name)
+    else:
+        schedule(state, ctx, spec, fate)
+
+
+def _end_after_hook(state: WorkerState, ctx: StageContext, name: str) -> None:
+    """Source: startContainer and the errors of its hook (KUB-56)."""
+    ctx.say("FailedPostStartHook", "PostStartHook failed", type_=WARNING)
+    ctx.say("Killing", "FailedPostStartHook")
+    _ended(state, ctx, name, code=137, killed=False)
+    if policy_of(ctx.pod) != "Never":
+        state.runtime = state.runtime.stuck(name, "PostStartHookError", "PostStartHook failed")
 
 
 def _environment(ctx: StageContext, name: str) -> int | None:
@@ -296,7 +323,7 @@ def _environment(ctx: StageContext, name: str) -> int | None:
     return environment_hash(values)
 
 
-def _schedule(state: WorkerState, ctx: StageContext, spec: Obj, fate: ImageFate | None) -> None:
+def schedule(state: WorkerState, ctx: StageContext, spec: Obj, fate: ImageFate | None) -> None:
     """Set the timers of probes and of an exit by itself."""
     name, profile = spec["name"], ctx.profile
     if fate is ImageFate.CRASHES:
@@ -309,12 +336,34 @@ def _schedule(state: WorkerState, ctx: StageContext, spec: Obj, fate: ImageFate 
     if plain_init or _runs_to_completion(ctx.pod, spec):
         command = [*(spec.get("command") or ()), *(spec.get("args") or ())]
         state.timers[name, "exit"] = ctx.after(
-            _sleep_s(command) or profile.complete_s, state, name, "exit"
+            sleep_s(command) or profile.complete_s, state, name, "exit"
         )
-    if spec.get("startupProbe"):
-        state.timers[name, "startup"] = _probe_at(state, ctx, spec, "startupProbe", "startup")
-    elif spec.get("readinessProbe") and fate is not ImageFate.NEVER_READY:
-        state.timers[name, "ready"] = _probe_at(state, ctx, spec, "readinessProbe", "ready")
+    if probe_fails(spec, STARTUP, fate):
+        delay_s = probe_times(spec, STARTUP).delay_s
+        state.timers[name, "startup-failure"] = ctx.exactly(delay_s)
+    elif spec.get(STARTUP):
+        state.timers[name, "startup"] = _probe_at(state, ctx, spec, STARTUP, "startup")
+    else:
+        expect_failure(state, ctx, spec, fate)
+        if becomes_ready(spec, fate):
+            state.timers[name, "ready"] = _probe_at(state, ctx, spec, READINESS, "ready")
+
+
+def becomes_ready(spec: Obj, fate: ImageFate | None) -> bool:
+    """Return whether a readiness probe succeeds at some time."""
+    if not spec.get(READINESS) or fate is ImageFate.NEVER_READY:
+        return False
+    return not probe_fails(spec, READINESS, fate)
+
+
+def expect_failure(
+    state: WorkerState, ctx: StageContext, spec: Obj, fate: ImageFate | None
+) -> None:
+    """Set the timer of a liveness probe that fails; it waits for the startup probe."""
+    if probe_fails(spec, LIVENESS, fate):
+        started = state.runtime.containers[spec["name"]].started or ctx.now
+        delay = ctx.exactly(probe_times(spec, LIVENESS).delay_s) - ctx.now
+        state.timers[spec["name"], "liveness-failure"] = max(started + delay, ctx.now)
 
 
 def _runs_to_completion(pod: Obj, spec: Obj) -> bool:
@@ -331,10 +380,28 @@ def _probe_at(state: WorkerState, ctx: StageContext, spec: Obj, probe: str, stag
 def _startup(state: WorkerState, ctx: StageContext, name: str) -> None:
     _become(state, name, startup=True)
     spec = ctx.spec(name)
-    if spec is not None and spec.get("readinessProbe"):
+    if spec is not None:
         fate = ctx.profile.fate_of(state.runtime.containers[name].image)
-        if fate is not ImageFate.NEVER_READY:
+        expect_failure(state, ctx, spec, fate)
+        if becomes_ready(spec, fate):
             state.timers[name, "ready"] = ctx.now
+
+
+def _failed(state: WorkerState, ctx: StageContext, name: str, *, probe: str) -> None:
+    """Report a failed probe; as many in a row as its threshold have the container killed."""
+    spec, seen = ctx.spec(name), state.runtime.containers[name]
+    if spec is None or not seen.up:
+        return
+    word = "Liveness" if probe == LIVENESS else "Startup"
+    ctx.say("Unhealthy", f"{word} probe failed: ", type_=WARNING)
+    times = probe_times(spec, probe)
+    if times.failures(seen.started or ctx.now, ctx.now, ctx.profile.speed) < times.threshold:
+        stage = f"{word.lower()}-failure"
+        state.timers[name, stage] = ctx.exactly(times.period_s)
+    elif probe == LIVENESS:
+        state.runtime = state.runtime.having(seen._replace(live=False))
+    else:
+        state.runtime = state.runtime.having(seen._replace(startup=False))
 
 
 def _ready(state: WorkerState, ctx: StageContext, name: str) -> None:
@@ -356,41 +423,17 @@ def _become(
 
 def _ended(state: WorkerState, ctx: StageContext, name: str, *, code: int, killed: bool) -> None:
     seen = state.runtime.containers[name]
-    state.cancel(name, "ready", "startup", "exit", "crash", *_STOPS)
+    state.cancel(name, "ready", "startup", "exit", "crash", *_FAILURES, *_STOPS)
     state.runtime = state.runtime.having(
         seen._replace(
             run=RuntimeState.EXITED,
             finished=ctx.now,
             exit_code=code,
             ready=False,
-            startup=None,
+            startup=False if seen.startup is False else None,
             killed=killed,
         )
     )
-
-
-def _exit(state: WorkerState, ctx: StageContext, name: str) -> None:
-    _ended(state, ctx, name, code=0, killed=False)
-
-
-def _crash(state: WorkerState, ctx: StageContext, name: str) -> None:
-    _ended(state, ctx, name, code=1, killed=False)
-
-
-def _stop(state: WorkerState, ctx: StageContext, name: str) -> None:
-    _ended(state, ctx, name, code=0, killed=True)
-
-
-def _sigkill(state: WorkerState, ctx: StageContext, name: str) -> None:
-    _ended(state, ctx, name, code=137, killed=True)
-
-
-def _stop_by_agent(state: WorkerState, ctx: StageContext, name: str) -> None:
-    _ended(state, ctx, name, code=0, killed=False)
-
-
-def _sigkill_by_agent(state: WorkerState, ctx: StageContext, name: str) -> None:
-    _ended(state, ctx, name, code=137, killed=False)
 
 
 def _again(state: WorkerState, ctx: StageContext, name: str) -> None:
@@ -404,14 +447,17 @@ STAGES: Final[Mapping[str, Callable[[WorkerState, StageContext, str], None]]] = 
         "pull": _pulled,
         "backoff": _backoff,
         "start": _started,
+        "post-start": _post_started,
         "startup": _startup,
+        "startup-failure": partial(_failed, probe=STARTUP),
+        "liveness-failure": partial(_failed, probe=LIVENESS),
         "ready": _ready,
-        "exit": _exit,
-        "crash": _crash,
-        "stop": _stop,
-        "sigkill": _sigkill,
-        "agent-stop": _stop_by_agent,
-        "agent-sigkill": _sigkill_by_agent,
+        "exit": partial(_ended, code=0, killed=False),
+        "crash": partial(_ended, code=1, killed=False),
+        "stop": partial(_ended, code=0, killed=True),
+        "sigkill": partial(_ended, code=137, killed=True),
+        "agent-stop": partial(_ended, code=0, killed=False),
+        "agent-sigkill": partial(_ended, code=137, killed=False),
         "retry": _again,
         "config": _again,
     }

@@ -183,7 +183,7 @@ def phase_of(pod: Obj, runtime: PodRuntime) -> str:
     init = _init_phase(pod, runtime, policy)
     if init and not (deleting and _all_stopped(runtime)):
         return init
-    tally = [_container_state(spec, runtime, going=deleting) for spec in regular(pod)]
+    tally = [_container_state(spec, runtime, policy, going=deleting) for spec in regular(pod)]
     if "waiting" in tally or ("unknown" in tally and not deleting):
         return "Pending"
     return "Running" if "running" in tally else _stopped_phase(tally, policy, deleting=deleting)
@@ -220,10 +220,10 @@ def _init_phase(pod: Obj, runtime: PodRuntime, policy: str) -> str:
     return "Pending" if pending or (failed and not started_any) else ""
 
 
-def _container_state(spec: Obj, runtime: PodRuntime, *, going: bool) -> str:
+def _container_state(spec: Obj, runtime: PodRuntime, policy: str, *, going: bool) -> str:
     name = spec["name"]
     seen = runtime.containers.get(name)
-    if seen is not None and not going and was_replaced(spec, seen):
+    if seen is not None and not going and was_replaced(spec, seen, policy):
         return "running"
     if seen is None:
         return "waiting" if name in runtime.waiting else "unknown"

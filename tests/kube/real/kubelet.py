@@ -12,6 +12,7 @@ from gitkruise.errors import ApiError, Conflict, NotFound
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
+from gitkruise.planner.builtin.daemonset_nodes import placed_on
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
@@ -71,7 +72,11 @@ class Kubelet:
             await self._send("delete", meta, body=body)
         elif not get(pod, "spec", "nodeName"):
             number = int(hashlib.sha256(meta["uid"].encode()).hexdigest(), 16) % NODES
-            target = {"apiVersion": "v1", "kind": "Node", "name": f"node-{number}"}
+            target = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": placed_on(pod) or f"node-{number}",
+            }
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"]}}
             await self._send("create", meta, "binding", {**binding, "target": target})
         else:
