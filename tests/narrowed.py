@@ -56,6 +56,7 @@ NARROWED: Final[Mapping[str, tuple[str, ...]]] = {
         "add_nodes: made is not None",
     ),
     "world/kubelet/stages.py": (
+        "_post_started: spec is not None",
         "_pulled: spec is not None",
         "_started: spec is not None",
     ),

@@ -9,7 +9,7 @@ from gitkruise.kube.system.package_data import embedded_crds
 from gitkruise.wire.primitives.names import GroupKind, Obj, key_of
 from gitkruise.wire.primitives.requests import PODS, ApiRequest
 from gitkruise.world.api.cluster import World
-from gitkruise.world.controllers.scheduler import add_leases, add_nodes
+from gitkruise.world.controllers.scheduler import add_nodes
 
 POD = GroupKind("", "Pod")
 
@@ -20,7 +20,6 @@ def bootstrap(world: World, now: datetime, *, nodes: int) -> None:
         _ensure(world, crd, now)
     if nodes:
         add_nodes(world, nodes, now)
-        add_leases(world, now)
     _finish(world, now)
 
 

@@ -49,6 +49,7 @@ from gitkruise.world.controllers.endpoints import EndpointsController
 from gitkruise.world.controllers.event_ttl import EventExpiry
 from gitkruise.world.controllers.garbage_collector import GarbageCollector
 from gitkruise.world.controllers.namespace import NamespaceController
+from gitkruise.world.controllers.node_leases import NodeLeases
 from gitkruise.world.controllers.scheduler import Scheduler
 from gitkruise.world.controllers.volumes import VolumeController
 from gitkruise.world.kubelet.kubelet import Kubelet
@@ -193,6 +194,7 @@ def parts_of(options: SandboxOptions) -> list[ClusterLoop]:
         parts += [GarbageCollector(report), VolumeController(report), Scheduler(report=report)]
         kubelet = Kubelet(profile, report=report)
         parts += [NodeAgents(kubelet, report), kubelet, EndpointsController(report)]
+        parts.append(NodeLeases(report))
     return parts
 
 

@@ -15,7 +15,7 @@ from gitkruise.errors import ApiError
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
-from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from gitkruise.wire.primitives.requests import ApiRequest
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.world.controllers import event_recorder as event_log
 from gitkruise.world.controllers.client import NODES, bind, write_status
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 POD, NODE = GroupKind("", "Pod"), GroupKind("", "Node")
 NAME: Final = "default-scheduler"
 USER: Final = "system:kube-scheduler"
-LEASES: Final = "kube-node-lease"
-_LEASE: Final = ResourceRef("coordination.k8s.io", "v1", "leases")
 CAPACITY: Final = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "200Gi", "pods": "500"}
 
 
@@ -96,34 +94,6 @@ def add_nodes(world: World, count: int, now: datetime, *, zones: int = 3) -> Non
             subresource="status",
             body={**made, "status": status},
         )
-        world.handle(request, now)
-
-
-def add_leases(world: World, now: datetime) -> None:
-    """Create the missing leases that kubelets hold for their nodes.
-
-    Each is written once and has no duration: a renewal every ten seconds would tell nothing.
-    """
-    for node in world.objects(GroupKind("", "Node")):
-        _add_lease(world, node, now)
-
-
-def _add_lease(world: World, node: Obj, now: datetime) -> None:
-    meta = node["metadata"]
-    owner = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
-    stamp = format_time(now).replace("Z", ".000000Z")
-    body = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {
-            "name": meta["name"],
-            "namespace": LEASES,
-            "ownerReferences": [owner],
-        },
-        "spec": {"holderIdentity": meta["name"], "acquireTime": stamp, "renewTime": stamp},
-    }
-    if world.get(ObjectKey("coordination.k8s.io", "Lease", LEASES, meta["name"])) is None:
-        request = ApiRequest(verb="create", resource=_LEASE, namespace=LEASES, body=body)
         world.handle(request, now)
 
 

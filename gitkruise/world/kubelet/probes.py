@@ -58,7 +58,7 @@ def probe_fails(spec: Obj, probe: str, fate: ImageFate | None) -> bool:
 
 
 def hook_s(spec: Obj, hook: str) -> float | None:
-    """How long a hook takes; None when the container has none."""
+    """The seconds that a hook takes; None when the container has none."""
     handler = get(spec, "lifecycle", hook)
     if not handler:
         return None
