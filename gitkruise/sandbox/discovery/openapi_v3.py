@@ -10,6 +10,7 @@ from typing import Any, Final
 from gitkruise import __version__
 from gitkruise.kube.client.codec import encode
 from gitkruise.kube.system.package_data import data_dir, read_json
+from gitkruise.sandbox.discovery.descriptions import described
 from gitkruise.sandbox.http.routing import not_found
 from gitkruise.wire.catalog.catalog import Catalog, Kind
 from gitkruise.wire.primitives.names import GroupKind, Obj
@@ -103,7 +104,7 @@ class OpenApiV3:
             "openapi": "3.0.0",
             "info": {"title": "gitkruise sandbox", "version": f"v{__version__}"},
             "paths": {url: item for kind in kinds for url, item in paths_of(kind)},
-            "components": {"schemas": self.schemas(group, version)},
+            "components": {"schemas": described(self.schemas(group, version))},
         }
 
 
