@@ -15,7 +15,7 @@ from tests.e2e.cluster import sandbox
 from tests.kube.real.apiserver import apiserver
 
 PROGRAM: Final = Path(__file__).parent / "operator" / "bin" / "greetings"
-SCENES: Final = 13
+SCENES: Final = 16
 WITHIN_S: Final = 240.0
 
 

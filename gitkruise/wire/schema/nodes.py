@@ -68,7 +68,7 @@ class Node:
     """
 
     __slots__ = (
-        "_children", "_components", "_defaulted", "_items", "_properties", "_values",
+        "_children", "_components", "_defaulted", "_fills", "_items", "_properties", "_values",
         "additional_allowed", "all_of", "any_of", "bounded", "carefree", "combines", "component",
         "default", "embedded_resource", "enum",
         "exclusive_maximum", "exclusive_minimum", "format", "int_or_string", "limits", "list_keys",
@@ -82,6 +82,7 @@ class Node:
         self._components = components
         self._children: dict[str, Node] = {}
         self._items: Node | None = None
+        self._fills: bool | None = None
         self._defaulted: tuple[tuple[str, Node], ...] | None = None
         self._values: Node | None = None
         self._properties: Raw = raw.get("properties") or {}
@@ -185,6 +186,13 @@ class Node:
         return self._defaulted
 
     @property
+    def fills(self) -> bool:
+        """Return whether a CRD's schema, which has no references, may have a default anywhere."""
+        if self._fills is None:
+            self._fills = _mentions_default(self.raw)
+        return self._fills
+
+    @property
     def items(self) -> Node | None:
         """Node of a list's elements."""
         if self._items is None and isinstance(self.raw.get("items"), Mapping):
@@ -222,3 +230,9 @@ def crd_schema(raw: Raw) -> Raw:
         "metadata": {"$ref": REF_PREFIX + OBJECT_META},
     }
     return {**raw, "type": "object", "properties": properties}
+
+
+def _mentions_default(raw: Any) -> bool:
+    if isinstance(raw, Mapping):
+        return "default" in raw or any(map(_mentions_default, raw.values()))
+    return isinstance(raw, list | tuple) and any(map(_mentions_default, raw))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gitkruise.admission.conversion.registry import convert_into
 from gitkruise.errors import Unreasoned
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj
@@ -19,7 +18,7 @@ from gitkruise.world.api.reads import (
     unreadable_version,
 )
 from gitkruise.world.store.api_errors import bad_options, no_such_method, no_such_resource
-from gitkruise.world.store.request_context import flag
+from gitkruise.world.store.request_context import flag, shown_as
 from gitkruise.world.store.store import CommittedChange, ObjectStore
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -126,7 +125,7 @@ def bookmark(kind: Kind, version: int, *, initial_end: bool = False) -> WatchEve
 
 def _shower(kind: Kind) -> Callable[[Obj], Obj]:
     def converted(obj: Obj) -> Obj:
-        return convert_into(obj, kind.group, kind.version)
+        return shown_as(kind, obj)
 
     def same(obj: Obj) -> Obj:
         return obj

@@ -11,6 +11,7 @@ from gitkruise.admission.conversion.registry import convert_into
 from gitkruise.wire.catalog.kinds import Kind
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest
+from gitkruise.wire.schema.structural import with_defaults
 from gitkruise.world.store.api_errors import bad_options, not_found
 from gitkruise.world.store.names import new_uid
 from gitkruise.world.store.store import ObjectStore
@@ -74,12 +75,20 @@ class RequestContext:
 
     def shown(self, obj: Obj) -> Obj:
         """A stored object in the version the request speaks."""
-        kind = self.kind
-        return convert_into(obj, kind.group, kind.version) if kind.moves else obj
+        return shown_as(self.kind, obj) if self.kind.moves else obj
 
     def to_storage(self, obj: Obj) -> Obj:
         kind = self.kind
         return convert_into(obj, kind.home.group, kind.storage_version) if kind.moves else obj
+
+
+def shown_as(kind: Kind, obj: Obj) -> Obj:
+    """A stored object in the version of `kind`; of a CRD with the defaults that came since."""
+    found = convert_into(obj, kind.group, kind.version)
+    if not (kind.crd and kind.schema.fills):
+        return found
+    filled: Obj = with_defaults(kind.schema, found)
+    return filled
 
 
 _PLAIN: Final = WriteOptions(manager="unknown")

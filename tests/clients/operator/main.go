@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -76,6 +77,9 @@ func open(ctx context.Context, bare bool) (*stage, error) {
 	if err := clientgoscheme.AddToScheme(s.scheme); err != nil {
 		return nil, err
 	}
+	if err := apiextensionsv1.AddToScheme(s.scheme); err != nil {
+		return nil, err
+	}
 	addGreetings(s.scheme)
 	s.direct, err = client.New(loaded, client.Options{Scheme: s.scheme})
 	return s, err
@@ -96,6 +100,9 @@ func (s *stage) play() error {
 		{"lists come in pages", pages},
 		{"subresources: scale and eviction", subresources},
 		{"pods of a deployment become ready", deploy},
+		{"statuses are written in parts", partly},
+		{"a definition changes while it is served", redefine},
+		{"web hooks change and refuse", review},
 		{"finalizers and owners are honoured", farewell},
 		{"the other manager takes over", takeOver},
 		{"the wire", wire},
