@@ -16,7 +16,7 @@ from gitkruise.planner.builtin.cronjob import CRONJOB
 from gitkruise.planner.builtin.daemonset import DAEMONSET
 from gitkruise.planner.builtin.deployment import DEPLOYMENT
 from gitkruise.planner.builtin.job import JOB
-from gitkruise.planner.builtin.replicaset import REPLICASET
+from gitkruise.planner.builtin.replicaset import REPLICASET, REPLICATION_CONTROLLER
 from gitkruise.planner.builtin.statefulset import STATEFULSET
 from gitkruise.planner.cloneset.observe import CLAIM, observe_cloneset
 from gitkruise.planner.cloneset.plan import plan_cloneset
@@ -55,7 +55,9 @@ NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOB
 
 # Kubernetes' own, driven only where no kube-controller-manager does (embedded cluster, previews).
 _ROLLED_OUT: Final[tuple[Workload[Any], ...]] = (DEPLOYMENT, REPLICASET, STATEFULSET, JOB)
-BUILTIN: Final[tuple[Workload[Any], ...]] = (*_ROLLED_OUT, DAEMONSET, CRONJOB, AUTOSCALER)
+BUILTIN: Final[tuple[Workload[Any], ...]] = (
+    *_ROLLED_OUT, REPLICATION_CONTROLLER, DAEMONSET, CRONJOB, AUTOSCALER,
+)  # fmt: skip
 EMBEDDED: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *NODE, *BUILTIN)
 # A forecast ends when all is quiet: a schedule never is, and an autoscaler has no metrics there.
 FORECAST: Final[tuple[Workload[Any], ...]] = (*WORKLOADS, *NODE, *_ROLLED_OUT)

@@ -1,4 +1,5 @@
-"""Built-in workloads at admission: Deployment, ReplicaSet, StatefulSet, DaemonSet, Job, CronJob."""
+"""Built-in workloads at admission: Deployment, ReplicaSet, ReplicationController, StatefulSet,
+DaemonSet, Job, CronJob."""
 
 from __future__ import annotations
 
@@ -38,11 +39,14 @@ from gitkruise.wire.values.selectors import label_selector
 
 DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 REPLICA_SET: Final = GroupKind("apps", "ReplicaSet")
+REPLICATION_CONTROLLER: Final = GroupKind("", "ReplicationController")
 STATEFUL_SET: Final = GroupKind("apps", "StatefulSet")
 DAEMON_SET: Final = GroupKind("apps", "DaemonSet")
 JOB: Final = GroupKind("batch", "Job")
 CRON_JOB: Final = GroupKind("batch", "CronJob")
-KINDS: Final = frozenset({DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB})
+KINDS: Final = frozenset(
+    {DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB}
+)
 
 _SPEC: Final = ("spec",)
 _OF_POD: Final = ("spec", "template")
@@ -63,6 +67,7 @@ _ROWS: Final[Mapping[GroupKind, tuple[Default, ...]]] = {
         (_SPEC, "progressDeadlineSeconds", 600),
     ),
     REPLICA_SET: ((_SPEC, "replicas", 1),),
+    REPLICATION_CONTROLLER: ((_SPEC, "replicas", 1),),
     STATEFUL_SET: (
         (_SPEC, "replicas", 1),
         (_SPEC, "podManagementPolicy", "OrderedReady"),
@@ -148,6 +153,8 @@ def _finish(request: AdmissionRequest, obj: Obj) -> Obj:
     """`obj` with the metadata that the server derives from its spec."""
     if request.key.group_kind == JOB:
         return _labelled(obj)
+    if request.key.group_kind == REPLICATION_CONTROLLER:
+        return _labelled(_selecting(obj))
     return _counted(request.old, obj) if request.key.group_kind == DAEMON_SET else obj
 
 
@@ -161,12 +168,21 @@ def _counted(old: Obj | None, obj: Obj) -> Obj:
     return obj if paths.get(obj, *at) == number else counted
 
 
-def _labelled(job: Obj) -> Obj:
-    """A Job without labels has those of its pods (SetDefaults_Job)."""
-    labels = paths.get(job, "spec", "template", "metadata", "labels")
-    if not labels or job["metadata"].get("labels"):
-        return job
-    return {**job, "metadata": {**job["metadata"], "labels": labels}}
+def _labelled(obj: Obj) -> Obj:
+    """A Job or ReplicationController without labels has those of its pods (SetDefaults_Job)."""
+    labels = paths.get(obj, "spec", "template", "metadata", "labels")
+    if not labels or obj["metadata"].get("labels"):
+        return obj
+    return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
+
+
+def _selecting(controller: Obj) -> Obj:
+    """A ReplicationController without a selector selects the labels of its template."""
+    labels = paths.get(controller, "spec", "template", "metadata", "labels")
+    if not labels or paths.get(controller, "spec", "selector"):
+        return controller
+    found: Obj = paths.put(controller, ("spec", "selector"), labels)
+    return found
 
 
 def _type_parts(kind: GroupKind, out: dict[str, Any]) -> None:
@@ -235,6 +251,8 @@ def workload_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Prob
 def _selector_problems(kind: GroupKind, spec: Obj) -> Iterator[Problem]:
     at: Path = ("spec", "selector")
     selector = spec.get("selector")
+    if kind == REPLICATION_CONTROLLER:
+        selector = {"matchLabels": selector} if selector else None
     at_labels = ("spec", "template", "metadata", "labels")
     labels = paths.get(spec, "template", "metadata", "labels", default=None)
     unmatched = invalid(at_labels, labels, "`selector` does not match template `labels`")

@@ -1,6 +1,7 @@
-"""ReplicaSet: as many pods as asked for; which ones go first when there are too many.
+"""ReplicaSet and ReplicationController: as many pods as asked for; which ones go when too many.
 
-Source: replicaset controller of Kubernetes 1.34. Pods without an owner are not adopted.
+Source: replicaset controller of Kubernetes 1.34, which serves both. Pods without an owner are not
+adopted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts
 from gitkruise.planner.builtin.pod_owner import Controlled, observe_controlled, pod_from
 from gitkruise.planner.cloneset.create import instance_ids, waves
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj
 
 BURST: Final = 500
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -129,4 +130,13 @@ REPLICASET: Final[Workload[Controlled]] = Workload(
     owns=(POD,),
     observe=observe_controlled,
     decide=plan_replica_set,
+)
+
+REPLICATION_CONTROLLER: Final[Workload[Controlled]] = Workload(
+    kind=GroupKind("", "ReplicationController"),
+    version="v1",
+    owns=(POD,),
+    observe=observe_controlled,
+    decide=plan_replica_set,
+    speaker="replication-controller",
 )

@@ -23,13 +23,16 @@ from tests.worlds import SPACE, Lab, deployment, template
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow]
 
-CONTROLLERS: Final = "daemonset,cronjob,job,horizontal-pod-autoscaler,deployment,replicaset"
+CONTROLLERS: Final = (
+    "replicationcontroller,daemonset,cronjob,job,horizontal-pod-autoscaler,deployment,replicaset"
+)
 LOOKS: Final = 600  # a tenth of a second apart
 REFS: Final = {
     "Namespace": ResourceRef("", "v1", "namespaces"),
     "Node": ResourceRef("", "v1", "nodes"),
     "Pod": ResourceRef("", "v1", "pods"),
     "Event": ResourceRef("", "v1", "events"),
+    "ReplicationController": ResourceRef("", "v1", "replicationcontrollers"),
     "Deployment": ResourceRef("apps", "v1", "deployments"),
     "DaemonSet": ResourceRef("apps", "v1", "daemonsets"),
     "ControllerRevision": ResourceRef("apps", "v1", "controllerrevisions"),
@@ -58,6 +61,15 @@ def image(tag: str, **strategy: Any) -> Mapping[str, Any]:
 
 def node(name: str) -> Obj:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "namespace": ""}}
+
+
+def controller() -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "ReplicationController",
+        "metadata": {"name": "old"},
+        "spec": {"replicas": 3, "template": template(app="old")},
+    }
 
 
 def taint(name: str, effect: str) -> Step:
@@ -119,6 +131,11 @@ SCENARIOS: Final[Mapping[str, tuple[Step, ...]]] = {
         (cron(), {"spec": {"suspend": True, "startingDeadlineSeconds": 60}}, ""),
         last(2023),
         (cron(), {"spec": {"suspend": False}}, ""),
+    ),
+    "replicationcontroller": (
+        (controller(), {}, ""),
+        (controller(), {"spec": {"replicas": 1}}, ""),
+        (controller(), {"spec": {"minReadySeconds": 3, "replicas": 2}}, ""),
     ),
     "autoscaler": (
         (scaler(), {}, ""),
