@@ -67,7 +67,7 @@ def whole_repository() -> Config:
 
 
 def name_in_config(unit: Unit) -> str:
-    """Return the id of a unit; "" for the one that stands in for a repository without any."""
+    """Return the id of a unit; "" for that of a repository without a configuration."""
     return "" if unit in whole_repository().units.values() else unit.id
 
 

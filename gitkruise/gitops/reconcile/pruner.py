@@ -254,7 +254,7 @@ async def delete_all(
 ) -> tuple[Finding, ...]:
     """Delete `keys` in order, in the version seen; final rejections become findings.
 
-    `why` is told of each.
+    Every event and log line gives `why`.
 
     Objects that contain others' objects stay. Raises ApiError when the cluster does not answer.
     """
