@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from gitkruise.agent.cri.calls import RuntimeCallFailed
 from gitkruise.agent.cri.runtime import Runtime
 from gitkruise.agent.hooks import HookFailed, run_hook
-from gitkruise.errors import GitkruiseError, NotFound
+from gitkruise.agent.rounds import Rounds
+from gitkruise.errors import NotFound
 from gitkruise.kube.cache.list_watch import Feed
-from gitkruise.kube.cache.store import InformerCache, StoreChange
+from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder, container_subject
-from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
@@ -37,7 +37,6 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest
 
 COMPONENT: Final = "kruise-daemon-containermeta"
 WORKERS: Final = 16
-FIRST_S, LONGEST_S = 0.5, 50.0
 # Kubelet starts a container with the metadata that its running sync of the pod began with. A
 # container that is stopped as soon as the change arrives would come back with the old one.
 SETTLE_S: Final = 1.0
@@ -58,56 +57,25 @@ class ContainerMetaAgent:
     runtime: Runtime
     recorder: Recorder
     clock: Clock
-    _due: set[ObjectKey] = field(default_factory=set)
-    _busy: set[ObjectKey] = field(default_factory=set)
-    _failures: dict[ObjectKey, int] = field(default_factory=dict)
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Until cancelled."""
-        slots = asyncio.Semaphore(WORKERS)
-        leave = self.store.subscribe(self._changed, frozenset({POD}))
-        try:
-            async with asyncio.TaskGroup() as looks:
-                while True:
-                    self._news.clear()
-                    for pod in self._due - self._busy:
-                        self._due.discard(pod)
-                        self._busy.add(pod)
-                        looks.create_task(self._look(pod, slots))
-                    await self._news.wait()
-        finally:
-            leave()
+        rounds = Rounds(
+            self.store, self.clock, POD, self._keep,
+            event="container-meta-failed", workers=WORKERS,
+        )  # fmt: skip
+        await rounds.run()
 
-    def _changed(self, change: StoreChange) -> None:
-        if change.after is not None:
-            self._due.add(change.key)
-            self._news.set()
-
-    async def _look(self, pod: ObjectKey, slots: asyncio.Semaphore) -> None:
-        try:
-            async with slots:
-                await self._keep(pod)
-            self._failures.pop(pod, None)
-        except GitkruiseError as error:
-            count = self._failures[pod] = self._failures.get(pod, 0) + 1
-            pause = pause_s(count, first_s=FIRST_S, cap_s=LONGEST_S, seed=str(pod))
-            log.warning(log_line("container-meta-failed", pod=pod, error=error, retry_s=pause))
-            await self.clock.sleep(pause)
-            self._due.add(pod)
-        finally:
-            self._busy.discard(pod)
-            self._news.set()
-
-    async def _keep(self, key: ObjectKey) -> None:
+    async def _keep(self, key: ObjectKey) -> datetime | None:
         """Report on the containers of a pod, and stop those that are out of date."""
         if not await self._stale(key):
-            return
+            return None
         await self.clock.sleep(SETTLE_S)
         for container in await self._stale(key):
             raw, pod = self.store.get(key), self.store.pod(key)
             if raw is not None and pod is not None:
                 await self._restart(raw, pod, container.name, container.id)
+        return None
 
     async def _stale(self, key: ObjectKey) -> list[StartedContainer]:
         """Report on the containers of a pod; returns those to stop."""

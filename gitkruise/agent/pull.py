@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 from gitkruise.agent.cri.calls import RuntimeCallFailed
 from gitkruise.agent.cri.runtime import LocalImage, Runtime
+from gitkruise.agent.rounds import Rounds
 from gitkruise.errors import ApiError
 from gitkruise.kube.cache.list_watch import Feed
-from gitkruise.kube.cache.store import InformerCache, StoreChange
+from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder, Subject
-from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.node_image import NODE_IMAGE, NodeImage, SecretRef, node_image
 from gitkruise.model.node.wire_shapes import VERSION, OwnerRef
 from gitkruise.planner.node.pull_agent import (
@@ -54,7 +53,7 @@ NODE_IMAGES: Final = ResourceRef(NODE_IMAGE.group, VERSION, "nodeimages")
 SECRETS: Final = ResourceRef("", "v1", "secrets")
 COMPONENT: Final = "kruise-daemon-imagepuller"
 WRITE_EVERY: Final = timedelta(milliseconds=500)  # tags that end together share a write
-FIRST_S, LONGEST_S = 0.5, 50.0
+WITHOUT_LIMIT: Final = 1_000_000  # pulls at the same time
 log: Final = logging.getLogger(__name__)
 
 
@@ -80,54 +79,45 @@ class PullAgent:
     most: int = 0  # 0: without limit
     _runs: dict[PullTask, PullRun] = field(default_factory=dict)
     _workers: dict[PullTask, asyncio.Task[None]] = field(default_factory=dict)
-    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _pulls: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
+    _slots: asyncio.Semaphore = field(init=False)
+    _rounds: Rounds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.most or WITHOUT_LIMIT)
+        self._rounds = Rounds(
+            self.store, self.clock, NODE_IMAGE, self._look, event="pull-status-failed"
+        )
 
     async def run(self) -> None:
-        """Until cancelled."""
-        slots = asyncio.Semaphore(self.most or 1_000_000)
-        leave = self.store.subscribe(self._changed, frozenset({NODE_IMAGE}))
-        failures = 0
-        try:
-            async with asyncio.TaskGroup() as group:
-                while True:
-                    self._news.clear()
-                    limit = None
-                    try:
-                        if await self._sync(
-                            lambda task: group.create_task(self._pull(task, slots))
-                        ):
-                            await self.clock.sleep(WRITE_EVERY.total_seconds())
-                        failures = 0
-                    except ApiError as error:
-                        failures += 1
-                        pause = pause_s(failures, first_s=FIRST_S, cap_s=LONGEST_S, seed=self.node)
-                        log.warning(log_line("pull-status-failed", error=error, retry_s=pause))
-                        limit = timedelta(seconds=pause)
-                    await wait_for(self._news, self.clock, limit)
-        finally:
-            leave()
+        """Until cancelled; once."""
+        async with self._pulls:
+            await self._rounds.run()
 
-    def _changed(self, _: StoreChange) -> None:
-        self._news.set()
+    @property
+    def _key(self) -> ObjectKey:
+        return ObjectKey(*NODE_IMAGE, "", self.node)
 
-    async def _sync(self, start: Callable[[PullTask], asyncio.Task[None]]) -> bool:
-        """Start and cancel tasks as the spec asks, and report; returns whether it wrote."""
-        raw = self.store.get(ObjectKey(*NODE_IMAGE, "", self.node))
+    async def _look(self, key: ObjectKey) -> datetime | None:
+        """Start and cancel pulls as the spec asks, and report."""
+        raw = self.store.get(key)
         if raw is None:
             self._keep(frozenset())
-            return False
+            return None
         try:
             wanted = node_image(raw)
         except msgspec.ValidationError as error:
             log.warning(log_line("node-image-unreadable", node=self.node, error=error))
-            return False
+            return None
         tasks = open_tasks(wanted)
         self._keep(tasks.keys())
         for task, tag in tasks.items():
             if task not in self._runs:
                 self._runs[task] = PullRun(wanted=tag)
-                self._workers[task] = start(task)
-        return await self._report(raw, agent_status(wanted, self._runs))
+                self._workers[task] = self._pulls.create_task(self._pull(task))
+        if await self._report(raw, agent_status(wanted, self._runs)):
+            await self.clock.sleep(WRITE_EVERY.total_seconds())
+        return None
 
     def _keep(self, tasks: Any) -> None:
         """Cancel and forget every task but `tasks`; one that has been reported is over."""
@@ -156,9 +146,9 @@ class PullAgent:
 
     # One tag ----------------------------------------------------------------------------------
 
-    async def _pull(self, task: PullTask, slots: asyncio.Semaphore) -> None:
+    async def _pull(self, task: PullTask) -> None:
         """Try until the image is here or no attempt is left."""
-        async with slots:
+        async with self._slots:
             self._progress(task, begun(self._runs[task], self.clock.now()))
             while (run := self._runs[task]).ended is None:
                 match next_move(run, self.clock.now()):
@@ -172,7 +162,7 @@ class PullAgent:
 
     def _progress(self, task: PullTask, run: PullRun) -> None:
         self._runs[task] = run
-        self._news.set()
+        self._rounds.wake(self._key)
 
     async def _attempt(self, task: PullTask, run: PullRun, attempt: Attempt) -> PullRun:
         try:
@@ -210,7 +200,7 @@ class PullAgent:
 
     def _wanted(self) -> NodeImage:
         """The NodeImage of now. Raises PullFailed when it is gone."""
-        raw = self.store.get(ObjectKey(*NODE_IMAGE, "", self.node))
+        raw = self.store.get(self._key)
         if raw is None:
             raise PullFailed("the NodeImage is gone")
         return node_image(raw)
@@ -238,7 +228,7 @@ class PullAgent:
     def _announce(self, task: PullTask, run: PullRun) -> None:
         """Record the outcome on the NodeImage, a failure on each owner of the tag, too."""
         event = result_event(task, run)
-        raw = self.store.get(ObjectKey(*NODE_IMAGE, "", self.node))
+        raw = self.store.get(self._key)
         subjects = [] if raw is None else [_subject_of(raw)]
         if run.error:
             subjects += [_subject(owner) for owner in run.wanted.owners]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -13,14 +12,14 @@ import msgspec
 from gitkruise.agent.cri.calls import RuntimeCallFailed
 from gitkruise.agent.cri.runtime import Runtime
 from gitkruise.agent.hooks import HookFailed, run_hook
-from gitkruise.errors import ApiError, Conflict, GitkruiseError, NotFound
+from gitkruise.agent.rounds import LONGEST_S, Rounds
+from gitkruise.errors import ApiError, NotFound
 from gitkruise.kube.cache.list_watch import Feed
-from gitkruise.kube.cache.store import InformerCache, StoreChange
+from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.events import Recorder, container_subject
-from gitkruise.kube.client.limits import pause_s
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
-from gitkruise.kube.system.clock import Clock, wait_for
+from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.recreate_request import (
     ACTIVE,
     NODE_NAME,
@@ -49,8 +48,6 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, PODS, ApiRequest, Re
 REQUESTS: Final = ResourceRef(RECREATE.group, VERSION, "containerrecreaterequests")
 COMPONENT: Final = "kruise-daemon-crr"  # the source of events, as with OpenKruise
 WORKERS: Final = 32  # pods whose containers are looked at or stopped at the same time
-FIRST_S, LONGEST_S = 0.5, 50.0
-AGAIN_S: Final = 0.1  # after a write that met a newer version, which the watch delivers
 STEPS_MAX: Final = 100  # of one pod in a row: a plan that never waits is a defect
 log: Final = logging.getLogger(__name__)
 
@@ -70,58 +67,14 @@ class RecreateAgent:
     runtime: Runtime
     recorder: Recorder
     clock: Clock
-    _news: dict[ObjectKey, asyncio.Event] = field(default_factory=dict)
-    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Until cancelled."""
-        slots = asyncio.Semaphore(WORKERS)
-        leave = self.store.subscribe(self._changed, frozenset({RECREATE}))
-        try:
-            async with asyncio.TaskGroup() as pods:
-                for raw in self.store.objects(RECREATE):
-                    self._wake(_pod_of(raw))
-                started: dict[ObjectKey, asyncio.Task[None]] = {}
-                while True:
-                    started = {pod: task for pod, task in started.items() if not task.done()}
-                    for pod in self._news.keys() - started.keys():
-                        started[pod] = pods.create_task(self._follow(pod, slots))
-                    self._arrived.clear()
-                    await self._arrived.wait()
-        finally:
-            leave()
-
-    def _changed(self, change: StoreChange) -> None:
-        seen = change.after or change.before
-        if seen is not None:
-            self._wake(_pod_of(seen.read()))
-
-    def _wake(self, pod: ObjectKey) -> None:
-        self._news.setdefault(pod, asyncio.Event()).set()
-        self._arrived.set()
-
-    async def _follow(self, pod: ObjectKey, slots: asyncio.Semaphore) -> None:
-        """Work on the requests of a pod until it has none."""
-        news, failures = self._news[pod], 0
-        while True:
-            news.clear()
-            try:
-                async with slots:
-                    due = await self._work(pod)
-                failures = 0
-            except Conflict:
-                due = self.clock.now() + timedelta(seconds=AGAIN_S)
-            except GitkruiseError as error:
-                failures += 1
-                pause = pause_s(failures, first_s=FIRST_S, cap_s=LONGEST_S, seed=str(pod))
-                log.warning(log_line("recreate-failed", pod=pod, error=error, retry_s=pause))
-                due = self.clock.now() + timedelta(seconds=pause)
-            if due is None and not news.is_set() and not self._requests(pod):
-                del self._news[pod]
-                self._arrived.set()
-                return
-            limit = None if due is None else max(due - self.clock.now(), timedelta(0))
-            await wait_for(news, self.clock, limit)
+        rounds = Rounds(
+            self.store, self.clock, RECREATE, self._work,
+            event="recreate-failed", workers=WORKERS, key_of=lambda seen: _pod_of(seen.read()),
+        )  # fmt: skip
+        await rounds.run()
 
     def _requests(self, pod: ObjectKey) -> list[RecreateRequest]:
         """The unfinished requests for a pod."""

@@ -54,11 +54,23 @@ async def agent(
     options: AgentOptions, transport: Transport, clock: Clock
 ) -> AsyncIterator[RunningAgent]:
     """Act while the body runs. Raises ClusterFailed GK5120, GK5121, GK5122 before it begins."""
+    async with (
+        connected_runtime(options.socket) as runtime,
+        acting(options, runtime, transport, clock) as running,
+    ):
+        yield running
+
+
+@asynccontextmanager
+async def acting(
+    options: AgentOptions, runtime: Runtime, transport: Transport, clock: Clock
+) -> AsyncIterator[RunningAgent]:
+    """Act on the containers of `runtime` while the body runs."""
     store, recorder = InformerCache(), Recorder(transport, clock)
     node = options.node
     feeds = (requests_feed(node), node_image_feed(node), pods_feed(node))
     informers = tuple(Informer(feed, transport, store, clock) for feed in feeds)
-    async with connected_runtime(options.socket) as runtime, asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as tasks:
         recreating = RecreateAgent(store, transport, runtime, recorder, clock)
         reporting = ContainerMetaAgent(store, transport, runtime, recorder, clock)
         pulling = PullAgent(
