@@ -120,7 +120,7 @@ class MemoryRuntime:
         return cri.PullImageResponse(image_ref=f"sha256:{name}")
 
 
-_METHODS: dict[str, tuple[Callable[[MemoryRuntime, Any], Any], Any]] = {
+METHODS: dict[str, tuple[Callable[[MemoryRuntime, Any], Any], Any]] = {
     "Version": (MemoryRuntime.version, cri.VersionRequest),
     "ListContainers": (MemoryRuntime.list_containers, cri.ListContainersRequest),
     "ContainerStatus": (MemoryRuntime.container_status, cri.ContainerStatusRequest),
@@ -132,7 +132,7 @@ _METHODS: dict[str, tuple[Callable[[MemoryRuntime, Any], Any], Any]] = {
 
 
 def _handler(runtime: MemoryRuntime, name: str) -> grpc.RpcMethodHandler:
-    method, request_type = _METHODS[name]
+    method, request_type = METHODS[name]
 
     async def answer(request: Any, context: grpc.aio.ServicerContext) -> Any:
         if name in runtime.failing:
@@ -153,7 +153,7 @@ async def cri_server(
 ) -> AsyncIterator[None]:
     """Serve `runtime` at `socket`; `package` runtime.v1alpha2 is that of old runtimes."""
     server = grpc.aio.server()
-    handlers = {name: _handler(runtime, name) for name in _METHODS}
+    handlers = {name: _handler(runtime, name) for name in METHODS}
     for service in ("RuntimeService", "ImageService"):
         answering = grpc.method_handlers_generic_handler(f"{package}.{service}", handlers)
         server.add_generic_rpc_handlers((answering,))

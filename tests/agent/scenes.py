@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from gitkruise.agent.recreate import REQUESTS
 from gitkruise.agent.service import AgentOptions, agent
 from gitkruise.kube.client.rawobject import thaw
-from gitkruise.kube.system.clock import SystemClock
+from gitkruise.kube.system.clock import Clock, SystemClock
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
@@ -144,16 +143,21 @@ class Scene:
             yield
 
 
+async def api_server(clock: Clock) -> WorldTransport:
+    """A cluster of the agent's kinds. Requests come as their admission leaves them, for pods that
+    this cluster need not have."""
+    world = World(load_catalog())
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
+    transport = WorldTransport(Cluster(world, clock.now))
+    for obj in (space, *CRDS):
+        await transport.send(create(world, obj))
+    return transport
+
+
 @asynccontextmanager
 async def scene(folder: Path, memory: MemoryRuntime | None = None) -> AsyncIterator[Scene]:
     """A cluster and a runtime that answers; the test starts the agent when it wants one."""
-    # Requests come as their admission leaves them, for pods that this cluster need not have.
-    world = World(load_catalog())
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
-    cluster = Cluster(world, lambda: datetime.now(UTC))  # noqa: TID251  the API server's clock
-    transport = WorldTransport(cluster)
-    for obj in (space, *CRDS):
-        await transport.send(create(world, obj))
+    transport = await api_server(SystemClock())
     found = Scene(transport, memory or MemoryRuntime(), folder / "cri.sock")
     async with cri_server(found.socket, found.memory):
         yield found
