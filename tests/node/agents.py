@@ -17,16 +17,18 @@ from tests.agent.scenes import CRDS
 from tests.kube.real.apiserver import talking
 from tests.node.cluster import Cluster
 from tests.node.pods import namespace, until
+from tests.node.worker import Worker
 
 HOME, RBAC = "gitkruise-system", "rbac.authorization.k8s.io"
 RIGHTS = data_dir("deploy") / "agent" / "rbac.yaml"
 
 
 @asynccontextmanager
-async def acting(node: Cluster) -> AsyncIterator[RunningAgent]:
-    """The agent of the first node, with the rights that deploy/agent gives it and no others."""
-    first = node.workers[0]
-    options = AgentOptions(node=first.name, socket=first.socket)
+async def acting(node: Cluster, worker: Worker | None = None) -> AsyncIterator[RunningAgent]:
+    """The agent of a node, the first one unless said, with the rights that deploy/agent gives it
+    and no others."""
+    mine = worker or node.workers[0]
+    options = AgentOptions(node=mine.name, socket=mine.socket)
     token = await asyncio.to_thread(agent_token, node)
     async with (
         talking(node.server, token) as transport,

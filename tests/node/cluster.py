@@ -8,7 +8,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.node.machine import program, settings_kept
 from tests.node.processes import Processes
 from tests.node.worker import Worker, worker
 
+NAMES = ("127.0.0.1", "127.0.0.2", "127.0.0.3")  # nodes that the API server lets join
 GONE_WITHIN = 300  # looks at the pods, a tenth of a second apart
 
 
@@ -27,6 +28,7 @@ GONE_WITHIN = 300  # looks at the pods, a tenth of a second apart
 class Cluster:
     """Everything a test talks to."""
 
+    root: Path
     server: Apiserver
     registry: Registry
     processes: Processes
@@ -66,10 +68,26 @@ class Cluster:
         ]
         return len(good) == len(self.workers)
 
-    def delete_pods(self) -> None:
-        """Delete every pod, so that kubelets stop the containers and unmount the volumes."""
+    def worker(self, name: str, port: int) -> AbstractContextManager[Worker]:
+        """A node of this cluster whose kubelet listens on `port` of the address `name`."""
+        config = self.server.kubeconfig(f"{name}-token", name=name)
+        return worker(
+            self.root / name, name,
+            registry=self.registry.host, kubeconfig=config, port=port,
+            pause=image(self.layer, "pause"),
+        )  # fmt: skip
+
+    def leave(self, *names: str) -> None:
+        """Forget nodes that have ended."""
+        self.workers = [worker for worker in self.workers if worker.name not in names]
+        for name in names:
+            self.ask(f"/api/v1/nodes/{name}", "DELETE")
+
+    def delete_pods(self, *nodes: str) -> None:
+        """Delete every pod (of `nodes`), so that kubelets stop containers and unmount volumes."""
         for _ in range(GONE_WITHIN):
-            pods = self.ask("/api/v1/pods")["items"]
+            pods = [pod for pod in self.ask("/api/v1/pods")["items"]
+                    if not nodes or pod["spec"].get("nodeName") in nodes]  # fmt: skip
             if not pods:
                 return
             for meta in (pod["metadata"] for pod in pods):
@@ -100,9 +118,22 @@ class Cluster:
 
 
 @contextmanager
-def control_plane(folder: Path, names: list[str]) -> Iterator[Apiserver]:
-    """An API server that knows the nodes `names` and authorizes them as nodes."""
-    rows = "".join(f'{n}-token,system:node:{n},uid-{n},"system:nodes"\n' for n in names)
+def joined(running: Cluster, *names: str) -> Iterator[list[Worker]]:
+    """Further nodes of a cluster, Ready and taking pods; gone after the block, with their pods."""
+    port = running.workers[0].port
+    with ExitStack() as left, settings_kept():
+        left.callback(running.leave, *names)
+        found = [left.enter_context(running.worker(name, port)) for name in names]
+        running.workers.extend(found)
+        left.callback(running.delete_pods, *names)
+        running.processes.until("nodes are Ready", running.nodes_ready)
+        yield found
+
+
+@contextmanager
+def control_plane(folder: Path) -> Iterator[Apiserver]:
+    """An API server that knows the nodes NAMES and authorizes them as nodes."""
+    rows = "".join(f'{n}-token,system:node:{n},uid-{n},"system:nodes"\n' for n in NAMES)
     server = Apiserver(folder, need_both(), unplugged=(), tokens=TOKENS + rows)
     server.flags = (
         "--authorization-mode=Node", "--allow-privileged=true", "--advertise-address=127.0.0.1",
@@ -116,29 +147,21 @@ def control_plane(folder: Path, names: list[str]) -> Iterator[Apiserver]:
 
 
 @contextmanager
-def cluster(nodes: int = 1) -> Iterator[Cluster]:
-    """A running cluster with all nodes Ready; nothing of it is left after the block."""
+def cluster() -> Iterator[Cluster]:
+    """A running cluster of one Ready node; nothing of it is left after the block."""
     sweep()
-    names = [f"127.0.0.{n + 1}" for n in range(nodes)]
     with ExitStack() as left:
         # Not pytest's folder, which keeps three runs: a node leaves some 200 MB.
         root = Path(left.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX)))
         claim(root)
         left.enter_context(settings_kept())
         registry = left.enter_context(serving(Registry()))
-        server = left.enter_context(control_plane(_folder(root, "server"), names))
+        server = left.enter_context(control_plane(_folder(root, "server")))
         parts = layer(Path(program("node-app")))
-        running = Cluster(server, registry, Processes(_folder(root, "controllers")), parts)
+        running = Cluster(root, server, registry, Processes(_folder(root, "controllers")), parts)
         left.callback(running.processes.end, "kube-controller-manager", "kube-scheduler")
         running.start_controllers()
-        pause, port = image(parts, "pause"), free_port()
-        for name in names:
-            config = server.kubeconfig(f"{name}-token", name=name)
-            node = worker(
-                root / name, name,
-                registry=registry.host, kubeconfig=config, port=port, pause=pause,
-            )  # fmt: skip
-            running.workers.append(left.enter_context(node))
+        running.workers.append(left.enter_context(running.worker(NAMES[0], free_port())))
         left.callback(running.delete_pods)
         with settings_kept():  # for as short as kubelet's start takes
             running.processes.until("nodes are Ready", running.nodes_ready)

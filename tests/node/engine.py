@@ -81,7 +81,7 @@ async def agent_process(node: Cluster) -> AsyncIterator[AgentProcess]:
 
 
 def install_pull_jobs(node: Cluster) -> None:
-    """Install the kinds of pull jobs, and the NodeImage of the first node."""
+    """Install the kinds of pull jobs, and the NodeImage of every node."""
     known = {crd["metadata"]["name"] for crd in node.ask(KINDS)["items"]}
     for plural in ("imagepulljobs", "imagelistpulljobs"):
         name = f"{plural}.apps.kruise.io"
@@ -89,9 +89,8 @@ def install_pull_jobs(node: Cluster) -> None:
             text = (data_dir("deploy") / "crds" / f"{name}.yaml").read_text()
             node.ask(KINDS, "POST", json.loads(json.dumps(yaml.safe_load(text))))
             until(partial(node.ask, f"{KINDS}/{name}"), established)
-    worker = node.workers[0].name
     there = [one["metadata"]["name"] for one in node.ask(NODE_IMAGES)["items"]]
-    if worker not in there:
+    for name in (worker.name for worker in node.workers if worker.name not in there):
         body: dict[str, Any] = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
-                                "metadata": {"name": worker}, "spec": {}}  # fmt: skip
+                                "metadata": {"name": name}, "spec": {}}  # fmt: skip
         node.ask(NODE_IMAGES, "POST", body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,11 +14,16 @@ import yaml
 
 from gitkruise.app import RunOptions, controller
 from gitkruise.gitops.config.loader import load_config
+from gitkruise.kube.client.http import HttpTransport
+from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.system.clock import SystemClock
+from gitkruise.webhook.registration import Registrar
+from gitkruise.webhook.service import WebhookOptions
+from gitkruise.wire.primitives.requests import PODS, ApiRequest
 from tests.kube.real.apiserver import talking
 from tests.kube.real.shop import News, install_crds
 from tests.node.cluster import Cluster
-from tests.node.pods import pod_spec
+from tests.node.pods import HANG, pod_spec
 
 _CONFIG = """\
 apiVersion: gitkruise.io/v1alpha1
@@ -73,9 +79,13 @@ class Repository:
                 "updateStrategy": {"type": "InPlaceIfPossible", "maxUnavailable": 1, **strategy},
             },
         }
-        (self.clone / "apps" / "cloneset.yaml").write_text(yaml.safe_dump(cloneset))
+        return self.commit(cloneset, message=f"{image} {tier} {strategy or ''}")
+
+    def commit(self, *objects: dict[str, Any], message: str) -> str:
+        """Commit and push these objects as all that the unit has; returns the commit."""
+        (self.clone / "apps" / "objects.yaml").write_text(yaml.safe_dump_all(objects))
         self._git("add", "-A")
-        self._git("commit", "-q", "-m", f"{image} {tier} {strategy or ''}")
+        self._git("commit", "-q", "-m", message)
         self._git("push", "-q", "origin", "main")
         return self._git("rev-parse", "HEAD").strip()
 
@@ -88,8 +98,13 @@ class Repository:
 
 
 @asynccontextmanager
-async def following(repository: Repository, cluster: Cluster) -> AsyncIterator[News]:
-    """gitkruise with all its workload controllers, for the length of the block."""
+async def following(
+    repository: Repository, cluster: Cluster, webhook: WebhookOptions | None = None
+) -> AsyncIterator[News]:
+    """gitkruise with all its workload controllers, for the length of the block.
+
+    `webhook`: with its admission, too, which the API server has heard of when the block begins.
+    """
     news = News()
     options = RunOptions(
         config=load_config(repository.clone / "gitkruise.yaml"),
@@ -97,8 +112,35 @@ async def following(repository: Repository, cluster: Cluster) -> AsyncIterator[N
         state_dir=repository.root / "state",
         identity="test",
         listeners=(news.offer,),
+        webhook=webhook,
     )
     async with talking(cluster.server) as transport:
         await install_crds(transport)
-        async with controller(options, transport, SystemClock()):
+        async with controller(options, transport, SystemClock()), admitting(transport, webhook):
             yield news
+
+
+@asynccontextmanager
+async def admitting(
+    transport: HttpTransport, webhook: WebhookOptions | None
+) -> AsyncIterator[None]:
+    """Wait for the API server to call the webhook; it forgets the webhook after the block."""
+    if webhook is None:
+        yield
+        return
+    env = [{"name": "KRUISE_CONTAINER_PRIORITY", "value": "1"}]
+    containers = [{"name": "a", "image": "a:1", "env": env}, {"name": "b", "image": "b:1"}]
+    trial = {"metadata": {"name": "trial"}, "spec": {"containers": containers}}
+    ask = ApiRequest(
+        verb="create", resource=PODS, namespace="default", body=trial, params={"dryRun": "All"}
+    )
+    try:
+        for _ in range(HANG):
+            if "KRUISE_CONTAINER_BARRIER" in str(thaw((await transport.send(ask)).body)):
+                break
+            await asyncio.sleep(0.05)
+        else:
+            raise AssertionError("the webhook is never called")
+        yield
+    finally:
+        await Registrar(transport, webhook.address).withdraw()

@@ -11,11 +11,12 @@ import pytest
 
 from tests.node.agents import acting
 from tests.node.cluster import Cluster
+from tests.node.engine import NODE_IMAGES, install_pull_jobs
 from tests.node.pods import until
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 SECRETS = "/api/v1/namespaces/kruise-daemon-config/secrets"
-NODE_IMAGES = "/apis/apps.kruise.io/v1beta1/nodeimages"
+IMPOSSIBLE = "Impossible//name"
 
 
 def secret(node: Cluster, name: str, login: str) -> dict[str, str]:
@@ -30,7 +31,7 @@ def secret(node: Cluster, name: str, login: str) -> dict[str, str]:
 
 
 def test_images_are_pulled_with_the_right_login(served: Cluster) -> None:
-    """A public and a private image succeed; a wrong secret and a missing tag fail and say why."""
+    """Public and private images succeed; a wrong secret, tag or name fails and says why."""
     names = {
         key: served.image(f"{key}:v1").rpartition(":")[0]
         for key in ("public/app", "private/good", "private/bad")
@@ -42,31 +43,34 @@ def test_images_are_pulled_with_the_right_login(served: Cluster) -> None:
         names["public/app"]: {"tags": [tag, {**tag, "tag": "missing"}]},
         names["private/good"]: {"tags": [tag], "pullSecrets": [good]},
         names["private/bad"]: {"tags": [tag], "pullSecrets": [bad]},
+        IMPOSSIBLE: {"tags": [tag]},
     }
     worker = served.workers[0]
-    body = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage",
-            "metadata": {"name": worker.name}, "spec": {"images": images}}  # fmt: skip
+    install_pull_jobs(served)
+    at = f"{NODE_IMAGES}/{worker.name}"
 
-    async def play() -> dict[str, Any]:
+    def ended() -> dict[tuple[str, str], Any]:
+        """The final statuses by name and tag."""
+        statuses = served.ask(at).get("status", {}).get("imageStatuses", {})
+        return {(name, t["tag"]): t for name, tags in statuses.items() if name in images
+                for t in tags["tags"] if "completionTime" in t}  # fmt: skip
+
+    async def play() -> dict[tuple[str, str], Any]:
         async with acting(served):
-            await asyncio.to_thread(served.ask, NODE_IMAGES, "POST", body)
-            return await asyncio.to_thread(
-                until,
-                lambda: served.ask(f"{NODE_IMAGES}/{worker.name}").get("status", {}),
-                lambda s: s.get("succeeded", 0) + s.get("failed", 0) == 4,
-            )
+            await asyncio.to_thread(served.ask, at, "PATCH", {"spec": {"images": images}})
+            return dict(await asyncio.to_thread(until, ended, lambda seen: len(seen) == 5))
 
-    status = asyncio.run(play())
-    found = {(name, t["tag"]): t for name, tags in status["imageStatuses"].items()
-             for t in tags["tags"]}  # fmt: skip
+    found = asyncio.run(play())
     phases = {key: t["phase"] for key, t in found.items()}
     assert phases == {
         (names["public/app"], "v1"): "Succeeded",
         (names["public/app"], "missing"): "Failed",
         (names["private/good"], "v1"): "Succeeded",
         (names["private/bad"], "v1"): "Failed",
+        (IMPOSSIBLE, "v1"): "Failed",
     }
     assert "not found" in found[names["public/app"], "missing"]["message"]
+    assert "invalid reference format" in found[IMPOSSIBLE, "v1"]["message"]
     assert "401" in found[names["private/bad"], "v1"]["message"]
     listed = worker.ctr("images", "list", "-q").stdout
     assert f"{names['private/good']}:v1" in listed

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from gitkruise.agent.service import AgentOptions, agent
+from gitkruise.errors import ClusterFailed
+from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.package_data import data_dir
+from tests.kube.real.apiserver import talking
 from tests.node.agents import acting
 from tests.node.cluster import Cluster
 from tests.node.pods import namespace, pod, pod_spec, ready, status, until
@@ -125,3 +129,20 @@ def test_containerd_is_killed_before_the_request(served: Cluster) -> None:
     done = asyncio.run(play())
     assert [state["phase"] for state in done["containerRecreateStates"]] == ["Succeeded"]
     assert status(requests.web())["restartCount"] == 1
+
+
+@pytest.mark.parametrize(
+    ("socket", "code"), [("missing.sock", "GK5120"), ("containerd.sock.ttrpc", "GK5121")]
+)
+def test_an_agent_without_cri_says_so(node: Cluster, socket: str, code: str) -> None:
+    """A socket that is missing, and containerd's other one, which does not speak CRI."""
+    worker = node.workers[0]
+    options = AgentOptions(node=worker.name, socket=worker.folder / socket)
+
+    async def play() -> None:
+        async with talking(node.server) as transport, agent(options, transport, SystemClock()):
+            pytest.fail("connected")
+
+    with pytest.raises(ClusterFailed) as caught:
+        asyncio.run(play())
+    assert [finding.code for finding in caught.value.findings] == [code]

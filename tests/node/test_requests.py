@@ -101,7 +101,12 @@ def kill_kubelet(agent: AgentProcess) -> None:
     agent.worker.start_kubelet()
 
 
-@pytest.mark.parametrize("crash", [kill_agent, kill_kubelet])
+def kill_containerd(agent: AgentProcess) -> None:
+    agent.worker.processes.kill("containerd")
+    agent.worker.start_containerd()
+
+
+@pytest.mark.parametrize("crash", [kill_agent, kill_kubelet, kill_containerd])
 def test_a_crash_in_the_middle_of_a_stop_recreates_once(
     served: Cluster, crash: Callable[[AgentProcess], None]
 ) -> None:
