@@ -16,6 +16,7 @@ from bench import (
     idle,
     injection,
     memory,
+    node_agent,
     planning,
     polling,
     preview,
@@ -61,6 +62,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], Iterator[Row]]]] = {
     "watching": watching.rows,
     "strangers": strangers.rows,
     "workers": workers.rows,
+    "node-agent": node_agent.rows,
 }
 
 
