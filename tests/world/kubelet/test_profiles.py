@@ -24,6 +24,9 @@ FATES = {
     "bad.example.com:5000/web": None,
     "web@sha256:bad": None,
     "web:bad@sha256:00": ImageFate.PULL_FAILS,
+    "registry.invalid/web:v1": ImageFate.PULL_FAILS,  # RFC 2606
+    "invalid:5000/web:v1": ImageFate.PULL_FAILS,
+    "registry.example.com/invalid/web:v1": None,
 }
 
 
