@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gitkruise.agent.cri import cri_pb2 as cri
@@ -26,9 +26,10 @@ from tests.agent.scenes import NODE, Scene, api_server
 from tests.agent.test_pull import APP
 from tests.laws.examples import one_in
 
-ENDS_S, LOOK_S = 300, 0.2
+ENDS_S, LOOK_S = 600, 0.2
 Fault = tuple[float, str]
-RECREATES: Final = ("agent", "runtime", "runtime with its stops", "crash", "pod")
+DOWN_S: Final = {"agent": 0.0, "agent for a while": 12.0}  # longer than any stop and restart
+RECREATES: Final = (*DOWN_S, "runtime", "runtime with its stops", "crash", "pod")
 tenths = st.integers(0, 100).map(lambda n: n / 10)
 
 
@@ -113,9 +114,10 @@ class Machine:
         try:
             for at, kind in plan:
                 await self._watch(at, over)
-                if kind == "agent":
+                if kind in DOWN_S:
                     agent.cancel()
                     await asyncio.wait({agent})
+                    await self._watch(self.clock.monotonic() + DOWN_S[kind], over)
                     agent = self._agent()
                 else:
                     self._strike(kind)
@@ -161,7 +163,8 @@ def play(takes_s: float, body: Callable[[Machine], Awaitable[None]]) -> None:
     clock.run(whole())
 
 
-@settings(max_examples=one_in(2))
+@settings(max_examples=one_in(5))
+@example(plan=[(0.3, "agent for a while")], takes_s=0.5, force=True, ordered=False)
 @given(plan=faults(*RECREATES), takes_s=tenths, force=st.booleans(), ordered=st.booleans())
 def test_a_request_recreates_a_container_at_most_once(
     plan: list[Fault], takes_s: float, force: bool, ordered: bool
@@ -193,7 +196,8 @@ def test_a_request_recreates_a_container_at_most_once(
     play(takes_s, body)
 
 
-@given(plan=faults("agent", "runtime"), takes_s=tenths)
+@settings(max_examples=one_in(5))
+@given(plan=faults(*DOWN_S, "runtime"), takes_s=tenths)
 def test_what_is_reported_as_pulled_is_there(plan: list[Fault], takes_s: float) -> None:
     """Also after restarts; a tag that the registry lacks fails."""
 
