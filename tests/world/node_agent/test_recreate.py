@@ -163,6 +163,17 @@ def test_kub_64_each_recreation_counts_for_back_off() -> None:
     assert waits[0] < 10 <= waits[1] < 20 <= waits[2]
 
 
+def test_pod_5_back_off_is_forgotten_after_a_long_run() -> None:
+    lab = running()
+    for name in ("one", "two"):
+        lab.simulation.now += timedelta(seconds=700)
+        before = lab.now
+        lab.apply(request("app", name=name))
+        lab.run()
+        assert (lab.now - before).total_seconds() < 10, name
+    assert restarts(lab)["app"] == 2
+
+
 REFUSED: dict[str, tuple[Obj, str]] = {
     "RECREATE-2: deadline": (request("app", activeDeadlineSeconds=2), "less than 3s"),
     "RECREATE-3: twice": (request("app", "app"), "can not recreate app multi times"),
@@ -199,6 +210,25 @@ def test_recreate_5_a_pod_that_ends_is_refused() -> None:
     lab.delete(pod("p"))
     with pytest.raises(ApiError, match="inactive Pod"):
         lab.apply(request("app"))
+
+
+PORTS = [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]
+HTTP = {"httpGet": {"path": "/drain", "port": "http", "scheme": "HTTP"}}
+EXEC = {"exec": {"command": ["/bin/drain"]}}
+HOOKS: dict[str, tuple[Obj, Obj]] = {
+    # the pod's hook → what the agent gets, next to name and status
+    "exec": (EXEC, {"preStop": EXEC}),
+    "httpGet, with the ports that it may name": (HTTP, {"preStop": HTTP, "ports": PORTS}),
+    "sleep, which kubelet alone carries out": ({"sleep": {"seconds": 3}}, {"preStop": {}}),
+}
+
+
+@pytest.mark.parametrize("row", HOOKS)
+def test_recreate_7_the_hook_is_copied_for_the_agent(row: str) -> None:
+    hook, expected = HOOKS[row]
+    lab = running(container("app", ports=PORTS, lifecycle={"preStop": hook}))
+    (target,) = lab.apply(request("app"))["spec"]["containers"]
+    assert {key: target[key] for key in ("preStop", "ports") if key in target} == expected
 
 
 def test_recreate_8_only_labels_of_others_may_change() -> None:
