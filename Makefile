@@ -180,7 +180,7 @@ docs: $(VENV)/dev ## Generate reference pages and the demo's transcript again
 
 .PHONY: bench
 bench: $(VENV)/dev ## Measure what the project promises
-	$(BIN)/python -m bench
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m bench
 
 PIN := $(BIN)/pip-compile -q --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
 	--generate-hashes --strip-extras --allow-unsafe

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,6 +19,7 @@ from bench.timing import Row
 from tests.node.agents import install_agent
 from tests.node.cluster import Cluster, cluster
 from tests.node.engine import AgentProcess, agent_process, driving, install_pull_jobs
+from tests.node.machine import obstacle
 from tests.node.pods import pod, ready, status, until
 from tests.node.test_recreate import Requests
 
@@ -31,6 +33,9 @@ GOAL_MS: Final = 1600
 
 
 def rows() -> Iterator[Row]:
+    if reason := obstacle():
+        sys.stderr.write(f"node-agent is left out: {reason}\n")
+        return
     with cluster() as node:
         install_agent(node)
         install_pull_jobs(node)
