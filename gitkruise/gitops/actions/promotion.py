@@ -31,7 +31,7 @@ from gitkruise.model.gitops.config import Unit
 from gitkruise.model.gitops.promotion import BRANCHES, Promotion, PromotionRecord
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import State
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.analysis.schedule import blocks, counts_of
 from gitkruise.planner.health.kinds import ROLLOUTS
@@ -76,7 +76,8 @@ class Promoter:
         self._clock = proposer.clock
         self._windows = Windows(unit.spec.windows, self._clock)
         namespace = unit.spec.target.namespace or unit.namespace
-        self._key = ObjectKey(*CLONESET, namespace, self._spec.workload.name)
+        workload = self._spec.workload
+        self._key = ObjectKey(*workload.group_kind, namespace, workload.name)
         self._wake = asyncio.Event()
         self._soak = Soak(self._clock)
         self._asked = ""  # the commit of the branch up to which people were heard
@@ -155,7 +156,9 @@ class Promoter:
         if rollout.state is not State.HELD or seen is None:
             self._soak.moves()
             return None
-        return self._soak.since(seen, rollout, ROLLOUTS[CLONESET].pods(store, seen.read()))
+        return self._soak.since(
+            seen, rollout, ROLLOUTS[self._key.group_kind].pods(store, seen.read())
+        )
 
     # Measurements ---------------------------------------------------------------------------
 
@@ -229,8 +232,13 @@ class Promoter:
             code=FAILED,
             message=f"{self._key}, step {run.step}: {blocks(run)}",
             severity=Severity.WARNING,
-            notes=(("unchanged", f"the partition in git: {rollout.partition}"), ("next", next_)),
+            notes=(("unchanged", self._amount(rollout)), ("next", next_)),
         )
+
+    def _amount(self, rollout: Rollout) -> str:
+        if self._key.group_kind == DEPLOYMENT:
+            return f"the canary in git: {rollout.canary}"
+        return f"the partition in git: {rollout.partition}"
 
     # Going on -------------------------------------------------------------------------------
 

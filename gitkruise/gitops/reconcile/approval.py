@@ -110,7 +110,10 @@ class Consent:
 
     def _promoted(self, d: Desired) -> bool:
         promotion = self.unit.spec.promotion
-        return promotion is not None and promotion.workload.name == d.key.name
+        if promotion is None:
+            return False
+        workload = promotion.workload
+        return (workload.group_kind, workload.name) == (d.key.group_kind, d.key.name)
 
 
 def _line(key: ObjectKey, digest: str, live: Live | None) -> str:

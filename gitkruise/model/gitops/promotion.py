@@ -1,4 +1,7 @@
-"""A rollout that git lowers the partition of step by step: its strategy and its progress."""
+"""A rollout that git lets further step by step: its strategy and its progress.
+
+Steps are partitions of a CloneSet, and as canaries let through what a partition does.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from typing import Final, Literal
 
 from gitkruise.model.gitops.analysis import AnalysisRun, Metric
 from gitkruise.model.gitops.strict_struct import Strict
-from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 from gitkruise.wire.primitives.times import parse_duration
 from gitkruise.wire.values.intstr import Partition
 
@@ -19,7 +23,11 @@ class PromotedWorkload(Strict, frozen=True):
     """By name, in the namespace the unit's objects go to."""
 
     name: str
-    kind: Literal["CloneSet"] = "CloneSet"
+    kind: Literal["CloneSet", "Deployment"] = "CloneSet"
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return {"CloneSet": CLONESET, "Deployment": DEPLOYMENT}[self.kind]
 
 
 class PromotionStep(Strict, frozen=True):
