@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from gitkruise.controller.controllers import ControllerOptions, Controllers
@@ -34,10 +35,12 @@ from gitkruise.gitops.analysis.memory import ANALYSIS, AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
 from gitkruise.gitops.cluster.engine import (
     AUTO,
+    BY_CONTROLLER,
     HEEDS_CANARIES,
     KRUISE,
     LEASE_NAMESPACE,
     OWN,
+    STEERED,
     WORKLOADS_LEASE,
     choose_engine,
     hold_workloads,
@@ -83,6 +86,7 @@ from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
 from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS, node_workloads
 from gitkruise.webhook.service import WebhookOptions, serve_webhooks
 from gitkruise.wire.catalog.catalog import Catalog
@@ -257,13 +261,14 @@ class _Process:
         urgent = not self.options.acts
         return Lease(self.lease(self.options.lease), transport, clock, urgent=urgent)
 
-    def lease(self, name: str) -> LeaseName:
+    def lease(self, name: str, notes: Mapping[str, str] = MappingProxyType({})) -> LeaseName:
         return LeaseName(
             namespace=LEASE_NAMESPACE,
             name=name,
             identity=self.identity,
             predecessor=self.predecessor,
             duration_s=self.options.lease_s,
+            notes=tuple(notes.items()),
         )
 
 
@@ -427,6 +432,8 @@ async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
 def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
     """The workloads we drive in a cluster: CloneSets, and of the others those it serves.
 
+    Deployments are driven by the cluster's own controller, which we lead to their canaries.
+
     Requests to node agents are among them: the cluster has no OpenKruise where we drive.
     """
 
@@ -434,15 +441,19 @@ def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
         return catalog.stored(kind) is not None
 
     pods = tuple(w for w in WORKLOADS if w is CLONESET or served(w.kind))
-    return pods + tuple(
-        w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches)))
+    canaries = (CANARY_STEERING,) if served(CANARY_STEERING.kind) else ()
+    return (
+        pods
+        + canaries
+        + tuple(w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches))))
     )
 
 
 async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Clock) -> None:
     """Run our workload controllers while we hold the lease, which fences all that they write."""
     while True:
-        lease = Lease(me.lease(WORKLOADS_LEASE), transport, clock)
+        able = {HEEDS_CANARIES: STEERED} if live.catalog.stored(CLONESET.kind) else {}
+        lease = Lease(me.lease(WORKLOADS_LEASE, able), transport, clock)
         try:
             async with lease.held():
                 workloads = Controllers(
@@ -461,7 +472,7 @@ async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Cloc
 
 async def sandbox_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:
     """OpenKruise's controllers and Kubernetes' own inside an embedded cluster, until cancelled."""
-    await _drive_inside(EMBEDDED, transport, clock, gates, {HEEDS_CANARIES: "true"})
+    await _drive_inside(EMBEDDED, transport, clock, gates, {HEEDS_CANARIES: BY_CONTROLLER})
 
 
 async def kruise_controllers(transport: Transport, clock: Clock, gates: Gates) -> None:

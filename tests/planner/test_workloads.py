@@ -22,7 +22,7 @@ def without(*plurals: str) -> Catalog:
 
 
 def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() -> None:
-    pods = ["CloneSet", "SidecarSet", "Pod"]
+    pods = ["CloneSet", "SidecarSet", "Pod", "Deployment"]
     requests = "ContainerRecreateRequest"
     pulls = ["Node", "NodeImage", "ImagePullJob", "ImageListPullJob"]
     assert kinds(load_catalog(), Gates()) == [*pods, requests]
@@ -33,4 +33,4 @@ def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() 
     assert kinds(without("imagepulljobs"), PULLS) == [*pods, requests, "Node"]
     assert kinds(without("imagelistpulljobs"), PULLS) == [*pods, requests, *pulls[:-1]]
     everything = ("sidecarsets", "containerrecreaterequests", "nodeimages", "imagepulljobs")
-    assert kinds(without(*everything), PULLS) == ["CloneSet", "Pod"]
+    assert kinds(without(*everything), PULLS) == ["CloneSet", "Pod", "Deployment"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Final
 
 from gitkruise.errors import Finding, RefMissing, SourceFailed
@@ -99,16 +98,6 @@ def ref_missing(url: str, ref: str, known: list[str]) -> SourceFailed:
     notes.append(("unchanged", "nothing is deleted because a ref is missing"))
     message = f"{shown(ref)} is not in {url}"
     return RefMissing(Finding(code="GK3201", message=message, notes=tuple(notes)))
-
-
-def unwritable(git_dir: Path, error: OSError) -> SourceFailed:
-    """GK3109: the disk does not take an object."""
-    message = f"cannot write into {shown(str(git_dir))}: {error.strerror}"
-    notes = (
-        ("unchanged", "refs stay where they are; it is tried again"),
-        ("next", "look at that folder: is it there, may we write, is the disk full?"),
-    )
-    return SourceFailed(Finding(code="GK3109", message=message, notes=notes))
 
 
 def push_refused(url: str, text: str, result: Result) -> Exception:

@@ -71,7 +71,7 @@ def local_git_dir(path: Path, url: str) -> Path:
             result = process.collect(process.launch(command), timeout_s=SETUP_S, output_max=1 << 16)
             if result.status == 0:
                 return Path(result.output.decode("utf-8", "surrogateescape").rstrip("\n"))
-    raise no_repository(url, "not a repository" if path.exists() else "no such folder")
+    raise _no_repository(url, "not a repository" if path.exists() else "no such folder")
 
 
 def local_folder(named: str) -> Path:
@@ -81,11 +81,10 @@ def local_folder(named: str) -> Path:
         return folder
     if parse_url(named).path is None:
         raise not_here(named)
-    raise no_repository(named, "no such folder")
+    raise _no_repository(named, "no such folder")
 
 
-def no_repository(url: str, why: str) -> SourceFailed:
-    """GK3103: a folder of this machine is none, or not there (any more)."""
+def _no_repository(url: str, why: str) -> SourceFailed:
     message = f"there is no git repository at {shown(url)}: {why}"
     notes = (("next", "check the path, or make one with git init --bare"),)
     return SourceFailed(Finding(code="GK3103", message=message, notes=notes))

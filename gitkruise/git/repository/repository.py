@@ -14,7 +14,7 @@ from gitkruise.errors import Finding, InvalidManifests, PathMissing, SourceFaile
 from gitkruise.git.plumbing import process, tree_walk
 from gitkruise.git.plumbing.ancestry import FIRST, Lineage
 from gitkruise.git.plumbing.commits import tree_of
-from gitkruise.git.plumbing.errors import RefMoved, push_refused, ref_missing, unwritable
+from gitkruise.git.plumbing.errors import RefMoved, push_refused, ref_missing
 from gitkruise.git.plumbing.object_db import ObjectReader, damaged, write_loose
 from gitkruise.git.plumbing.process import GitCredentials, Result, git_command
 from gitkruise.git.plumbing.refs import (
@@ -34,7 +34,6 @@ from gitkruise.git.repository.mirror import (
     local_git_dir,
     make_mirror,
     no_known_hosts,
-    no_repository,
     not_here,
 )
 from gitkruise.git.repository.remote import (
@@ -212,8 +211,6 @@ class Repository:
         name = full_ref(ref)
         found = self.ls_refs([name]).refs.get(name)
         if found is None:
-            if self.local and not self.git_dir.exists():
-                raise no_repository(self.url, "no such folder")
             raise ref_missing(self.url, ref, self._local_refs() if self.local else [])
         return name, found
 
@@ -380,14 +377,8 @@ class Repository:
         return self._reader.tree(tree)
 
     def write_object(self, kind: str, data: bytes) -> str:
-        """Store a blob, tree or commit in this repository or its mirror; its id.
-
-        Raises SourceFailed GK3109 when the disk does not take it.
-        """
-        try:
-            return write_loose(self._objects, kind, data, algorithm=self._algorithm)
-        except OSError as error:
-            raise unwritable(self.git_dir, error) from None
+        """Store a blob, tree or commit in this repository or its mirror; its id."""
+        return write_loose(self._objects, kind, data, algorithm=self._algorithm)
 
     def _existing(self, commit: str, path: str) -> TreeEntry:
         found = self.find(commit, path)

@@ -22,7 +22,8 @@ KRUISE_NAMESPACE: Final = "kruise-system"
 KRUISE_LEASE: Final = "kruise-manager"
 LEASE_NAMESPACE: Final = "kube-system"
 WORKLOADS_LEASE: Final = "gitkruise-workloads"
-HEEDS_CANARIES: Final = "gitkruise.io/heeds-canaries"  # on that lease, in an embedded cluster
+HEEDS_CANARIES: Final = "gitkruise.io/heeds-canaries"  # on that lease: who pauses at canaries
+BY_CONTROLLER, STEERED = "true", "steered"  # the Deployment controller itself; gitkruise next to it
 OWN, KRUISE, AUTO = "own", "kruise", "auto"
 
 
@@ -43,10 +44,22 @@ def is_renewed(lease: Obj, now: datetime) -> bool:
 
 
 async def heeds_canaries(transport: Transport) -> bool:
-    """Return whether the cluster's Deployment controller pauses at a canary: that of an embedded
-    cluster does, Kubernetes' own does not. Raises ApiError."""
+    """Return whether rollouts of Deployments pause at their canaries. Raises ApiError.
+
+    The Deployment controller of an embedded cluster pauses them; next to Kubernetes' own, gitkruise
+    does where it drives the workloads.
+    """
+    return bool(await _canaries(transport))
+
+
+async def steers_canaries(transport: Transport) -> bool:
+    """Return whether gitkruise leads another Deployment controller to canaries. Raises ApiError."""
+    return await _canaries(transport) == STEERED
+
+
+async def _canaries(transport: Transport) -> str:
     lease = await _lease(transport, LEASE_NAMESPACE, WORKLOADS_LEASE)
-    return lease is not None and bool(get(lease, "metadata", "annotations", HEEDS_CANARIES))
+    return str(get(lease, "metadata", "annotations", HEEDS_CANARIES, default=""))
 
 
 async def choose_engine(transport: Transport, wishes: set[str], now: datetime) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gitkruise.errors import Finding
 from gitkruise.gitops.preview.changes import changes_between, rollouts_started, with_live
 from gitkruise.model.gitops.change import Desired, ObjectChange
+from gitkruise.model.planning.canary_lock import unlocked
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
@@ -129,7 +130,7 @@ def live_outcome(
         without_canary,
     )
 
-    rollouts: Sequence[Obj] = facts.rollouts
+    rollouts: Sequence[Obj] = [unlocked(obj) for obj in facts.rollouts]
     objects = target.objects
     if not facts.heeds_canaries:
         rollouts = [without_canary(obj) for obj in rollouts]

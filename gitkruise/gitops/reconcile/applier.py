@@ -44,7 +44,7 @@ from gitkruise.planner.sync.annotations import (
     marked,
 )
 from gitkruise.planner.sync.autoscale import sized_as
-from gitkruise.planner.sync.canary_pause import PAUSED, canary_pause, resumed_by, with_pause
+from gitkruise.planner.sync.canary_pause import as_sent, by_canary, held_back, set_by_canary
 from gitkruise.planner.sync.ownership import mark_of
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -54,7 +54,6 @@ from gitkruise.wire.primitives.requests import APPLY_PATCH, JSON, ApiReply, ApiR
 TRIES: Final = 5  # of one request that meets writes of others
 _SYSTEM: Final = SystemClock()
 _NAMESPACE: Final = GroupKind("", "Namespace")
-_PAUSED: Final = ".spec.paused"
 _SIZE, _SIZER = ".spec.replicas", "kube-controller-manager"  # which runs the autoscaler
 _REGISTERED: Final = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
 # What kube-apiserver answers with 500 when a webhook that must agree cannot be asked.
@@ -85,7 +84,8 @@ class Sent:
 class Applier:
     """Applies objects of one unit at one commit. `label` is the unit's label value.
 
-    Requests use a version that the cluster serves; replies are in git's version.
+    `steered`: gitkruise leads Deployments of the cluster to their canaries. Requests use a version
+    that the cluster serves; replies are in git's version.
     """
 
     def __init__(
@@ -97,11 +97,12 @@ class Applier:
         *,
         gates: Gates = Gates(),
         autoscaled: frozenset[ObjectKey] = frozenset(),
+        steered: bool = False,
         clock: Clock = _SYSTEM,
     ) -> None:
         self._transport, self._unit, self._label, self._commit = transport, unit, label, commit
         self._clock = clock
-        self._gates, self._autoscaled = gates, autoscaled
+        self._gates, self._autoscaled, self._steered = gates, autoscaled, steered
         self._slots = asyncio.Semaphore(unit.spec.apply.concurrency)
 
     async def send(
@@ -151,7 +152,7 @@ class Applier:
         if dialect is None:
             return Sent(desired=d, finding=_not_served(d, catalog), retry=True, unserved=True)
         asked = sized_as(d, live) if live is not None and d.key in self._autoscaled else d
-        if live is not None and canary_pause(live) is not None:
+        if live is not None and by_canary(asked, live, steered=self._steered):
             asked, refused = await self._paused(asked, live, dialect, dry_run=dry_run)
             if refused is not None:
                 return refused
@@ -187,18 +188,18 @@ class Applier:
     async def _paused(
         self, d: Desired, live: Obj, dialect: ClusterDialect, *, dry_run: bool
     ) -> tuple[Desired, Sent | None]:
-        """Return (`d` as it is sent while a canary pauses `live`, the rejection of a trial).
+        """Return (`d` as it is sent with regard to its canary, the rejection of a trial).
 
         Only a server knows whether the pod template changes: it adds defaults, and removes fields
         that git no longer contains.
         """
-        held = with_pause(d, paused=True) if get(d.obj, *PAUSED) is False else d
+        held = held_back(d, live)
         if dry_run:
             return held, None
         trial = await self._attempt(held, self._request(held, live, dialect, dry_run=True), live)
         if trial.reply is None:
             return held, replace(trial, desired=d)
-        return with_pause(d, paused=False) if resumed_by(d, live, trial.reply) else held, None
+        return as_sent(d, live, trial.reply), None
 
     async def _take_over(self, d: Desired, request: ApiRequest, live: Obj) -> Sent:
         """Force one request instead of asking first; fall back to asking when the object
@@ -296,9 +297,9 @@ class Applier:
 
 
 def _ends_pause(error: ApplyConflict, live: Obj | None) -> bool:
-    """Return whether the conflict is about the pause that a canary brought about, and alone."""
-    fields = {c.field for c in error.details.causes}
-    return fields == {_PAUSED} and live is not None and canary_pause(live) is not None
+    """Return whether the conflict is about what a canary brought about, and alone."""
+    causes = error.details.causes
+    return live is not None and bool(causes) and all(set_by_canary(c.field, live) for c in causes)
 
 
 def _ours(manager: str, field: str) -> bool:

@@ -55,7 +55,10 @@ async def ignored_canaries(changed: Sequence[Desired], transport: Transport) -> 
             notes=(
                 ("why", "Kubernetes' Deployment controller does not know canaries: it updates all"),
                 ("unchanged", f"the live {d.key}"),
-                ("next", "take the annotation out, or make it a CloneSet with a partition"),
+                (
+                    "next",
+                    "run gitkruise with engine: own there, or take the annotation out",
+                ),
             ),
             object=str(d.key),
         )

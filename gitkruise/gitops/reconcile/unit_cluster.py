@@ -9,6 +9,7 @@ from datetime import datetime
 from gitkruise.errors import Finding
 from gitkruise.gitops.analysis.memory import AnalysisMemory
 from gitkruise.gitops.build.untrusted import Workers
+from gitkruise.gitops.cluster.engine import steers_canaries
 from gitkruise.gitops.cluster.hook_runs import HookRuns
 from gitkruise.gitops.cluster.live_cache import WATCHES, LiveView
 from gitkruise.gitops.cluster.ownership import Claims
@@ -30,6 +31,7 @@ from gitkruise.model.gitops.document import GitCommit
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.sync.annotations import COMMIT, annotation, unit_label
 from gitkruise.planner.sync.autoscale import REPLICAS
+from gitkruise.planner.sync.canary_pause import awaits_canary
 from gitkruise.planner.sync.diff import kept_differences
 from gitkruise.planner.sync.drift import Memo
 from gitkruise.planner.sync.ownership import withheld
@@ -188,11 +190,13 @@ class UnitCluster:
         dry_run: bool = False,
     ) -> list[Sent]:
         around = self._around
+        live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
+        waits = any(d.key in live and awaits_canary(d, live[d.key]) for d in objects)
         applier = Applier(
             self._transport, self._unit, self.label, commit,
             gates=around.gates, autoscaled=around.live.autoscaled.targets(), clock=around.clock,
+            steered=waits and await steers_canaries(around.live.transport),
         )  # fmt: skip
-        live = {d.key: found.obj for d in objects if (found := seen.live.get(d.key))}
         catalog = around.live.catalog
         return await applier.send(
             objects, live, catalog, take=take, dry_run=dry_run, overtaken=stop

@@ -54,6 +54,7 @@ class LeaseName:
 
     `predecessor` is the identity of a process that has certainly ended: its lease need not expire.
     Replicas with different durations are safe with each other: the longer one is waited out.
+    `notes` are annotations that say what its holder can do.
     """
 
     namespace: str
@@ -61,6 +62,7 @@ class LeaseName:
     identity: str
     predecessor: str = ""
     duration_s: float = DURATION_S
+    notes: tuple[tuple[str, str], ...] = ()
 
 
 class Lease:
@@ -210,12 +212,11 @@ class Lease:
 
     async def _take(self, current: Obj | None) -> bool:
         if current is None:
-            await self._write("create", {"metadata": self._meta(), "spec": self._spec(None)})
+            await self._write("create", {**self._noted({}), "spec": self._spec(None)})
         elif self._is_free(current):
             spec = self._spec(current.get("spec"))
-            await self._write(
-                "update", {**self._unasked(current, self.name.identity), "spec": spec}
-            )
+            granted = self._unasked(current, self.name.identity)
+            await self._write("update", {**self._noted(granted), "spec": spec})
         else:
             if self._urgent:
                 await self._ask(current)
@@ -322,6 +323,12 @@ class Lease:
             return lease
         granted: Obj = drop(lease, ("metadata", "annotations", WANTED))
         return granted
+
+    def _noted(self, lease: Obj) -> Obj:
+        """`lease` with its name and our notes."""
+        meta = {**(lease.get("metadata") or {}), **self._meta()}
+        notes = {**(meta.get("annotations") or {}), **dict(self.name.notes)}
+        return {**lease, "metadata": {**meta, **({"annotations": notes} if notes else {})}}
 
     def _meta(self) -> dict[str, str]:
         return {"namespace": self.name.namespace, "name": self.name.name}

@@ -16,7 +16,8 @@ PLAIN: Final = "canary"  # read as well; other programs use that key for purpose
 GATE: Final = "gitkruise.io/canary-gate"  # of a ReplicaSet: armed, or passed=VALUE
 STABLE: Final = "gitkruise.io/canary-stable"  # of a ReplicaSet: hash of the one that keeps the rest
 PAUSED: Final = "gitkruise.io/canary-paused"  # of a Deployment, while its canary paused it
-BOOKKEEPING: Final = frozenset({ANNOTATION, PLAIN, GATE, STABLE, PAUSED})
+LOCK: Final = "gitkruise.io/canary-lock"  # of a Deployment of a foreign controller
+BOOKKEEPING: Final = frozenset({ANNOTATION, PLAIN, GATE, STABLE, PAUSED, LOCK})
 CANARIES: Final = frozenset({("metadata", "annotations", key) for key in (ANNOTATION, PLAIN)})
 ARMED: Final = "armed"
 _VALUE: Final = re.compile(r"[0-9]{1,10}%?")

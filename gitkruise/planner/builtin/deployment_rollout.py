@@ -7,12 +7,13 @@ Rules CAN-30 to CAN-32 of docs/behaviour/deployment-canary.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from gitkruise.model.gitops.record import RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.planning.canary import CanaryPause
+from gitkruise.model.planning.canary_lock import lock_of, unlocked
 from gitkruise.model.workloads.conditions import find
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.builtin import replicasets as rs
@@ -24,6 +25,7 @@ from gitkruise.planner.progress.failing_pods import cannot_start, failure
 from gitkruise.planner.sync.annotations import COMMIT
 from gitkruise.wire.primitives.names import Obj, controller_of, key_of
 from gitkruise.wire.primitives.paths import get
+from gitkruise.wire.primitives.times import parse_time
 
 _LATE: Final = "ProgressDeadlineExceeded"
 
@@ -73,6 +75,7 @@ class _Facts:
     def __init__(
         self, raw: Obj, pods: Sequence[PodFacts], replica_sets: Sequence[Obj], now: datetime
     ) -> None:
+        self.lock, raw = lock_of(raw), unlocked(raw)
         self.raw, self.spec, self.now = raw, raw["spec"], now
         uid = raw["metadata"]["uid"]
         owned = [one for one in replica_sets if (controller_of(one) or {}).get("uid") == uid]
@@ -119,6 +122,15 @@ class _Facts:
     def pause(self) -> CanaryPause | None:
         """The pause of a canary that is in force."""
         return self.canary.pause if self.paused else None
+
+    @property
+    def overdue(self) -> bool:
+        """Return whether the last step to a canary was too long ago: the other controller, which
+        gitkruise leads there, watches no deadline then."""
+        if self.lock is None or not self.lock.begun or self.paused:
+            return False
+        since = parse_time(self.lock.since)
+        return since is not None and self.now > since + timedelta(seconds=self.lock.deadline_s)
 
     @property
     def standing(self) -> bool:
@@ -176,13 +188,14 @@ def _stuck(f: _Facts) -> str:
     if f.problem:
         return f.problem
     condition = find(get(f.raw, "status", "conditions", default=()), "Progressing")
-    late = condition is not None and condition.get("reason") == _LATE
+    late = (condition is not None and condition.get("reason") == _LATE) or f.overdue
     down = (*f.failing, *f.hindered)
     if down and (late or len(down) >= len(f.updated) - f.new_available):
         serving = sum(map(f.available, f.active))
         return cannot_start(down, f"{serving} of {f.wanted} keep serving")
-    if condition is not None and late:
-        return str(condition.get("message") or "no progress within the deadline")
+    if late:
+        said = "" if condition is None else str(condition.get("message") or "")
+        return said or "no progress within the deadline"
     return ""
 
 

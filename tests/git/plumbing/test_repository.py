@@ -243,19 +243,3 @@ def test_new_commits_are_seen_by_a_reader_that_is_open(
         subprocess.run(["git", "gc", "--quiet"], cwd=origin.bare, env=ENV, check=True)
         seen.append(repository.tip("main") == commit)
     assert seen == [True, True, True]
-
-
-def test_a_repository_that_goes_away_is_told_as_such(
-    origin: Origin, repository: Repository
-) -> None:
-    origin.commit({"a": "1"})
-    assert repository.tip("main")
-    origin.bare.rename(origin.bare.with_name("away.git"))
-    with Repository.open(str(origin.bare.with_name("away.git"))) as elsewhere:
-        assert elsewhere.tip("main")  # the repository is sound
-    with pytest.raises(SourceFailed) as gone:
-        repository.tip("main")
-    with pytest.raises(SourceFailed) as unwritten:
-        repository.write_object("blob", b"text")
-    assert (code_of(gone), code_of(unwritten)) == ("GK3103", "GK3109")
-    assert "No such file or directory" in unwritten.value.findings[0].message

@@ -1,0 +1,332 @@
+"""Canary of a Deployment that kube-controller-manager drives (docs/behaviour)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass, field
+from random import Random  # noqa: TID251  seeded: the same sequences in every run
+from typing import Any, TypeAlias
+
+import pytest
+
+from gitkruise.kube.client.transport import Transport
+from gitkruise.wire.primitives.names import Obj
+from tests.kube.real.apiserver import Apiserver, talking
+from tests.kube.real.deployments import Field, Watched, manager, steering, watched
+from tests.kube.real.kubelet import Kubelet
+from tests.kube.real.shop import pods_run
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow]
+
+# (replicas, maxSurge, maxUnavailable, canary): where the rollout of v2 ends
+SETTLING: dict[str, tuple[int, Any, Any, str | None, str]] = {
+    "CAN-44": (10, 2, 1, "3", "7,3 paused"),
+    "CAN-45": (10, 0, 1, "3", "7,3 paused"),
+    "CAN-46": (10, 2, 0, "3", "7,3 paused"),
+    "CAN-47": (10, "25%", "25%", "30%", "7,3 paused"),
+    "CAN-48": (10, 0, 5, "3", "7,3 paused"),
+    "CAN-49": (10, 5, 5, "3", "7,3 paused"),
+    "CAN-50": (10, 3, 0, "25%", "7,3 paused"),
+    "CAN-51": (3, 1, 0, "90%", "1,2 paused"),
+    "CAN-52": (7, 1, 1, "33%", "4,3 paused"),
+    "CAN-53": (4, "25%", "25%", "2", "2,2 paused"),
+    "CAN-55": (10, 2, 1, "1", "9,1 paused"),
+    "CAN-56": (10, 2, 1, "9", "1,9 paused"),
+    "CAN-57": (10, 2, 1, "0", "10,0 paused"),
+    "CAN-58a": (10, 2, 1, "10", "0,10"),
+    "CAN-58b": (10, 2, 1, "15", "0,10"),
+    "CAN-58c": (10, 2, 1, "100%", "0,10"),
+    "CAN-59": (1, 1, 0, "30%", "0,1"),
+}
+GO: dict[str, Any] = {"paused": False}
+# edits by kubectl of CAN-44's end, and where each comes to rest
+AFTER: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "CAN-68": [(GO, "0,10")],
+    "CAN-69": [({**GO, "canary": "5"}, "5,5 paused"), (GO, "0,10")],
+    "CAN-70": [({**GO, "canary": "2"}, "7,3 paused"), (GO, "0,10")],
+    "CAN-71": [({**GO, "canary": None}, "0,10")],
+    "CAN-72": [({"canary": "5"}, "7,3 paused")],
+    "CAN-75": [({"image": "v3"}, "7,3 paused"), (GO, "7,0,3 paused"), (GO, "0,0,10")],
+    "CAN-78": [({"image": "v1"}, "7,3 paused"), (GO, "10,0")],
+    "CAN-85": [({"replicas": 20}, "14,6 paused")],
+    "CAN-86": [({"replicas": 12}, "8,4 paused")],
+    "CAN-87": [({"replicas": 11}, "8,3 paused")],
+    "CAN-88": [({"replicas": 10}, "7,3 paused")],
+    "CAN-89": [({"replicas": 9}, "6,3 paused")],
+    "CAN-90": [({"replicas": 5}, "3,2 paused")],
+    "CAN-91": [({"replicas": 4}, "3,1 paused")],
+    "CAN-92": [({"replicas": 3}, "2,1 paused")],
+    "CAN-93": [({"replicas": 2}, "1,1 paused")],
+    "CAN-94": [({"replicas": 1}, "1,0 paused")],
+    "CAN-96": [({"replicas": 0}, "0 paused"), ({"replicas": 5}, "2,3 paused")],
+    "CAN-97": [({"replicas": 1}, "1,0 paused"), ({"replicas": 10}, "7,3 paused")],
+}
+
+
+# (replicas, maxSurge, maxUnavailable): where it stays while no pod of v2 is ready, canary 3
+NEVER_READY: dict[str, tuple[int, int, int, str]] = {
+    "CAN-64": (10, 2, 1, "9,3"),
+    "CAN-65": (10, 0, 1, "9,1"),
+    "CAN-66": (10, 3, 0, "10,3"),
+    "CAN-67": (10, 0, 3, "7,3 paused"),
+}
+Row: TypeAlias = tuple[int, Any, Any, str | None]
+FIRST: Row = (10, 2, 1, "3")
+
+
+@dataclass
+class Stand:
+    """Deployments on a real cluster, and a kubelet that keeps pods of some from being ready."""
+
+    seen: Field
+    kubelet: Kubelet
+    unready: set[str] = field(default_factory=set)
+
+    def new(self, name: str) -> Watched:
+        return self.seen.new(name.lower())
+
+    def may_be_ready(self, pod: Obj) -> bool:
+        image = pod["spec"]["containers"][0]["image"]
+        return not (image == "app:v2" and pod["metadata"]["labels"]["app"] in self.unready)
+
+    async def heal(self, one: Watched) -> None:
+        self.unready.discard(one.name)
+        await self.kubelet.nudge()
+
+    async def settle(self, name: str, row: Row, line: str) -> Watched:
+        one = self.new(name)
+        await start(one, *row)
+        await one.commit(image="v2")
+        await one.until(line)
+        return one
+
+    async def after(self, name: str, edits: list[tuple[dict[str, Any], str]]) -> None:
+        one = await self.settle(name, FIRST, "7,3 paused")
+        for changes, line in edits:
+            await one.edit(**changes)
+            await one.until(line)
+
+    async def never_ready(self, name: str, row: tuple[int, int, int, str]) -> None:
+        self.unready.add(name.lower())
+        await self.settle(name, (*row[:3], "3"), row[3])
+
+    async def can_61_a_finished_rollout(self, name: str) -> None:
+        one = await self.settle(name, (3, 1, 0, "3"), "0,3")
+        await one.edit(replicas=10)
+        await one.until("0,10")
+
+    async def can_62_a_gate_appears(self, name: str) -> None:
+        self.unready.add(name)
+        one = await self.settle(name, (10, 2, 1, "12"), "9,3")
+        await one.edit(replicas=20)
+        await one.until("17,5")
+        await self.heal(one)
+        await one.until("8,12 paused")
+
+    async def can_63_a_running_rollout(self, name: str) -> None:
+        self.unready.add(name)
+        one = self.new(name)
+        await start(one, 10, 2, 1, None)
+        await one.edit(image="v2")
+        await one.until("9,3")
+        await one.edit(canary="3")
+        await one.until("9,3")
+        await self.heal(one)
+        await one.until("0,10")
+
+    async def can_73_a_value_raised_later(self, name: str) -> None:
+        one = await self.settle(name, FIRST, "7,3 paused")
+        self.unready.add(name)
+        await one.edit(**GO)
+        await one.wait(lambda: one.lock() is None and one.size == 12)
+        await one.edit(canary="8")
+        await one.wait(lambda: one.lock() is not None)
+        await self.heal(one)
+        await one.until("2,8 paused")
+
+    async def can_76_the_stable_one_is_not_the_largest(self, name: str) -> None:
+        one = await self.settle(name, (10, 2, 1, "80%"), "2,8 paused")
+        await one.commit(image="v3")
+        await one.until("2,0,8 paused")
+
+    async def can_79_a_rollback_to_running_pods(self, name: str) -> None:
+        one = await self.settle(name, (10, 2, 1, "50%"), "5,5 paused")
+        await one.commit(image="v1")
+        await one.until("10,0")
+        await one.commit(image="v2")
+        await one.until("5,5 paused")
+
+    async def can_83_crashes_of_the_canary(self, name: str) -> None:
+        one = await self.settle(name, FIRST, "7,3 paused")
+        self.unready.add(name)
+        await self.kubelet.nudge()
+        await one.until("7,3 paused")
+
+    async def can_84_a_resized_replica_set(self, name: str) -> None:
+        one = await self.settle(name, FIRST, "7,3 paused")
+        await one.resize("v2", 5)
+        await one.until("5,5 paused")
+
+    async def can_98_a_percentage_follows_the_scale(self, name: str) -> None:
+        one = await self.settle(name, (10, 2, 1, "30%"), "7,3 paused")
+        await one.edit(replicas=20)
+        await one.until("14,6 paused")
+
+    async def can_99_scaling_on_the_way(self, name: str) -> None:
+        self.unready.add(name)
+        one = await self.settle(name, FIRST, "9,3")
+        await one.edit(replicas=20)
+        await one.until("17,5")
+        await self.heal(one)
+        await one.until("15,5 paused")
+
+    async def a_user_pauses_on_the_way(self, name: str) -> None:
+        self.unready.add(name)
+        one = await self.settle(name, FIRST, "9,3")
+        await one.edit(paused=True)
+        await self.heal(one)
+        await one.until("9,3")
+        await one.edit(**GO)
+        await one.until("7,3 paused")
+
+    async def somebody_edits_a_locked_field(self, name: str) -> None:
+        one = await self.settle(name, FIRST, "7,3 paused")
+        await one.edit(strategy={"rollingUpdate": {"maxSurge": 5}})
+        await one.until("7,3 paused")
+        await one.edit(**GO)
+        await one.until("0,10")
+        assert one.raw["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 2, "maxUnavailable": 1}
+
+
+STORIES = (
+    Stand.can_61_a_finished_rollout, Stand.can_62_a_gate_appears, Stand.can_63_a_running_rollout,
+    Stand.can_73_a_value_raised_later, Stand.can_76_the_stable_one_is_not_the_largest,
+    Stand.can_79_a_rollback_to_running_pods, Stand.can_83_crashes_of_the_canary,
+    Stand.can_84_a_resized_replica_set, Stand.can_98_a_percentage_follows_the_scale,
+    Stand.can_99_scaling_on_the_way, Stand.a_user_pauses_on_the_way,
+    Stand.somebody_edits_a_locked_field,
+)  # fmt: skip
+
+
+async def start(one: Watched, replicas: int, surge: Any, down: Any, canary: str | None) -> None:
+    await one.create(replicas, surge, down, canary)
+    await one.until(str(replicas))
+    await one.wait(lambda: one.serving == replicas)
+
+
+async def all_of(runs: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Play all at once; every one that fails is reported."""
+    wrong: list[str] = []
+
+    async def one(run: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await run
+        except AssertionError as error:
+            wrong.append(str(error))
+
+    async with asyncio.TaskGroup() as tasks:
+        for run in runs:
+            tasks.create_task(one(run))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_row_holds_where_kubernetes_sizes_the_replica_sets(server: Apiserver) -> None:
+    async def play() -> None:
+        async with (
+            talking(server) as real, pods_run(real) as kubelet, watched(real, "rows") as seen,
+            steering(real),
+        ):  # fmt: skip
+            on = Stand(seen, kubelet)
+            kubelet.may_be_ready = on.may_be_ready
+            rows: list[Coroutine[Any, Any, Any]]
+            rows = [on.settle(name, row[:4], row[4]) for name, row in SETTLING.items()]
+            rows += [on.after(name, edits) for name, edits in AFTER.items()]
+            rows += [on.never_ready(name, row) for name, row in NEVER_READY.items()]
+            rows += [story(on, story.__name__.replace("_", "-")) for story in STORIES]
+            await all_of(rows)
+
+    with manager(server):
+        asyncio.run(play())
+
+
+# Edits of one sequence; the last version is the one that is rolled out to the end.
+SEQUENCES, EDITS = 50, 6
+
+
+async def meddle(one: Watched, dice: Random) -> None:
+    """One edit of a commit, of kubectl, or of an autoscaler."""
+    kind = dice.choice(("commit", "commit", "canary", "scale", "resume", "wait"))
+    canary = dice.choice(("0", "1", "2", "4", "30%", "50%", "100%", None))
+    if kind == "commit":
+        await one.commit(image=dice.choice(("v1", "v2", "v3", "v4")), canary=canary)
+    elif kind == "canary":
+        await one.edit(canary=canary, **dice.choice(({}, GO)))
+    elif kind == "scale":
+        size = dice.choice((2, 4, 7, 9))
+        # Kubernetes scales without regard to pods that are not ready.
+        await one.wait(lambda: one.serving == one.size)
+        one.promises(size)
+        await one.edit(replicas=size)
+    elif kind == "resume":
+        await one.edit(**GO)
+    if kind == "wait" or dice.random() < 0.3:
+        await one.rest()
+        one.promises()
+
+
+async def wander(one: Watched, seed: int) -> None:
+    """A sequence of edits, then as many resumptions as it takes: all pods run the last version."""
+    dice = Random(seed)
+    size = dice.choice((3, 5, 8))
+    surge, down = dice.choice(((2, 1), (1, 0), (0, 1), (3, 2), ("25%", "25%")))
+    await start(one, size, surge, down, "2")
+    one.promises()
+    for _ in range(EDITS):
+        await meddle(one, dice)
+    for _ in range(8):
+        await one.wait(lambda: one.held or one.done)
+        one.promises()
+        if one.done:
+            break
+        await one.edit(**GO)
+    await one.wait(lambda: one.done and one.lock() is None)
+    assert not one.broken, f"{one.name}: {one.broken}"
+
+
+async def come_and_go(transport: Transport, done: asyncio.Event) -> None:
+    """gitkruise, which stops every now and then."""
+    while not done.is_set():
+        async with steering(transport):
+            await waited(done, 4)
+        await waited(done, 1)
+
+
+async def waited(done: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await done.wait()
+    except TimeoutError:
+        return
+
+
+def test_random_edits_never_break_a_promise_and_end_as_asked(server: Apiserver) -> None:
+    """gitkruise stops again and again meanwhile; at the end nothing is written any more."""
+
+    async def play() -> None:
+        async with talking(server) as real, pods_run(real), watched(real, "wander") as seen:
+            done = asyncio.Event()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(come_and_go(real, done))
+                try:
+                    await all_of(wander(seen.new(f"w{n}"), n) for n in range(SEQUENCES))
+                    every = seen.found.values()
+                    await all_of(one.rest() for one in every)
+                    writes = {one.name: one.writes for one in every}
+                    await all_of(one.rest(4.0) for one in every)
+                    assert writes == {one.name: one.writes for one in every}
+                finally:
+                    done.set()
+
+    with manager(server):
+        asyncio.run(play())

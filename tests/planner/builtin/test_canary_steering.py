@@ -1,0 +1,247 @@
+"""Canary of a Deployment that another controller sizes: gitkruise's writes next to that one's.
+
+The other controller is the one of the embedded cluster, from which the canary is kept. Rows are
+those of docs/behaviour/deployment-canary.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.model.planning.canary import ANNOTATION, BOOKKEEPING, LOCK
+from gitkruise.model.planning.canary_lock import (
+    NEVER_S,
+    lock_of,
+    pending_lock,
+    unlocked,
+    waiting_lock,
+)
+from gitkruise.model.planning.plan import Plan
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.builtin.canary_steering import SteeringSnapshot, plan_steering
+from gitkruise.planner.builtin.deployment import newest_set, observe_deployment, plan_deployment
+from gitkruise.wire.patch.json_patch import merge_patch
+from tests.planner.builtin.played import Played, version_of
+from tests.worlds import deployment
+
+
+class Steered(Played):
+    """Both controllers take turns; `idle` lets gitkruise stop for a while."""
+
+    idle = False
+
+    def plan(self) -> Plan:
+        """The other controller, which knows no canary."""
+        whole = self.raw
+        notes = {k: v for k, v in whole["metadata"]["annotations"].items() if k not in BOOKKEEPING}
+        self.objects[self.key] = {**whole, "metadata": {**whole["metadata"], "annotations": notes}}
+        try:
+            seen = observe_deployment(self, self.key, self.now)  # type: ignore[arg-type]
+        finally:
+            self.objects[self.key] = whole
+        assert seen is not None
+        return plan_deployment(seen, Gates())
+
+    def step_kubelets(self) -> None:
+        super().step_kubelets()
+        for one in self.sets:
+            if one["spec"].get("minReadySeconds") == NEVER_S:
+                status = {**one["status"], "availableReplicas": 0}
+                self._store({**one, "status": status}, status=True)
+
+    def sync(self, *, writes: int | None = None) -> bool:
+        moved = super().sync(writes=writes)
+        self.step_kubelets()
+        return moved or (not self.idle and self.steer())
+
+    def steer(self) -> bool:
+        seen = observe_deployment(self, self.key, self.now)  # type: ignore[arg-type]
+        assert seen is not None
+        new = newest_set(seen.raw, seen.sets)
+        ready = self.available(new.raw) if new is not None else 0
+        plan = plan_steering(
+            SteeringSnapshot(deployment=seen, available=ready, ready=ready), Gates()
+        )
+        for action in plan.actions:
+            self._write(action)
+        return bool(plan.actions)
+
+    def commit(self, image: str, **spec: Any) -> None:
+        """Change the template as gitkruise applies a commit."""
+        template = deployment(image=f"app:{image}")["spec"]["template"]
+        notes = {LOCK: waiting_lock(self.raw).text}
+        if "canary" in spec:
+            notes[ANNOTATION] = spec.pop("canary")
+        spec |= {"template": template, "paused": True}
+        self._store(merge_patch(self.raw, {"metadata": {"annotations": notes}, "spec": spec}))
+
+
+def started(replicas: int, surge: Any, down: Any, canary: str | None) -> Steered:
+    one = Steered(replicas, surge, down, canary)
+    one.edit(image="v1")
+    one.settle()
+    return one
+
+
+def at_canary() -> Steered:
+    one = started(10, 2, 1, "3")
+    one.commit("v2")
+    assert one.settle()[-1] == "7,3 paused"
+    return one
+
+
+ENDS: dict[str, tuple[int, Any, Any, str, str]] = {
+    "CAN-44": (10, 2, 1, "3", "7,3 paused"),
+    "CAN-45": (10, 0, 1, "3", "7,3 paused"),
+    "CAN-46": (10, 2, 0, "3", "7,3 paused"),
+    "CAN-51": (3, 1, 0, "90%", "1,2 paused"),
+    "CAN-54": (100, "10%", "5%", "1%", "99,1 paused"),
+    "CAN-57": (10, 2, 1, "0", "10,0 paused"),
+    "CAN-58a": (10, 2, 1, "10", "0,10"),
+    "CAN-58c": (10, 2, 1, "100%", "0,10"),
+}
+
+
+@pytest.mark.parametrize("row", ENDS.values(), ids=ENDS)
+def test_both_come_to_rest_at_the_canary(row: tuple[int, Any, Any, str, str]) -> None:
+    one = started(*row[:4])
+    one.commit("v2")
+    assert one.settle()[-1] == row[4]
+    assert one.settle() == [row[4]]
+
+
+def test_can_114_the_steps_are_those_of_the_real_availability() -> None:
+    one = started(10, 2, 1, "3")
+    one.available = lambda s: 0 if version_of(s) == "v2" else s["spec"]["replicas"]
+    one.commit("v2")
+    assert one.settle()[-1] == "9,3"
+    one.available = lambda s: s["spec"]["replicas"]
+    assert one.settle()[-1] == "7,3 paused"
+
+
+def test_can_112_a_template_waits_while_gitkruise_is_stopped() -> None:
+    one = started(10, 2, 1, "3")
+    one.idle = True
+    one.commit("v2")
+    assert one.settle()[-1] == "10"
+    one.idle = False
+    assert one.settle()[-1] == "7,3 paused"
+
+
+def test_a_pause_that_ends_moves_nothing_before_gitkruise_has_looked() -> None:
+    one = at_canary()
+    one.idle = True
+    one.edit(paused=False)
+    assert one.settle()[-1] == "7,3 paused".removesuffix(" paused")
+    one.idle = False
+    assert one.settle()[-1] == "0,10"
+    assert lock_of(one.raw) is None
+    assert one.raw["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 2, "maxUnavailable": 1}
+    assert "minReadySeconds" not in one.raw["spec"]
+
+
+def test_can_119_an_empty_canary_that_is_unpaused_takes_no_pod_that_must_serve() -> None:
+    one = started(2, 1, 0, "0")
+    one.commit("v2")
+    assert one.settle()[-1] == "2,0 paused"
+    one.idle = True
+    one.edit(paused=False)
+    assert one.settle()[-1] == "2,1"
+    one.idle = False
+    assert one.settle()[-1] == "0,2"
+
+
+EDITS: dict[str, tuple[dict[str, Any], str]] = {
+    "CAN-69": ({"paused": False, "canary": "5"}, "5,5 paused"),
+    "CAN-70": ({"paused": False, "canary": "2"}, "7,3 paused"),
+    "CAN-71": ({"paused": False, "canary": None}, "0,10"),
+    "CAN-72": ({"canary": "5"}, "7,3 paused"),
+    "CAN-74": ({"image": "v3"}, "7,3 paused"),
+    "CAN-79": ({"image": "v1", "paused": False}, "10,0"),
+    "CAN-85": ({"replicas": 20}, "14,6 paused"),
+    "CAN-121": ({"replicas": 4}, "3,1 paused"),
+}
+
+
+@pytest.mark.parametrize("row", EDITS.values(), ids=EDITS)
+def test_edits_of_the_pause(row: tuple[dict[str, Any], str]) -> None:
+    one = at_canary()
+    one.edit(**row[0])
+    assert one.settle()[-1] == row[1]
+
+
+def test_can_75_an_abandoned_canary_makes_room_for_the_next_one() -> None:
+    one = at_canary()
+    one.commit("v3")
+    assert one.settle()[-1] == "7,0,3 paused"
+
+
+def test_can_117_a_canary_that_lost_its_pods_gets_them_again() -> None:
+    one = at_canary()
+    one.edit(replicas=1)
+    assert one.settle()[-1] == "1,0 paused"
+    one.edit(replicas=10)
+    assert one.settle()[-1] == "7,3 paused"
+    one.edit(replicas=0)
+    assert one.settle()[-1] == "0 paused"
+    one.edit(replicas=5)
+    assert one.settle()[-1] == "2,3 paused"
+
+
+def test_can_113_a_template_that_came_and_went_costs_no_serving_pod() -> None:
+    one = started(3, 1, 0, "1")
+    one.commit("v2")
+    assert one.settle()[-1] == "2,1 paused"
+    one.idle = True
+    one.commit("v1")
+    one.settle()
+    assert {s["spec"].get("minReadySeconds") for s in one.sets} == {NEVER_S}
+    one.idle = False
+    one.commit("v3")
+    one.settle()
+    v1 = next(s for s in one.sets if version_of(s) == "v1")
+    assert v1["spec"]["minReadySeconds"] == 0
+    assert one.line == "2,0,1 paused"
+
+
+def test_can_116_a_value_that_changes_after_its_approval_locks_again() -> None:
+    one = at_canary()
+    one.available = lambda s: min(3 if version_of(s) == "v2" else 10, s["spec"]["replicas"])
+    one.edit(paused=False)
+    one.settle()
+    one.edit(canary="8")
+    one.settle()
+    one.available = lambda s: s["spec"]["replicas"]
+    assert one.settle()[-1] == "2,8 paused"
+
+
+def test_can_111_a_lock_that_an_undo_brings_back_is_removed() -> None:
+    one = at_canary()
+    stale = one.raw["metadata"]["annotations"][LOCK]
+    one.edit(paused=False)
+    one.settle()
+    one._store(merge_patch(one.raw, {"metadata": {"annotations": {LOCK: stale}}}))
+    assert lock_of(one.raw) is None
+    one.settle()
+    assert LOCK not in one.raw["metadata"]["annotations"]
+
+
+def test_a_deployment_without_canary_is_never_written() -> None:
+    one = started(10, 2, 1, None)
+    one.edit(image="v2")
+    while one.sync():
+        assert not one.steer()
+        one.step_kubelets()
+    assert one.line == "0,10"
+
+
+def test_the_users_values_are_read_from_the_lock() -> None:
+    one = at_canary()
+    wished = unlocked(one.raw)
+    assert wished["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 2, "maxUnavailable": 1}
+    assert wished["spec"]["progressDeadlineSeconds"] == 600
+    assert pending_lock(wished).text == waiting_lock(wished).text
+    broken = merge_patch(one.raw, {"metadata": {"annotations": {LOCK: "{}"}}})
+    assert lock_of(broken) is None
