@@ -84,6 +84,7 @@ from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.kube.system.state_lock import state_locked
 from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
+from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
@@ -440,7 +441,12 @@ def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
     def served(kind: GroupKind) -> bool:
         return catalog.stored(kind) is not None
 
-    pods = tuple(w for w in WORKLOADS if w is CLONESET or served(w.kind))
+    def watching(workload: Workload[Any]) -> Workload[Any]:
+        kept = {kind: find for kind, find in workload.watches.items() if served(kind)}
+        return workload if len(kept) == len(workload.watches) else replace(workload, watches=kept)
+
+    wanted = (w for w in WORKLOADS if w.kind != BUDGET or gates.budgets_pods)
+    pods = tuple(watching(w) for w in wanted if w is CLONESET or served(w.kind))
     canaries = (CANARY_STEERING,) if served(CANARY_STEERING.kind) else ()
     return (
         pods

@@ -39,13 +39,18 @@ PUBLISHED: Final = {
     ("policy", "v1"): ("PodDisruptionBudget",),
     ("apps.kruise.io", "v1alpha1"): ("CloneSet", "SidecarSet"),
     ("apps.kruise.io", "v1beta1"): ("CloneSet", "SidecarSet"),
+    ("policy.kruise.io", "v1alpha1"): ("PodUnavailableBudget",),
+    ("policy.kruise.io", "v1beta1"): ("PodUnavailableBudget",),
 }  # fmt: skip
-INSTALLED: Final = tuple(
-    f"{plural}.apps.kruise.io"
-    for plural in (
-        "clonesets", "sidecarsets", "containerrecreaterequests", "imagepulljobs",
-        "imagelistpulljobs", "nodeimages",
-    )
+INSTALLED: Final = (
+    *(
+        f"{plural}.apps.kruise.io"
+        for plural in (
+            "clonesets", "sidecarsets", "containerrecreaterequests", "imagepulljobs",
+            "imagelistpulljobs", "nodeimages",
+        )
+    ),
+    "podunavailablebudgets.policy.kruise.io",
 )  # fmt: skip
 KEPT: Final = (
     "description", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",

@@ -32,7 +32,9 @@ PODS: Final = GroupKind("", "Pod")
 def empty_world(*, seed: int = 0, gates: Gates | None = None) -> World:
     """A World with the recorded catalog, admission, and the namespace `shop`."""
     chosen = gates or Gates()
-    world = World(load_catalog(), admit=lambda request: admit(request, chosen), seed=seed)
+    world = World(
+        load_catalog(), admit=lambda request: admit(request, chosen), gates=chosen, seed=seed
+    )
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
     world.handle(create(world, space), START)
     return world
@@ -203,4 +205,16 @@ def sidecarset(name: str = "mesh", *containers: Obj, **spec: Any) -> dict[str, A
             "containers": list(containers) or [container("mesh", "mesh:v1")],
             **spec,
         },
+    }
+
+
+def budget(name: str = "keep", *, kind: str = "CloneSet", to: str = "web", **spec: Any) -> Obj:
+    """A v1beta1 PodUnavailableBudget for a workload, or for what `selector` selects."""
+    api = {"CloneSet": "apps.kruise.io/v1beta1"}.get(kind, "apps/v1")
+    target = {"targetRef": {"apiVersion": api, "kind": kind, "name": to}}
+    return {
+        "apiVersion": "policy.kruise.io/v1beta1",
+        "kind": "PodUnavailableBudget",
+        "metadata": {"name": name},
+        "spec": {**({} if "selector" in spec else target), **spec},
     }

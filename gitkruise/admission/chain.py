@@ -51,12 +51,15 @@ from gitkruise.admission.kruise.deletion_protection import KINDS as PROTECTED
 from gitkruise.admission.kruise.deletion_protection import protect, protect_by_webhook
 from gitkruise.admission.kruise.launch_priority import order_launch
 from gitkruise.admission.kruise.lazy_stages import (
+    budget_conflicts,
+    budget_problems,
     default_sidecarset,
     fill_in_node_image,
     fill_in_pull_job,
     fill_in_recreate_request,
     inject_sidecars,
     injected,
+    name_budget,
     neighbour_problems,
     sidecarset_problems,
 )
@@ -215,6 +218,24 @@ KRUISE_STAGES: Final = (
         kinds=_kinds("apps.kruise.io", "SidecarSet"),
         asks_cluster=True,
         examine=neighbour_problems,
+    ),
+    Stage(
+        name="budget of a pod",
+        kinds=_kinds("", "Pod"),
+        operations=frozenset({CREATE}),
+        asks_cluster=True,
+        mutate=name_budget,
+    ),
+    Stage(
+        name="budgets",
+        kinds=_kinds("policy.kruise.io", "PodUnavailableBudget"),
+        examine=budget_problems,
+    ),
+    Stage(
+        name="budget neighbours",
+        kinds=_kinds("policy.kruise.io", "PodUnavailableBudget"),
+        asks_cluster=True,  # whether the gates are on there, and other budgets
+        examine=budget_conflicts,
     ),
     Stage(name="canaries", kinds=WITH_CANARY, examine=canary_problems),
     Stage(

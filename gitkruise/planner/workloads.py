@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gitkruise.model.planning.budget_matching import clonesets_of
 from gitkruise.model.planning.snapshot import CloneSetSnapshot, SidecarSetSnapshot
+from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload import Shows, Workload
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET as CLONESET_KIND
 from gitkruise.model.workloads.labels import SIDECARSET as SIDECARSET_KIND
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION
+from gitkruise.planner.budgets.status import BUDGETS
 from gitkruise.planner.builtin.autoscaler import AUTOSCALER
 from gitkruise.planner.builtin.cronjob import CRONJOB
 from gitkruise.planner.builtin.daemonset import DAEMONSET
@@ -35,6 +38,7 @@ CLONESET: Final[Workload[CloneSetSnapshot]] = Workload(
     owns=(POD, CLAIM, REVISION),
     observe=observe_cloneset,
     decide=plan_cloneset,
+    watches={BUDGET: clonesets_of},
     stalls=Shows.CONDITION,
 )
 
@@ -48,7 +52,7 @@ SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(
     stalls=Shows.ANNOTATION,
 )
 
-WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS)
+WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, PODS, BUDGETS)
 
 # Objects between controllers and node agents.
 NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOBS, LIST_PULL_JOBS)

@@ -165,6 +165,7 @@ async def _open_cluster(
     world = World(
         embedded_catalog(),
         admit=lambda request: admit(request, gates),
+        gates=gates,
         seed=options.seed,
         start=clock.now(),
     )

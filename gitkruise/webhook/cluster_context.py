@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from gitkruise.admission.kruise.deletion_protection import looked_at
-from gitkruise.admission.rules.request import DELETE
+from gitkruise.admission.rules.request import CREATE, DELETE
 from gitkruise.errors import NotFound
 from gitkruise.kube.cache.informer import Informer
 from gitkruise.kube.cache.list_watch import Feed
@@ -15,12 +15,14 @@ from gitkruise.kube.cache.store import InformerCache
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.recreate_request import RECREATE
+from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.view import ClusterView
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import CLONESET, REPLICASET
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
 from gitkruise.model.workloads.pod_groups import PodGroups
+from gitkruise.webhook.budget_guard import BUDGETS
 from gitkruise.webhook.review import Review
-from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
+from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import NAMESPACES, PODS, ApiRequest, ResourceRef
 
@@ -28,6 +30,7 @@ _LIVE: Final = {
     "Pod": PODS,
     "Namespace": NAMESPACES,
     "Node": ResourceRef("", "v1", "nodes"),
+    "ReplicaSet": ResourceRef("apps", "v1", "replicasets"),
 }
 _LISTED: Final = {
     POD: _LIVE["Pod"],
@@ -40,15 +43,18 @@ AT_ONCE: Final = 10
 
 
 class ClusterContext:
-    """SidecarSets, their revisions, namespaces and the manager's settings, as last observed.
+    """SidecarSets, their revisions, namespaces, budgets and the manager's settings, as observed.
 
-    `home` is the namespace in which revisions of SidecarSets and settings live.
+    `home` is the namespace in which revisions of SidecarSets and settings live. `budgets`:
+    PodUnavailableBudgets are followed.
     """
 
-    def __init__(self, transport: Transport, clock: Clock, *, home: str) -> None:
+    def __init__(
+        self, transport: Transport, clock: Clock, *, home: str, budgets: bool = True
+    ) -> None:
         self.store = InformerCache()
         self._transport = transport
-        feeds = (
+        feeds = [
             Feed(ref=NAMESPACES, kind="Namespace"),
             Feed(ref=ResourceRef("apps.kruise.io", "v1beta1", "sidecarsets"), kind="SidecarSet"),
             Feed(
@@ -62,7 +68,9 @@ class ClusterContext:
                 namespace=home,
                 name_ends="kruise-configuration",
             ),
-        )
+        ]
+        if budgets:
+            feeds.append(Feed(ref=BUDGETS, kind=BUDGET.kind))
         self._informers = [Informer(feed, transport, self.store, clock) for feed in feeds]
         self._kinds = frozenset(feed.group_kind for feed in feeds)
 
@@ -94,6 +102,8 @@ class ClusterContext:
         if review.operation == DELETE:
             return await self._below(review)
         wanted = [ObjectKey(*POD, review.key.namespace, name) for name in _pods_named(review)]
+        if self.store.objects(BUDGET, review.key.namespace):
+            wanted += _replica_sets(review)
         if review.key.namespace and self.store.get(space) is None:
             wanted.append(space)  # so new that the watch has not delivered it
         if not wanted:
@@ -155,6 +165,16 @@ def _pods_named(review: Review) -> Sequence[str]:
     wanted, known = (get(obj, *path, default=()) or () for obj in (review.obj, review.old))
     new = dict.fromkeys(n for n in _texts(wanted) if n not in set(_texts(known)))
     return list(new)[:NAMED_MAX]
+
+
+def _replica_sets(review: Review) -> Sequence[ObjectKey]:
+    """The ReplicaSet of a new pod: its Deployment may be the target of a budget."""
+    if review.key.group_kind != POD or review.operation != CREATE or review.obj is None:
+        return ()
+    owner = controller_of(review.obj) or {}
+    if owner.get("kind") != REPLICASET.kind or not isinstance(owner.get("name"), str):
+        return ()
+    return (ObjectKey(*REPLICASET, review.key.namespace, owner["name"]),)
 
 
 def _texts(value: object) -> Iterable[str]:

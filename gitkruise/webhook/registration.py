@@ -16,6 +16,7 @@ from gitkruise.admission.kruise.deletion_protection import LABEL
 from gitkruise.errors import ClusterFailed, Conflict, Finding, NotFound
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.patch.json_patch import same
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj
@@ -33,7 +34,10 @@ GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = ResourceRef(GROUP, "v1", "mutatingwebhookconfigurations")
 VALIDATING: Final = ResourceRef(GROUP, "v1", "validatingwebhookconfigurations")
 OPENKRUISE: Final = "kruise-mutating-webhook-configuration"
-CONVERTED: Final = ("clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io")
+BUDGETS: Final = "podunavailablebudgets"
+CONVERTED: Final = (
+    "clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io", f"{BUDGETS}.policy.kruise.io",
+)  # fmt: skip
 NODE_REQUESTS: Final = (
     "containerrecreaterequests", "imagepulljobs", "imagelistpulljobs", "nodeimages",
 )  # fmt: skip
@@ -80,11 +84,12 @@ class Address:
 
 
 def configurations(
-    address: Address, bundle: bytes, *, protects: bool = False
+    address: Address, bundle: bytes, gates: Gates = Gates()
 ) -> tuple[tuple[ResourceRef, Obj], ...]:
     """Both configurations as they should be, with every default spelled out.
 
-    `protects`: labelled objects are not deleted without our word.
+    By `gates`, labelled objects are not deleted without our word, and pods of a
+    PodUnavailableBudget not deleted, evicted or updated.
     """
     mutate, validate = (address.client(path, bundle) for path in (MUTATE, VALIDATE))
     mutating = [
@@ -98,8 +103,12 @@ def configurations(
     validating = [
         _webhook(plural, validate, _kinds_rule(plural)) for plural in ("clonesets", "sidecarsets")
     ]
-    if protects:
+    if gates.resources_deletion_protection:
         validating.append(_protection(validate))
+    if gates.budgets_pods:
+        rule = _rule("policy.kruise.io", _VERSIONS, BUDGETS, operations=["CREATE", "UPDATE"])
+        validating.append(_webhook(BUDGETS, validate, rule))
+        validating.append(_pod_budgets(validate, gates) | _spared(address))
     return (
         (MUTATING, _configuration("MutatingWebhookConfiguration", mutating)),
         (VALIDATING, _configuration("ValidatingWebhookConfiguration", validating)),
@@ -141,6 +150,20 @@ def _protection(client: Obj) -> dict[str, Any]:
     return _webhook("protection", client, *rules) | {"objectSelector": labelled}
 
 
+def _pod_budgets(client: Obj, gates: Gates) -> dict[str, Any]:
+    """Asked before a pod leaves service. What passes is recorded in its budget."""
+    rules = []
+    if gates.pod_unavailable_budget_delete_gate:
+        rules.append(_rule("", ["v1"], "pods", operations=["DELETE"]))
+        rules.append(_rule("", ["v1"], "pods/eviction", operations=["CREATE"]))
+    if gates.pod_unavailable_budget_update_gate:
+        rules.append(_rule("", ["v1"], "pods", operations=["UPDATE"]))
+    return _webhook("pod-budgets", client, *rules) | {
+        "failurePolicy": "Ignore",
+        "sideEffects": "NoneOnDryRun",
+    }
+
+
 def _kinds_rule(plural: str) -> Obj:
     return _rule("apps.kruise.io", _VERSIONS, plural, operations=["CREATE", "UPDATE"])
 
@@ -155,7 +178,7 @@ def _rule(group: str, versions: list[str], *plurals: str, operations: list[str])
     }
 
 
-def _spared(address: Address) -> Obj:
+def _spared(address: Address) -> dict[str, Any]:
     """Not the cluster's own pods, not those of control planes, not ours."""
     spaces = sorted({"kube-system", "kube-node-lease", address.namespace})
     outside = {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": spaces}
@@ -190,8 +213,8 @@ def conversion_patch(crd: Obj, address: Address, bundle: bytes) -> Obj | None:
 class Registrar:
     """Writes what is missing or different, and nothing else."""
 
-    def __init__(self, transport: Transport, address: Address, *, protects: bool = False) -> None:
-        self._transport, self._address, self._protects = transport, address, protects
+    def __init__(self, transport: Transport, address: Address, gates: Gates = Gates()) -> None:
+        self._transport, self._address, self._gates = transport, address, gates
 
     async def refuse_beside_openkruise(self) -> None:
         """Raises ClusterFailed GK5111: two injectors would inject everything twice."""
@@ -212,7 +235,7 @@ class Registrar:
     async def publish(self, bundle: bytes) -> list[str]:
         """Names of what had to be written. Raises ApiError."""
         written = []
-        for ref, wanted in configurations(self._address, bundle, protects=self._protects):
+        for ref, wanted in configurations(self._address, bundle, self._gates):
             live = await self._find(ref, NAME)
             if live is None or not same(live.get("webhooks"), wanted["webhooks"]):
                 await self._apply(ref, wanted)

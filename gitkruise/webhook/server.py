@@ -14,6 +14,7 @@ from gitkruise.errors import ApiError, Unavailable, leaves
 from gitkruise.kube.serve.http_server import ServerTerms
 from gitkruise.kube.serve.request_body import SMALL, Bodies
 from gitkruise.kube.system.clock import Clock
+from gitkruise.webhook.budget_guard import BudgetGuard
 from gitkruise.webhook.cluster_context import ClusterContext
 from gitkruise.webhook.handler import AdmissionHandler, conversion
 from gitkruise.webhook.registration import CONVERT, MUTATE, TIMEOUT_S, VALIDATE
@@ -61,6 +62,7 @@ class ReviewHandler:
 
     judge: AdmissionHandler
     around: ClusterContext
+    guard: BudgetGuard
     clock: Clock
     counts: RequestCounts = field(default_factory=RequestCounts)
     bodies: Bodies = field(default_factory=Bodies)
@@ -121,6 +123,13 @@ class ReviewHandler:
             view = await self.around.view_for(review)
         except ExceptionGroup as group:
             return self._unknown(review, group)
+        if path == VALIDATE:
+            try:
+                refused = await self.guard.refusal(review)
+            except ApiError as error:
+                refused = error
+            if refused is not None:
+                return deny(review.uid, refused)
         return decide(review, view, self.clock.now())
 
     def _unknown(self, review: Review, group: ExceptionGroup[Exception]) -> bytes:

@@ -19,6 +19,7 @@ from gitkruise.kube.serve.http_server import serving
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.sidecarset_revision import REVISION_NAMESPACE
+from gitkruise.webhook.budget_guard import BudgetGuard
 from gitkruise.webhook.certificates import (
     CertificateStore,
     FolderVault,
@@ -73,8 +74,7 @@ async def serve_webhooks(
     Raises UsageProblem GK5110 where it cannot listen, ClusterFailed GK5111 next to OpenKruise,
     GK5112 for unreadable certificates, GK5113 when it cannot see what it needs; ApiError.
     """
-    protects = options.gates.resources_deletion_protection
-    registrar = Registrar(transport, options.address, protects=protects)
+    registrar = Registrar(transport, options.address, options.gates)
     await registrar.refuse_beside_openkruise()
     vault: CertificateStore
     if options.folder is not None:
@@ -83,8 +83,9 @@ async def serve_webhooks(
         vault = SecretVault(transport, options.address.namespace)
     credentials = await current(vault, options.address.hosts, clock.now())
     context = server_context(credentials.server)
-    around = ClusterContext(transport, clock, home=options.home)
-    desk = ReviewHandler(AdmissionHandler(catalog=catalog, gates=options.gates), around, clock)
+    around = ClusterContext(transport, clock, home=options.home, budgets=options.gates.budgets_pods)
+    judge = AdmissionHandler(catalog=catalog, gates=options.gates)
+    desk = ReviewHandler(judge, around, BudgetGuard(transport, clock, options.gates), clock)
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(around.run())
         try:

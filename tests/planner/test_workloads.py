@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gitkruise.app import driven
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.wire.catalog.catalog import Catalog
 
@@ -22,7 +23,7 @@ def without(*plurals: str) -> Catalog:
 
 
 def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() -> None:
-    pods = ["CloneSet", "SidecarSet", "Pod", "Deployment"]
+    pods = ["CloneSet", "SidecarSet", "Pod", "PodUnavailableBudget", "Deployment"]
     requests = "ContainerRecreateRequest"
     pulls = ["Node", "NodeImage", "ImagePullJob", "ImageListPullJob"]
     assert kinds(load_catalog(), Gates()) == [*pods, requests]
@@ -33,4 +34,15 @@ def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() 
     assert kinds(without("imagepulljobs"), PULLS) == [*pods, requests, "Node"]
     assert kinds(without("imagelistpulljobs"), PULLS) == [*pods, requests, *pulls[:-1]]
     everything = ("sidecarsets", "containerrecreaterequests", "nodeimages", "imagepulljobs")
-    assert kinds(without(*everything), PULLS) == ["CloneSet", "Pod", "Deployment"]
+    assert kinds(without(*everything), PULLS) == [
+        "CloneSet", "Pod", "PodUnavailableBudget", "Deployment",
+    ]  # fmt: skip
+
+
+def test_budgets_are_driven_where_they_are_served_and_a_gate_is_on() -> None:
+    off = Gates(pod_unavailable_budget_delete_gate=False)
+    assert "PodUnavailableBudget" not in kinds(load_catalog(), off)
+    old = load_catalog().without_crd(f"podunavailablebudgets.{BUDGET.group}")
+    assert "PodUnavailableBudget" not in kinds(old, Gates())
+    (clonesets, *_) = driven(old, Gates())
+    assert BUDGET not in clonesets.watches

@@ -15,7 +15,8 @@ from gitkruise.admission.kruise.deletion_protection import KINDS
 from gitkruise.errors import ClusterFailed, UsageProblem
 from gitkruise.kube.serve.certificates import server_context
 from gitkruise.kube.system.clock import SystemClock
-from gitkruise.kube.system.package_data import installable_crds, load_catalog
+from gitkruise.kube.system.package_data import KRUISE_GROUPS, installable_crds, load_catalog
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.webhook.certificates import FolderVault, current
@@ -42,13 +43,14 @@ EVERYTHING = [
     "ValidatingWebhookConfiguration",
     "clonesets.apps.kruise.io",
     "sidecarsets.apps.kruise.io",
+    "podunavailablebudgets.policy.kruise.io",
 ]
 
 
 def installed() -> World:
     world = empty_world()
     for crd in installable_crds():
-        if crd["spec"]["group"] == "apps.kruise.io":
+        if crd["spec"]["group"] in KRUISE_GROUPS:
             world.handle(create(world, crd), START)
     return world
 
@@ -72,7 +74,7 @@ def test_the_cluster_is_told_once_and_untold_again(address: Address) -> None:
         assert await registrar.publish(b"CA 1") == []
         assert world.version == version, "nothing was written"
         assert await registrar.publish(b"CA 2") == EVERYTHING, "another authority"
-        assert len(await registrar.withdraw()) == 4
+        assert len(await registrar.withdraw()) == len(EVERYTHING)
         assert await registrar.withdraw() == []
 
     asyncio.run(main())
@@ -92,19 +94,52 @@ def test_pods_are_never_held_up_and_our_kinds_are() -> None:
         "NotIn",
         {"kube-system", "kube-node-lease", "gitkruise-system"},
     )
-    for webhook in (by_name["clonesets"], by_name["sidecarsets"], *validating["webhooks"]):
+    *kinds, protected = validating["webhooks"]
+    for webhook in (by_name["clonesets"], by_name["sidecarsets"], *kinds):
         assert webhook["failurePolicy"] == "Fail"
-        assert webhook["rules"][0]["apiGroups"] == ["apps.kruise.io"]
-    for webhook in (*mutating["webhooks"], *validating["webhooks"]):
+        assert set(webhook["rules"][0]["apiGroups"]) <= KRUISE_GROUPS
+    assert protected["name"].startswith("pod-budgets.")
+    assert (protected["failurePolicy"], protected["sideEffects"]) == ("Ignore", "NoneOnDryRun")
+    for webhook in (*mutating["webhooks"], *kinds):
         assert webhook["sideEffects"] == "None"
         assert webhook["timeoutSeconds"] <= 5
         assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == b"CA"
 
 
+@pytest.mark.parametrize(
+    ("gates", "asked"),
+    [
+        (Gates(), [("DELETE", "pods"), ("CREATE", "pods/eviction")]),
+        (
+            Gates(pod_unavailable_budget_update_gate=True),
+            [("DELETE", "pods"), ("CREATE", "pods/eviction"), ("UPDATE", "pods")],
+        ),
+        (
+            Gates(
+                pod_unavailable_budget_delete_gate=False, pod_unavailable_budget_update_gate=True
+            ),
+            [("UPDATE", "pods")],
+        ),
+        (Gates(pod_unavailable_budget_delete_gate=False), None),
+    ],
+    ids=["delete", "both", "update", "none"],
+)
+def test_pub_52_what_budgets_are_asked_about(
+    gates: Gates, asked: list[tuple[str, str]] | None
+) -> None:
+    *_, (_, validating) = configurations(SERVICE, b"CA", gates)
+    by_name = {w["name"].partition(".")[0]: w for w in validating["webhooks"]}
+    assert ("podunavailablebudgets" in by_name) == ("pod-budgets" in by_name) == (asked is not None)
+    if asked is not None:
+        rules = by_name["pod-budgets"]["rules"]
+        assert [(r["operations"][0], r["resources"][0]) for r in rules] == asked
+
+
 def test_only_what_bears_the_label_is_protected() -> None:
-    *_, (_, validating) = configurations(SERVICE, b"CA", protects=True)
-    *others, protection = validating["webhooks"]
-    assert others == configurations(SERVICE, b"CA")[1][1]["webhooks"]
+    *_, (_, validating) = configurations(SERVICE, b"CA", Gates(resources_deletion_protection=True))
+    by_name = {w["name"].partition(".")[0]: w for w in validating["webhooks"]}
+    protection = by_name.pop("protection")
+    assert list(by_name.values()) == configurations(SERVICE, b"CA")[1][1]["webhooks"]
     (labelled,) = protection["objectSelector"]["matchExpressions"]
     assert labelled == {"key": "policy.kruise.io/delete-protection", "operator": "Exists"}
     assert protection["failurePolicy"] == "Fail"
@@ -156,7 +191,7 @@ def test_what_somebody_changes_is_put_right_and_told(
         asyncio.run(main())
     assert found(world, "Mutating") is not None
     assert get(crd(world), "spec", "conversion", "strategy") == "Webhook"
-    assert sum("event=webhook-restored" in line for line in caplog.messages) == 4
+    assert sum("event=webhook-restored" in line for line in caplog.messages) == len(EVERYTHING)
 
 
 def test_another_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:

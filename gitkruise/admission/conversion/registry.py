@@ -8,6 +8,12 @@ from typing import Any, Final, TypeAlias
 
 from gitkruise.admission.conversion.events import event
 from gitkruise.admission.conversion.hpa import autoscaler
+from gitkruise.model.planning.unavailable_budget import (
+    BUDGET,
+    PROTECT_OPERATIONS,
+    TOTAL_REPLICAS,
+)
+from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version, split_api_version
 from gitkruise.wire.primitives.paths import drop, get, put
 
@@ -168,6 +174,45 @@ def _sidecars_back(obj: Obj) -> Obj:
     return put(out, ("metadata", "labels", VERSION_LABEL), custom) if custom else out
 
 
+def _budget(obj: Obj, version: str, to_version: str) -> Obj:
+    """OpenKruise's conversion webhook for PodUnavailableBudget (PUB-10, PUB-11).
+
+    v1alpha1's annotations become fields of v1beta1 and stay; on the way back they say what the
+    fields say, and ignoredPodSelector is lost.
+    """
+    change = {("v1alpha1", "v1beta1"): _budget_to_beta, ("v1beta1", "v1alpha1"): _budget_back}
+    return change[version, to_version](obj)
+
+
+def _budget_to_beta(obj: Obj) -> Obj:
+    notes = get(obj, "metadata", "annotations", default={})
+    named = [word for word in notes.get(PROTECT_OPERATIONS, "").split(",") if word.strip()]
+    total = int_or_none(notes.get(TOTAL_REPLICAS), 32)
+    spec = {**(obj.get("spec") or {})}
+    if named:
+        spec["protectOperations"] = [word.strip() for word in named]
+    if total is not None and total >= 1:
+        spec["protectTotalReplicas"] = total
+    return {**obj, "spec": spec}
+
+
+def _budget_back(obj: Obj) -> Obj:
+    spec = {**(obj.get("spec") or {})}
+    spec.pop("ignoredPodSelector", None)
+    named, total = spec.pop("protectOperations", None), spec.pop("protectTotalReplicas", None)
+    out: Obj = {**obj, "spec": spec}
+    for key, text in (
+        (PROTECT_OPERATIONS, ",".join(named or ())),
+        (TOTAL_REPLICAS, "" if total is None else str(total)),
+    ):
+        path = ("metadata", "annotations", key)
+        if text:
+            out = put(out, path, text)
+        elif get(out, *path) is not None:
+            out = drop(out, path)
+    return out
+
+
 def _taken(fields: Obj) -> dict[str, Any]:
     """The settings that only moved."""
     return {name: fields[name] for name in _MOVED if fields.get(name) is not None}
@@ -177,4 +222,5 @@ CONVERSIONS: Final[Mapping[GroupKind, Conversion]] = {
     GroupKind("apps.kruise.io", "CloneSet"): _cloneset,
     GroupKind("apps.kruise.io", "SidecarSet"): _sidecarset,
     GroupKind("autoscaling", "HorizontalPodAutoscaler"): autoscaler,
+    BUDGET: _budget,
 }

@@ -45,6 +45,27 @@ def neighbour_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Prob
     return near.neighbour_problems(request, gates)
 
 
+def name_budget(request: AdmissionRequest, gates: Gates) -> Obj:
+    """A pod being created, with the name of its PodUnavailableBudget."""
+    from gitkruise.admission.kruise import unavailable_budget  # noqa: PLC0415  few clusters have one
+
+    return unavailable_budget.name_budget(request, gates)
+
+
+def budget_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
+    """Validate a PodUnavailableBudget without reading other objects."""
+    from gitkruise.admission.kruise import unavailable_budget  # noqa: PLC0415  as above
+
+    return unavailable_budget.budget_problems(request, gates)
+
+
+def budget_conflicts(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
+    """Return the conflicts between a PodUnavailableBudget and the others of its namespace."""
+    from gitkruise.admission.kruise import unavailable_budget  # noqa: PLC0415  as above
+
+    return unavailable_budget.neighbour_problems(request, gates)
+
+
 def fill_in_recreate_request(request: AdmissionRequest, gates: Gates) -> Obj:
     """A request to recreate containers, filled in from its pod."""
     from gitkruise.admission.kruise import recreate_request  # noqa: PLC0415  few clusters have one

@@ -15,7 +15,7 @@ from gitkruise.errors import Finding, InvalidManifests, NotFound, UsageProblem
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.plumbing.refs import parse_url
 from gitkruise.git.plumbing.trees import clean_path
-from gitkruise.gitops.install.installer import CRD, KRUISE_GROUP, manifest_text
+from gitkruise.gitops.install.installer import defines_kruise, manifest_text
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get, put
@@ -136,8 +136,7 @@ def objects_of(texts: Mapping[str, bytes], place: ClusterPath) -> tuple[Obj, ...
 def _careful(obj: Obj) -> Obj:
     """OpenKruise's definitions are brought where they lack, and never changed: they may be its
     own, or served by our webhook."""
-    key = key_of(obj)
-    if key.group_kind != CRD or not key.name.endswith(KRUISE_GROUP):
+    if not defines_kruise(key_of(obj)):
         return obj
     changed: Obj = put(obj, ("metadata", "annotations", "gitkruise.io/apply"), "IfNotPresent")
     return changed

@@ -22,7 +22,7 @@ from gitkruise.git.parsing.documents import parse_file
 from gitkruise.kube.client.discovery import CRDS
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
-from gitkruise.kube.system.package_data import data_dir
+from gitkruise.kube.system.package_data import KRUISE_GROUPS, data_dir
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of, split_api_version
@@ -35,7 +35,6 @@ HOME: Final = "gitkruise-system"  # the namespace deploy/ is written for
 CONTROLLER: Final = "gitkruise"
 _FILE: Final = ("--config", "/etc/gitkruise")
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
-KRUISE_GROUP: Final = "apps.kruise.io"
 ESTABLISHED_WITHIN_S: Final = 30.0
 _CONFIG: Final = GroupKind("", "ConfigMap")
 _NAMESPACE: Final = GroupKind("", "Namespace")
@@ -93,6 +92,11 @@ def manifests(wishes: InstallOptions) -> tuple[Obj, ...]:
     if wishes.kept_in_git:
         objects = tuple(_without_file(o) for o in objects if key_of(o).group_kind != _CONFIG)
     return tuple(_with_image(_moved(obj, wishes.namespace), wishes.image) for obj in objects)
+
+
+def defines_kruise(key: ObjectKey) -> bool:
+    """Return whether an object is the definition of a kind of OpenKruise."""
+    return key.group_kind == CRD and key.name.partition(".")[2] in KRUISE_GROUPS
 
 
 class _Readable(yaml.CSafeDumper):
@@ -209,7 +213,7 @@ class Installer:
         owners = _managers(live)
         if key.group_kind == CRD and WEBHOOK_MANAGER in owners:
             return "gitkruise webhook serves all its versions"
-        if key.group_kind == CRD and key.name.endswith(KRUISE_GROUP) and MANAGER not in owners:
+        if defines_kruise(key) and MANAGER not in owners:
             return f"it belongs to OpenKruise (applied by {', '.join(sorted(owners))})"
         return ""
 

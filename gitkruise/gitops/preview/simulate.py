@@ -135,7 +135,7 @@ async def _read(transport: Transport, kind: Kind, namespace: str) -> list[Obj]:
 
 
 def _world(catalog: Catalog, gates: Gates) -> World:
-    return World(catalog, admit=lambda request: admit(request, gates), seed=0)
+    return World(catalog, admit=lambda request: admit(request, gates), gates=gates, seed=0)
 
 
 def _ensure_namespace(world: World, name: str, catalog: Catalog, now: datetime) -> None:

@@ -22,6 +22,7 @@ DRIVEN: Final = frozenset(
         "ImageListPullJob",
         "ImagePullJob",
         "NodeImage",
+        "PodUnavailableBudget",
         "SidecarSet",
     }
 )

@@ -98,6 +98,7 @@ class Hold(StrEnum):
     UPDATING = "UpdateInProgress"  # its containers are being replaced
     TERMINATING = "Terminating"
     DELETE_BUDGET = "DeleteWaitsForAvailability"
+    UNAVAILABLE_BUDGET = "PodUnavailableBudget"  # one that lets no more pods go now
     SCALE_FIRST = "ScalingFirst"  # scale and update never share a round
     CANNOT_UPDATE = "CannotUpdateInPlace"  # InPlaceOnly and the change needs a new pod
     SURGE = "WaitsForSurgePod"

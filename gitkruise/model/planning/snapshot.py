@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from gitkruise.model.planning.unavailable_budget import BudgetFacts
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.pod_groups import PodGroups
@@ -24,7 +25,8 @@ class CloneSetSnapshot:
     names to labels, and is filled only when spreading needs it. `seed` names new pods: derived,
     never drawn, so that the same snapshot gives the same plan; `foreign_ids` are ids it would give
     whose pod names belong to other owners; `pull_jobs` are ImagePullJobs that refer to it;
-    `conflicts` are sentences about foreign objects that conflict with it.
+    `conflicts` are sentences about foreign objects that conflict with it; `budgets` are the
+    PodUnavailableBudgets of its namespace.
     """
 
     key: ObjectKey
@@ -39,6 +41,7 @@ class CloneSetSnapshot:
     foreign_ids: frozenset[str] = frozenset()
     pull_jobs: tuple[Obj, ...] = ()
     conflicts: tuple[str, ...] = ()
+    budgets: tuple[BudgetFacts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,10 +29,17 @@ class Gates:
     kruise_pod_readiness_gate: bool = False
     kruise_daemon: bool = True
     pod_webhook: bool = True
+    pod_unavailable_budget_delete_gate: bool = True
+    pod_unavailable_budget_update_gate: bool = False
     image_pull_job_gate: bool = False
     sidecar_terminator: bool = False
     enable_sort_sidecar_container_by_name: bool = False
     sidecar_set_patch_pod_metadata_defaults_allowed: bool = False
+
+    @property
+    def budgets_pods(self) -> bool:
+        """PodUnavailableBudgets are admitted and protect pods."""
+        return self.pod_unavailable_budget_delete_gate or self.pod_unavailable_budget_update_gate
 
     @property
     def pulls_images(self) -> bool:
@@ -56,6 +63,8 @@ _WIRE_NAMES: Final = {
     "kruise_pod_readiness_gate": "KruisePodReadinessGate",
     "kruise_daemon": "KruiseDaemon",
     "pod_webhook": "PodWebhook",
+    "pod_unavailable_budget_delete_gate": "PodUnavailableBudgetDeleteGate",
+    "pod_unavailable_budget_update_gate": "PodUnavailableBudgetUpdateGate",
     "image_pull_job_gate": "ImagePullJobGate",
     "sidecar_terminator": "SidecarTerminator",
     "enable_sort_sidecar_container_by_name": "EnableSortSidecarContainerByName",
@@ -65,16 +74,15 @@ _WIRE_NAMES: Final = {
 # Gates of OpenKruise on which nothing here depends.
 WITHOUT_EFFECT: Final = frozenset(
     {
-        *("PodUnavailableBudgetUpdateGate", "PodUnavailableBudgetDeleteGate", "WorkloadSpread"),
         *("CloneSetEventHandlerOptimization", "ForceDeleteTimeoutExpectationGate"),
-        "InPlacePodVerticalScaling",
+        *("InPlacePodVerticalScaling", "WorkloadSpread"),
     }
 )
 # Maturity since OpenKruise 1.8; every other gate of its own is alpha. The gate of host ports is
 # Kubernetes', and deprecated.
 _BETA: Final = frozenset(
     {"pod_webhook", "kruise_daemon", "resources_deletion_protection",
-     "in_place_update_env_from_metadata"}
+     "in_place_update_env_from_metadata", "pod_unavailable_budget_delete_gate"}
 )  # fmt: skip
 _ALPHA: Final = (
     frozenset(_WIRE_NAMES) - _BETA - {"default_host_network_host_ports_in_pod_templates"}
@@ -119,7 +127,12 @@ def _consistent(gates: Gates) -> Gates:
     if not gates.resources_deletion_protection:
         gates = replace(gates, deletion_protection_for_crd_cascading_gate=False)
     if not gates.pod_webhook:
-        gates = replace(gates, kruise_pod_readiness_gate=False)
+        gates = replace(
+            gates,
+            kruise_pod_readiness_gate=False,
+            pod_unavailable_budget_delete_gate=False,
+            pod_unavailable_budget_update_gate=False,
+        )
     if not gates.kruise_daemon:
         return replace(
             gates,

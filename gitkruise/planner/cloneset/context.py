@@ -10,6 +10,7 @@ from gitkruise.model.planning.amounts import Amounts
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.planner.budgets.ledger import BudgetLedger
 from gitkruise.planner.cloneset.diffs import PodSet
 from gitkruise.planner.pods.order import update_order
 from gitkruise.planner.revisions.revisions import RevisionHistory
@@ -18,7 +19,8 @@ from gitkruise.wire.primitives.names import Obj
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundContext:
-    """Input of scale, refresh and update. `claims` are the live ones."""
+    """Input of scale, refresh and update. `claims` are the live ones; `ledger` notes what the
+    round asks of PodUnavailableBudgets."""
 
     owner: CloneSetFacts
     amounts: Amounts
@@ -27,6 +29,7 @@ class RoundContext:
     claims: tuple[Obj, ...]
     gates: Gates
     now: datetime
+    ledger: BudgetLedger
 
     def in_turn(self, pods: Sequence[PodFacts]) -> list[PodFacts]:
         """`pods`, the first to update first. Only scattering looks at all the others."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from gitkruise.model.planning.amounts import resolve_amounts
+from gitkruise.model.planning.budget_matching import budgets_in
 from gitkruise.model.planning.snapshot import CloneSetSnapshot
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
@@ -58,6 +59,7 @@ def observe_cloneset(view: ClusterView, key: ObjectKey, now: datetime) -> CloneS
         foreign_ids=frozenset(taken),
         conflicts=(*_overlaps(view, owner), *taken.values()),
         pull_jobs=tuple(view.owned(owner.uid, PULL_JOB, owner.namespace)),
+        budgets=tuple(budgets_in(view, owner.namespace)),
     )
 
 

@@ -14,6 +14,7 @@ from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod_groups import PodGroups
+from gitkruise.planner.budgets.ledger import BudgetLedger
 from gitkruise.planner.cloneset.conflicts import split_claims
 from gitkruise.planner.cloneset.context import RoundContext
 from gitkruise.planner.cloneset.deletes import instance_id
@@ -67,6 +68,7 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         claims=claims,
         gates=gates,
         now=snapshot.now,
+        ledger=BudgetLedger(gates, snapshot.now, {b.name: b for b in snapshot.budgets}),
     )
     out = RoundResult(actions=[*owned.releases, *owned.adoptions, *claim_writes])
     out.problems += [*snapshot.conflicts, *conflicts, *_unreadable_revisions(context)]
@@ -74,6 +76,7 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         if history.action is not None:
             out.actions.insert(0, history.action)
         _decide(context, snapshot, out, adopting=bool(owned.adoptions))
+        out.actions += context.ledger.writes()
         out.actions += _housekeeping(context, snapshot)
     _hold_inactive(snapshot.pods, out)
     return _conclude(context, out)
@@ -124,7 +127,8 @@ def _decide(
     out.add(plan_refresh(context, skip=out.busy | begun))
     if problems or adopting or context.history.creating:
         return  # pods move to a revision once it is there
-    if scaling.actions and not _stuck_scaling(context.owner):
+    scales = scaling.actions or context.ledger.noted
+    if scales and not _stuck_scaling(context.owner):
         out.add(held_by_scaling(context))
         return
     # Scaling may fail again: the pods it takes are no longer in the budget.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.model.planning.plan import Event, Hold
+from gitkruise.model.planning.unavailable_budget import PodOperation, related_budget
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
 from gitkruise.model.workloads.revision import Revision
 from gitkruise.planner.cloneset.budget import choose_deletions
@@ -169,12 +170,14 @@ def _usable(revision: Revision, out: RoundResult) -> bool:
 
 
 def _delete(context: RoundContext, pods: Sequence[PodFacts], out: RoundResult) -> None:
-    """Delete each pod, or bring it to PreparingDelete while its hook blocks."""
+    """Delete each pod that its budget lets go; PreparingDelete while its hook blocks."""
     lifecycle = context.owner.lifecycle
     hook = lifecycle.pre_delete if lifecycle else None
     for pod in pods:
         blockers = hooked(hook, pod)
-        if not blockers:
+        if not blockers and not context.ledger.lets(pod, PodOperation.DELETE):
+            out.hold(pod, Hold.UNAVAILABLE_BUDGET, related_budget(pod.annotations))
+        elif not blockers:
             out.act(pod, delete_of(pod, context.claims))
         elif pod.state == LifecycleState.PREPARING_DELETE:
             out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")

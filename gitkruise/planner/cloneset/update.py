@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from gitkruise.model.planning.plan import Event, Hold, PatchStep
+from gitkruise.model.planning.unavailable_budget import PodOperation, related_budget
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.cloneset import Policy
 from gitkruise.model.workloads.pod import Container, LifecycleState, PodFacts
@@ -155,7 +156,7 @@ def _update(
 ) -> None:
     policy = context.owner.update.policy
     if policy is Policy.RECREATE:
-        _recreate(pod, out)
+        _recreate(context, pod, out)
         return
     if pod.revision not in known.specs:
         known.specs[pod.revision] = in_place_spec(
@@ -172,13 +173,23 @@ def _update(
         out.problems.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
         out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
     else:
-        _recreate(pod, out)
+        _recreate(context, pod, out)
 
 
-def _recreate(pod: PodFacts, out: RoundResult) -> None:
+def _waits(context: RoundContext, pod: PodFacts, out: RoundResult) -> bool:
+    """Hold a pod that its PodUnavailableBudget does not let go now."""
+    if context.ledger.lets(pod, PodOperation.UPDATE):
+        return False
+    out.hold(pod, Hold.UNAVAILABLE_BUDGET, related_budget(pod.annotations))
+    return True
+
+
+def _recreate(context: RoundContext, pod: PodFacts, out: RoundResult) -> None:
     """Mark the pod; the next round's scaling deletes it within its budget."""
     if pod.specified_delete:
         out.hold(pod, Hold.DELETE_BUDGET)
+        return
+    if _waits(context, pod, out):
         return
     out.act(
         pod,
@@ -209,7 +220,11 @@ def _update_in_place(
     hook = lifecycle.in_place_update if lifecycle else None
     blockers = hooked(hook, pod)
     change = PodChange()
-    if pod.state == LifecycleState.UPDATED and hook is not None:
+    if pod.state == LifecycleState.PREPARING_UPDATE and blockers:
+        out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
+    elif pod.state in _KNOWN and _waits(context, pod, out):
+        return
+    elif pod.state == LifecycleState.UPDATED and hook is not None:
         change.enter(
             pod, enter(LifecycleState.PREPARING_UPDATE, hook, context.now, readd=True), context.now
         )
@@ -217,8 +232,6 @@ def _update_in_place(
     elif pod.state in _FRESH and blockers:
         change.enter(pod, enter(LifecycleState.PREPARING_UPDATE, hook, context.now), context.now)
         out.act(pod, patch_of(pod, change, context.now, spends=True))
-    elif pod.state == LifecycleState.PREPARING_UPDATE and blockers:
-        out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
     elif pod.state in _KNOWN:
         _write(context, pod, target, known, out)
     else:

@@ -17,12 +17,14 @@ from gitkruise.errors import (
     TooManyRequests,
     invalid_object,
 )
+from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get, put
 from gitkruise.wire.primitives.requests import ApiReply
 from gitkruise.wire.primitives.times import format_time
 from gitkruise.wire.values.selectors import label_selector
 from gitkruise.world.api.delete import delete
+from gitkruise.world.api.unavailable_budgets import spend
 from gitkruise.world.store import api_errors
 from gitkruise.world.store.commit import store
 from gitkruise.world.store.request_context import RequestContext, read_dry_run
@@ -123,13 +125,16 @@ def evict(call: RequestContext) -> ApiReply:
     eviction = reviewed_part(call, CREATE, body, None)
     judge_part(call, CREATE, eviction, None)
     options = eviction.get("deleteOptions") or {}
+    dry_run = read_dry_run("DeleteOptions", options)
+    spend(call, pod, PodOperation.EVICT, dry_run=dry_run)
     phase = get(pod, "status", "phase")
     if not (
         pod["metadata"].get("deletionTimestamp") or phase in ("Succeeded", "Failed", "Pending")
     ):
-        _spend_budget(call, pod, dry_run=read_dry_run("DeleteOptions", options))
+        _spend_budget(call, pod, dry_run=dry_run)
     request = replace(call.request, verb="delete", subresource="", body=options)
-    delete(replace(call, request=request, reviews=None))  # the eviction was reviewed, and is it
+    # The eviction was reviewed and paid for, and the deletion is it.
+    delete(replace(call, request=request, reviews=None), evicted=True)
     return ApiReply(status=201, body=_BOUND)
 
 

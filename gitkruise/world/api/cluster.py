@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.admission.webhooks.matching import MUTATING, VALIDATING
 from gitkruise.errors import WatchExpired
 from gitkruise.model.planning.plan import Action
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.pod_groups import PodGroups
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
@@ -41,11 +42,15 @@ class World:
         catalog: Catalog,
         *,
         admit: Admit | None = None,
+        gates: Gates = Gates(),
         seed: int = 0,
         start: datetime = START,
     ) -> None:
-        """A cluster with its first namespaces, created at `start`."""
-        self.state = ObjectStore(catalog, admit=admit, seed=seed)
+        """A cluster with its first namespaces, created at `start`.
+
+        `gates` are those of the protection of pods; `admit` has its own.
+        """
+        self.state = ObjectStore(catalog, admit=admit, seed=seed, gates=gates)
         for name in NAMESPACES:
             request = ApiRequest(
                 verb="create",

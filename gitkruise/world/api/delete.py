@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gitkruise.admission.rules.request import DELETE, AdmissionRequest
 from gitkruise.errors import ApiError, BadRequest, NotFound
+from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.workloads.pod import FINISHED
 from gitkruise.wire.primitives.integers import parse_int
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, key_of
@@ -16,6 +17,7 @@ from gitkruise.wire.primitives.paths import put
 from gitkruise.wire.primitives.requests import ApiReply
 from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.world.api.reads import list_reply, read_page
+from gitkruise.world.api.unavailable_budgets import spend
 from gitkruise.world.store import api_errors
 from gitkruise.world.store.api_errors import bad_options
 from gitkruise.world.store.commit import is_finished, remove, store
@@ -119,14 +121,17 @@ def _seconds(value: Any) -> int | None:
     return 1 if seconds < 0 else seconds
 
 
-def delete(call: RequestContext) -> ApiReply:
-    """DELETE of one object: a Status when it is gone, the object while something holds it."""
+def delete(call: RequestContext, *, evicted: bool = False) -> ApiReply:
+    """DELETE of one object: a Status when it is gone, the object while something holds it.
+
+    `evicted`: a pod's budgets have let its eviction pass.
+    """
     options = read_delete_options(call)
     stored = call.stored()
     if call.kind.group_kind == NAMESPACE and call.name in IMMORTAL:
         raise api_errors.forbidden(call.kind, call.name, "this namespace may not be deleted")
     _check_preconditions(call, stored, options)
-    left = _delete(call, stored, options)
+    left = _delete(call, stored, options, evicted=evicted)
     if left is not None:
         return ApiReply(status=200, body=call.shown(left), warnings=tuple(call.warnings))
     if call.kind.group_kind in RETURNED:
@@ -179,12 +184,16 @@ def _check_preconditions(call: RequestContext, stored: Obj, options: DeleteOptio
         raise api_errors.precondition(call.kind, meta["name"], why)
 
 
-def _delete(call: RequestContext, stored: Obj, options: DeleteOptions) -> Obj | None:
+def _delete(
+    call: RequestContext, stored: Obj, options: DeleteOptions, *, evicted: bool = False
+) -> Obj | None:
     """Delete one stored object as far as it goes now; what is left of it, or None."""
     _admit(call, stored, dry_run=options.dry_run)
     marked = marked_for_deletion(stored, options, call.now)
     if call.reviews is not None and not _goes_already(stored, marked):
         _review(call, stored, options)
+    if not evicted:
+        spend(call, stored, PodOperation.DELETE, dry_run=options.dry_run)
     kind = call.state.stored_kind(call.kind)
     if options.dry_run:
         return None if is_finished(marked) and kind.group_kind != POD else marked

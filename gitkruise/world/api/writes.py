@@ -17,6 +17,7 @@ from gitkruise.wire.primitives.requests import (
     STRATEGIC_PATCH,
     ApiReply,
 )
+from gitkruise.world.api.unavailable_budgets import spend_update
 from gitkruise.world.apply.server_side_apply import apply
 from gitkruise.world.store import api_errors
 from gitkruise.world.store.commit import commit, namespace_key
@@ -154,6 +155,7 @@ def _changed(
     made = changed_object(call, old, new, listed)
     if made is old:
         return _reply(call, stored, status=200)
+    spend_update(call, old, made)
     return _reply(call, commit(call, stored, made), status=200)
 
 

@@ -2,7 +2,7 @@
 
 Controllers create thousands of pods of one template. The result of admission depends on a pod's
 spec, on the priority classes and, if there are SidecarSets, on them and on the pod's labels,
-annotations and namespace.
+annotations and namespace. Pods of a namespace with PodUnavailableBudgets are not reused.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
+from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.workloads.labels import INSTANCE_ID, LAUNCH_BARRIER, SIDECARSET
 from gitkruise.model.workloads.launch_priority import ANNOTATION
 from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
@@ -103,12 +104,16 @@ class AdmissionCache:
     def find(self, sent: Obj, state: AdmissionInputs) -> AdmittedPod | None:
         """Return the admitted pod that fits a new one."""
         found = self._kept.get(_cache_key(sent))
+        if found is not None and state.objects(BUDGET, sent["metadata"]["namespace"]):
+            return None  # an annotation names the budget of each pod
         return found if found is not None and found.fits(sent, state) else None
 
     def keep(self, sent: Obj, made: Obj, state: AdmissionInputs, now: datetime) -> None:
         """Keep an admitted pod; evicts the oldest entry above the limit."""
         whose = _cache_key(sent)
         self._kept.pop(whose, None)
+        if state.objects(BUDGET, sent["metadata"]["namespace"]):
+            return
         if not is_reusable(sent, made, sets := state.objects(SIDECARSET)):
             return
         if len(self._kept) >= _MOLDS_MAX:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from gitkruise.errors import WatchExpired
+from gitkruise.model.planning.unavailable_budget import BUDGET
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
 from gitkruise.model.workloads.pod_groups import PodGroups
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey
@@ -99,9 +101,17 @@ class ObjectStore:
     One resourceVersion counter for everything; each commit takes the next number.
     """
 
-    def __init__(self, catalog: Catalog, *, admit: Admit | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        admit: Admit | None = None,
+        seed: int = 0,
+        gates: Gates = Gates(),
+    ) -> None:
         self.catalog = catalog
         self.admit = admit
+        self.gates = gates
         self.seed = seed
         self.fast_path = False  # see World.fork
         self.admission_cache = AdmissionCache()
@@ -125,6 +135,17 @@ class ObjectStore:
     def knows(self, group_kind: GroupKind) -> bool:
         """Return whether an object of that kind ever existed."""
         return group_kind in self._buckets
+
+    def protects_updates(self, namespace: str = "") -> bool:
+        """Return whether PodUnavailableBudgets may protect pods of a namespace from updates."""
+        return self.gates.pod_unavailable_budget_update_gate and self._has_budgets(namespace)
+
+    def protects_deletions(self, namespace: str = "") -> bool:
+        """Return whether PodUnavailableBudgets may protect pods of a namespace from deletion."""
+        return self.gates.pod_unavailable_budget_delete_gate and self._has_budgets(namespace)
+
+    def _has_budgets(self, namespace: str) -> bool:
+        return self.knows(BUDGET) and bool(self.objects(BUDGET, namespace))
 
     def changed(self, group_kind: GroupKind, since: int) -> bool:
         """Return whether an object of that kind may have been written after version `since`."""
@@ -238,7 +259,7 @@ class ObjectStore:
 
     def fork(self, *, fast_path: bool = False) -> ObjectStore:
         """An independent copy that shares the (immutable) objects and forgets the past."""
-        twin = ObjectStore(self.catalog, admit=self.admit, seed=self.seed)
+        twin = ObjectStore(self.catalog, admit=self.admit, seed=self.seed, gates=self.gates)
         twin._buckets = {
             group_kind: {ns: bucket.copy() for ns, bucket in spaces.items()}
             for group_kind, spaces in self._buckets.items()

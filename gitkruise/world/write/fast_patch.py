@@ -41,7 +41,7 @@ def patch_fast(state: ObjectStore, action: Patch) -> Obj | None:
     key = action.key
     kind = state.catalog.by_kind(key.group, action.version, key.kind)
     pod = state.get(key) if kind and key[:2] == POD else None
-    if kind is None or pod is None or not action.steps:
+    if kind is None or pod is None or not action.steps or state.protects_updates(key.namespace):
         return None
     meta = pod["metadata"]
     if action.uid != meta["uid"] or action.resource_version != meta["resourceVersion"]:

@@ -26,7 +26,7 @@ FOUND: list[tuple[str, str, str]] = [
     ("clonesets.v1alpha1.apps.kruise.io", "apps.kruise.io/v1alpha1", "CloneSet"),
     ("clonesets.v1alpha1", "apps.kruise.io/v1alpha1", "CloneSet"),
     ("sidecarsets", "apps.kruise.io/v1beta1", "SidecarSet"),
-    ("PodUnavailableBudget", "policy.kruise.io/v1alpha1", "PodUnavailableBudget"),
+    ("PodUnavailableBudget", "policy.kruise.io/v1beta1", "PodUnavailableBudget"),
     ("deploy", "apps/v1", "Deployment"),
     ("deployments.apps", "apps/v1", "Deployment"),
     ("sts", "apps/v1", "StatefulSet"),

@@ -1,0 +1,1 @@
+"""PodUnavailableBudgets: their status and what they let pass."""
