@@ -57,7 +57,7 @@ class BudgetGuard:
         if operation is None or not is_gated(operation, self.gates):
             return None
         pod = await self._pod(review)
-        if pod is None or is_exempt(pod, self.gates):
+        if pod is None or not related_budget(pod.annotations) or is_exempt(pod, self.gates):
             return None
         for _ in range(ATTEMPTS):
             try:

@@ -27,6 +27,8 @@ from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
+from gitkruise.model.planning.budget_matching import budgets_in
+from gitkruise.model.planning.unavailable_budget import BUDGET, BudgetFacts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import (
     CLONESET,
@@ -62,7 +64,9 @@ WORKLOADS: Final = (
     LIST_PULL_JOB,
 )
 # Kinds that a reader's account need not be allowed to list.
-_OPTIONAL: Final = frozenset({RECREATE, PULL_JOB, LIST_PULL_JOB})
+_OPTIONAL: Final = frozenset({RECREATE, PULL_JOB, LIST_PULL_JOB, BUDGET})
+# Their pods may have PodUnavailableBudgets.
+_PROTECTED: Final = frozenset({CLONESET, DEPLOYMENT, STATEFULSET})
 # They find their pods by spec.selector, and are not followed pod by pod.
 _SELECTING: Final = frozenset({GroupKind("batch", "Job")})
 
@@ -111,6 +115,7 @@ class Survey:
         self._store = InformerCache()
         rolling = [ROLLOUTS[gk] for gk in self.kinds if gk in ROLLOUTS]
         along = (POD, *sorted({kind.kept_in for kind in rolling})) if rolling else ()
+        protected = (BUDGET,) if _PROTECTED.intersection(self.kinds) else ()
         if not rolling and _SELECTING.intersection(self.kinds):
             along = (POD,)
         everywhere = along if any(kind.everywhere for kind in rolling) else ()
@@ -121,7 +126,7 @@ class Survey:
                 namespace=namespace if kind.namespaced and gk not in everywhere else "",
                 label_selector=UNIT if marked and gk in self.kinds else "",
             )
-            for gk in (*self.kinds, *along)
+            for gk in (*self.kinds, *along, *protected)
             if (kind := catalog.stored(gk)) is not None
         ]
 
@@ -174,6 +179,10 @@ class Survey:
             return ()
         selector = label_selector(get(m.obj, "spec", "selector"))
         return tuple(p for p in self._store.pods(m.key.namespace) if selector.matches(p.labels))
+
+    def budgets(self, namespace: str) -> list[BudgetFacts]:
+        """The PodUnavailableBudgets of a namespace, as far as they were read."""
+        return budgets_in(self._store, namespace)
 
     def events(self) -> list[Obj]:
         """Events as last seen, when they were asked for."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.gitops.inspect.cluster_view import Managed
-from gitkruise.gitops.inspect.disruption_budgets import ALONE, Sharing
+from gitkruise.gitops.inspect.disruption_budgets import ALONE, Sharing, UnavailableBudget
 from gitkruise.gitops.status.reader import UnitNews
 from gitkruise.model.gitops.analysis import AnalysisRun
 from gitkruise.model.gitops.promotion import PromotionRecord
@@ -36,6 +36,7 @@ class Why:
     step: RolloutStep | None = None  # the newest of the record
     unit: UnitNews | None = None
     sharing: Sharing = ALONE
+    unavailable: tuple[UnavailableBudget, ...] = ()
 
     @property
     def promotion(self) -> PromotionRecord | None:
@@ -66,6 +67,7 @@ _HELD: Final = {
     Hold.UPDATING: "{n} {are} being updated: {detail}",
     Hold.TERMINATING: "{n} {are} being deleted",
     Hold.DELETE_BUDGET: "{n} to be deleted {wait} until others are available",
+    Hold.UNAVAILABLE_BUDGET: "{n} {wait} for PodUnavailableBudget {detail}",
     Hold.SCALE_FIRST: "{n} {wait} until the number of pods is right; then they are updated",
     Hold.CANNOT_UPDATE: "{n} cannot be updated in place, which InPlaceOnly asks for: {detail}",
     Hold.SURGE: "{n} {wait} for the pods that maxSurge adds first",
@@ -74,8 +76,9 @@ _HELD: Final = {
 }
 _ORDER: Final = {hold: rank for rank, hold in enumerate(
     (Hold.CANNOT_UPDATE, Hold.HOOK, Hold.NEW_NOT_READY, Hold.BUDGET, Hold.SURGE, Hold.GRACE,
-     Hold.UPDATING, Hold.SCALE_FIRST, Hold.DELETE_BUDGET, Hold.TERMINATING, Hold.PAUSED,
-     Hold.ON_DELETE, Hold.NOT_SELECTED, Hold.INJECT_ONLY, Hold.PARTITION)
+     Hold.UPDATING, Hold.UNAVAILABLE_BUDGET, Hold.SCALE_FIRST, Hold.DELETE_BUDGET,
+     Hold.TERMINATING, Hold.PAUSED, Hold.ON_DELETE, Hold.NOT_SELECTED, Hold.INJECT_ONLY,
+     Hold.PARTITION)
 )}  # fmt: skip
 
 
@@ -90,8 +93,12 @@ def explain(
     unit: UnitNews | None = None,
     step: RolloutStep | None = None,
     sharing: Sharing = ALONE,
+    unavailable: Sequence[UnavailableBudget] = (),
 ) -> Why:
-    """From the live object, its next plan, who else changes its pods, and its unit's record."""
+    """From the live object, its next plan, who else changes its pods, and its unit's record.
+
+    `unavailable` are the PodUnavailableBudgets of its pods.
+    """
     told = unit.objects.get(managed.key) if unit else None
     state, message = managed.state, managed.message
     if told is not None and told.state in {State.DRIFTED, State.REJECTED}:
@@ -115,13 +122,19 @@ def explain(
         state=state,
         message=message,
         reasons=tuple(reasons),
-        next=tuple(_moves(managed, state, unit, sharing)),
+        next=tuple(_next(managed, state, unit, sharing, held)),
         held=held,
         acts=len(plan.actions) if plan else 0,
         step=step,
         unit=unit,
         sharing=sharing,
+        unavailable=tuple(unavailable),
     )
+
+
+def budgets_holding(held: Iterable[HeldPod]) -> list[str]:
+    """The PodUnavailableBudgets that pods wait for, by name."""
+    return sorted({one.detail for one in held if one.why is Hold.UNAVAILABLE_BUDGET})
 
 
 def budgets(answer: Why) -> Iterator[tuple[ObjectKey, Rollout]]:
@@ -224,6 +237,18 @@ def budget(r: Rollout) -> str:
         f"maxUnavailable is {r.budget}, and {used} {'is' if used == 1 else 'are'} used: "
         f"{r.available} of {r.replicas} are available"
     )
+
+
+def _next(
+    m: Managed, state: State, unit: UnitNews | None, shared: Sharing, held: Sequence[HeldPod]
+) -> Iterator[str]:
+    """Yield the next steps for a user, those of its PodUnavailableBudgets first."""
+    holders = budgets_holding(held)
+    if holders and state in _MOVING and not (m.rollout and m.rollout.failing):
+        for name in holders:
+            yield f"pods of PodUnavailableBudget {name} become available, or it allows more"
+    else:
+        yield from _moves(m, state, unit, shared)
 
 
 def _moves(m: Managed, state: State, unit: UnitNews | None, shared: Sharing) -> Iterator[str]:

@@ -117,6 +117,7 @@ def _rollout(p: RolloutForecast) -> dict[str, Any]:
         ],
         "held": [{"pod": pod, "why": why} for pod, why in p.held],
         **({"canary": p.canary} if p.canary else {}),
+        **({"unavailableBudgets": list(p.budgets)} if p.budgets else {}),
         **({} if p.sidecars is None else {"sidecars": _sidecars(p.sidecars)}),
     }
 

@@ -20,8 +20,9 @@ from gitkruise.gitops.build.validate import check_object
 from gitkruise.gitops.preview.changes import rollouts_started
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.gitops.change import Desired, ObjectChange
+from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.planning.canary import CANARIES
+from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET, SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
@@ -55,6 +56,7 @@ _STAGE: Final = (
     GroupKind("", "PersistentVolumeClaim"),
     REVISION,
     SIDECARSET,
+    BUDGET,
     CLONESET,
 )
 _OF_DEPLOYMENTS: Final = (DEPLOYMENT, REPLICASET)
@@ -77,9 +79,15 @@ def offline_world(
 
     An object that the model rejects stays as the stage before left it, as on a cluster. Of
     CloneSets and Deployments those that `moved` names are enough, because their rollouts do not
-    meet each other here; a SidecarSet among them may mean the pods of all of them.
+    meet each other here; a SidecarSet among them, or a PodUnavailableBudget with a selector, may
+    mean the pods of all of them.
     """
-    bearers = BEARERS if any(key.group_kind == SIDECARSET for key in moved) else frozenset()
+    meets = any(key.group_kind == SIDECARSET for key in moved) or any(
+        d.key.group_kind == BUDGET and get(d.obj, "spec", "selector") is not None
+        for stage in stages
+        for d in stage
+    )
+    bearers = BEARERS if meets else frozenset()
     world = _world(catalog, gates)
     add_nodes(world, _NODES, now)
     for stage in stages:
@@ -192,6 +200,8 @@ def play(
 ) -> Played:
     """Play the rollouts that `changes` start; report each change that the model rejects."""
     moved = rollouts_started(changes)
+    if moved:
+        moved |= _budgets_changed(changes)
     before = {c.key: c.before for c in changes if c.key in moved}
     writes: list[ApiRequest] = []
     unplayed: list[Finding] = []
@@ -212,6 +222,12 @@ def play(
         writes.append(write)
     forecast = predict(world, writes, now, gates=gates) if writes else None
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
+
+
+def _budgets_changed(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:
+    """The PodUnavailableBudgets of a commit: rollouts that it starts heed them."""
+    kinds = (ChangeKind.CREATE, ChangeKind.CONFIGURE)
+    return frozenset(c.key for c in changes if c.key.group_kind == BUDGET and c.kind in kinds)
 
 
 def without_canary(obj: Obj) -> Obj:

@@ -74,7 +74,8 @@ class RolloutForecast:
     do not become available; `message` says more. `replicas` of a SidecarSet are the pods it
     matches. `partition` is the number of pods kept on the old revision; `previous` is "" at
     creation. `canary` is the value at which a Deployment holds, as written. Its revisions are
-    ReplicaSets, and a new one goes by the name that the embedded cluster gives it.
+    ReplicaSets, and a new one goes by the name that the embedded cluster gives it. `budgets` are
+    the PodUnavailableBudgets that held pods back on the way.
     """
 
     key: ObjectKey
@@ -93,6 +94,7 @@ class RolloutForecast:
     lasts: timedelta
     sidecars: Sidecars | None = None
     canary: str = ""
+    budgets: tuple[str, ...] = ()
 
     def count(self, how: str) -> int:
         """Pods that move that way in all steps."""

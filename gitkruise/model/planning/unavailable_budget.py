@@ -67,6 +67,7 @@ class BudgetFacts:
     uid: str
     resource_version: str
     generation: int
+    deleting: bool
     selector: Selector
     target: BudgetTarget | None
     max_unavailable: IntOrString | None
@@ -83,6 +84,11 @@ class BudgetFacts:
     @property
     def name(self) -> str:
         return self.key.name
+
+    @property
+    def counted(self) -> bool:
+        """Return whether the status is of the present spec."""
+        return (self.status.get("observedGeneration") or 0) >= self.generation
 
     def protects_from(self, operation: PodOperation) -> bool:
         """Return whether the operation is one of those that the budget names."""
@@ -102,6 +108,7 @@ def budget_facts(raw: Obj) -> BudgetFacts:
         uid=meta.get("uid") or "",
         resource_version=meta.get("resourceVersion") or "",
         generation=meta.get("generation") or 0,
+        deleting=bool(meta.get("deletionTimestamp")),
         selector=NOTHING if spec.get("targetRef") else _selector(spec.get("selector")),
         target=_target(spec.get("targetRef")),
         max_unavailable=spec.get("maxUnavailable"),

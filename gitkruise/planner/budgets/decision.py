@@ -17,7 +17,6 @@ from gitkruise.model.planning.unavailable_budget import (
     BudgetFacts,
     PodOperation,
     is_unprotected,
-    related_budget,
 )
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
@@ -62,7 +61,7 @@ def is_gated(operation: PodOperation, gates: Gates) -> bool:
 
 def is_exempt(pod: PodFacts, gates: Gates) -> bool:
     """Return whether nothing of the pod's budget is asked, whatever the operation."""
-    if not related_budget(pod.annotations) or is_unprotected(pod.annotations):
+    if is_unprotected(pod.annotations):
         return True
     vertical = gates.in_place_workload_vertical_scaling
     return pod.deleting is not None or not is_available(pod, vertical=vertical)

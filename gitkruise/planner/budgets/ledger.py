@@ -2,7 +2,7 @@
 
 A round that may move pods records them, and the next one moves them: recorded pods are free. The
 record is bound to the version of the budget that was read, so no number is spent twice.
-Source: PUB-60 to PUB-63.
+Source: PUB-60 to PUB-64.
 """
 
 from __future__ import annotations
@@ -11,46 +11,64 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from gitkruise.model.planning.budget_matching import means
 from gitkruise.model.planning.plan import Patch, PatchStep
 from gitkruise.model.planning.unavailable_budget import (
     VERSION,
     BudgetFacts,
+    BudgetTarget,
     PodOperation,
     related_budget,
 )
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.budgets.decision import BudgetAnswer, decide, spent_status
+from gitkruise.planner.budgets.decision import (
+    BudgetAnswer,
+    decide,
+    is_exempt,
+    is_gated,
+    spent_status,
+)
 
 
 @dataclass(slots=True)
 class BudgetLedger:
-    """The budgets of a namespace by name, as spent so far in this round."""
+    """The budgets in the namespace of the workload `owner`, as spent so far in this round."""
 
+    owner: BudgetTarget
     gates: Gates
     now: datetime
-    budgets: dict[str, BudgetFacts] = field(default_factory=dict)
+    budgets: dict[str, BudgetFacts] = field(default_factory=dict)  # by name, in name order
     noted: dict[str, str] = field(default_factory=dict)  # pods to record, and their budgets
 
-    def lets(self, pod: PodFacts, operation: PodOperation) -> bool:
-        """Return whether the operation may be done in this round.
+    def holder(self, pod: PodFacts, operation: PodOperation) -> str:
+        """The budget that the pod waits for before the operation; "" when it may be done.
 
-        If not, the pod waits for its budget, or for the record that is noted here.
+        It also waits for the record that is noted here, and until it is tied to its budget and
+        the budget is counted: a budget without status would let everything pass.
         """
-        if not self.budgets:
-            return True
-        name = related_budget(pod.annotations)
-        budget = self.budgets.get(name)
-        if budget is None:
-            return True
-        if pod.name not in self.noted:
-            answer = decide(pod, budget, operation, self.gates).answer
-            if answer is BudgetAnswer.FREE:
-                return True
-            if answer is BudgetAnswer.SPENDS:
-                self.noted[pod.name] = name
-                self.budgets[name] = _spent(budget, pod, operation, self.now)
-        return False
+        if not self.budgets or not is_gated(operation, self.gates):
+            return ""
+        budget = self._budget_of(pod)
+        if budget is None or is_exempt(pod, self.gates):
+            return ""
+        if pod.name in self.noted or not budget.counted or not related_budget(pod.annotations):
+            return budget.name
+        answer = decide(pod, budget, operation, self.gates).answer
+        if answer is BudgetAnswer.FREE:
+            return ""
+        if answer is BudgetAnswer.SPENDS:
+            self.noted[pod.name] = budget.name
+            self.budgets[budget.name] = _spent(budget, pod, operation, self.now)
+        return budget.name
+
+    def _budget_of(self, pod: PodFacts) -> BudgetFacts | None:
+        """The budget that the pod names, or the one that its controller will name."""
+        named = self.budgets.get(related_budget(pod.annotations))
+        if named is not None:
+            return named
+        lasting = (b for b in self.budgets.values() if not b.deleting)
+        return next((b for b in lasting if means(b, self.owner, pod.labels)), None)
 
     def writes(self) -> Iterator[Patch]:
         """The writes of the records, one for each budget."""

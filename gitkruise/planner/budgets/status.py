@@ -50,7 +50,6 @@ class BudgetSnapshot:
     facts: BudgetFacts
     expected: ExpectedPods
     others: frozenset[str]
-    deleting: bool
     now: datetime
 
 
@@ -64,14 +63,13 @@ def observe_budget(view: ClusterView, key: ObjectKey, now: datetime) -> BudgetSn
         facts=facts,
         expected=expected_pods(view, facts),
         others=frozenset(b["metadata"]["name"] for b in view.objects(BUDGET, key.namespace)),
-        deleting=bool(raw["metadata"].get("deletionTimestamp")),
         now=now,
     )
 
 
 def plan_budget(s: BudgetSnapshot, gates: Gates) -> Plan:
     """Plan one round: the status, and annotations of pods that name no budget yet."""
-    if s.deleting or not gates.budgets_pods:
+    if s.facts.deleting or not gates.budgets_pods:
         return Plan()
     facts, expected = s.facts, s.expected
     events: list[Event] = []

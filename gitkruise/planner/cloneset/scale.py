@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitkruise.model.planning.plan import Event, Hold
-from gitkruise.model.planning.unavailable_budget import PodOperation, related_budget
+from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
 from gitkruise.model.workloads.revision import Revision
 from gitkruise.planner.cloneset.budget import choose_deletions
@@ -175,8 +175,8 @@ def _delete(context: RoundContext, pods: Sequence[PodFacts], out: RoundResult) -
     hook = lifecycle.pre_delete if lifecycle else None
     for pod in pods:
         blockers = hooked(hook, pod)
-        if not blockers and not context.ledger.lets(pod, PodOperation.DELETE):
-            out.hold(pod, Hold.UNAVAILABLE_BUDGET, related_budget(pod.annotations))
+        if not blockers and (holder := context.ledger.holder(pod, PodOperation.DELETE)):
+            out.hold(pod, Hold.UNAVAILABLE_BUDGET, holder)
         elif not blockers:
             out.act(pod, delete_of(pod, context.claims))
         elif pod.state == LifecycleState.PREPARING_DELETE:

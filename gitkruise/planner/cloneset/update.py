@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from gitkruise.model.planning.plan import Event, Hold, PatchStep
-from gitkruise.model.planning.unavailable_budget import PodOperation, related_budget
+from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.cloneset import Policy
 from gitkruise.model.workloads.pod import Container, LifecycleState, PodFacts
@@ -178,10 +178,10 @@ def _update(
 
 def _waits(context: RoundContext, pod: PodFacts, out: RoundResult) -> bool:
     """Hold a pod that its PodUnavailableBudget does not let go now."""
-    if context.ledger.lets(pod, PodOperation.UPDATE):
-        return False
-    out.hold(pod, Hold.UNAVAILABLE_BUDGET, related_budget(pod.annotations))
-    return True
+    holder = context.ledger.holder(pod, PodOperation.UPDATE)
+    if holder:
+        out.hold(pod, Hold.UNAVAILABLE_BUDGET, holder)
+    return bool(holder)
 
 
 def _recreate(context: RoundContext, pod: PodFacts, out: RoundResult) -> None:

@@ -10,6 +10,7 @@ from gitkruise.model.gitops.change import ChangeKind, ObjectChange
 from gitkruise.model.gitops.report import FieldRow, RolloutView, Sentence, Span, StepView, Tone
 from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
+from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.report.blast_radius import moved, pods_named
@@ -127,7 +128,12 @@ def _hold(p: RolloutForecast) -> Sentence:
 
 
 def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterator[str]:
-    """Notes on surprising effects of partitions."""
+    """Notes on surprising effects of partitions, and on budgets that hold pods back."""
+    for name in p.budgets:
+        left = sum(why.split() == [Hold.UNAVAILABLE_BUDGET, name] for _, why in p.held)
+        verb = "waits" if left == 1 else "wait"
+        end = f"; {many(left)} {verb} for it" if left else ", and it ends all the same"
+        yield f"PodUnavailableBudget {name} holds pods of this rollout back{end}"
     if change.kind is ChangeKind.CREATE:
         if p.partition:
             yield f"partition is ignored on creation: all {p.replicas} pods start on this revision"

@@ -16,6 +16,7 @@ from gitkruise.model.planning.forecast import (
     PodMove,
     RolloutForecast,
 )
+from gitkruise.model.planning.plan import Hold
 from gitkruise.model.planning.trace import IN_PLACE, Line
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.planner.health.health import health
@@ -54,8 +55,15 @@ def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
         hold=_hold(verdict),
         message=verdict.message,
         held=tuple(sorted(simulation.held(key).items())),
+        budgets=_budgets(lines),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
     )
+
+
+def _budgets(lines: Sequence[Line]) -> tuple[str, ...]:
+    """The PodUnavailableBudgets that pods waited for."""
+    found = (line.why.split() for line in lines if line.what == "held")
+    return tuple(sorted({words[1] for words in found if words[:1] == [Hold.UNAVAILABLE_BUDGET]}))
 
 
 def _hold(verdict: Health) -> str:

@@ -15,15 +15,17 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.context.local_repository import Records
 from gitkruise.errors import Forbidden
 from gitkruise.gitops.inspect.cluster_view import Managed, Survey
-from gitkruise.gitops.inspect.disruption_budgets import Sharing, sharing
+from gitkruise.gitops.inspect.disruption_budgets import Sharing, sharing, unavailable_budgets
 from gitkruise.gitops.inspect.explain import explain
 from gitkruise.gitops.inspect.trace import trace_pod
 from gitkruise.model.gitops.record import DriftRecord, RevisionCount, Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.planning.budget_matching import budgets_in
 from gitkruise.model.planning.plan import Hold, Plan
 from gitkruise.model.workloads.pod import pod_facts
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
+from tests import worlds
 from tests.cli.calls import Caller, Ended
 from tests.cli.live import applied, apply, send
 from tests.cli.shop import (
@@ -95,6 +97,12 @@ ROWS: dict[str, tuple[Rollout, Plan, list[str], str]] = {
          "1 pod is being updated: waits for container app"],
         "nothing: it goes on by itself when pods become available",
     ),
+    "unavailable-budget": (
+        rollout(State.STUCK, message="ProgressDeadlineExceeded"),
+        held(("a", Hold.UNAVAILABLE_BUDGET, "keep"), ("b", Hold.UNAVAILABLE_BUDGET, "keep")),
+        ["ProgressDeadlineExceeded", "2 pods wait for PodUnavailableBudget keep"],
+        "pods of PodUnavailableBudget keep become available, or it allows more",
+    ),
     "hooks-apart": (
         rollout(State.ROLLING),
         held(("a", Hold.HOOK, "x/drain"), ("b", Hold.HOOK, "y/drain"), ("c", Hold.GRACE, "3s")),
@@ -127,6 +135,48 @@ def test_every_way_to_be_held_has_its_words() -> None:
     for hold in Hold:
         (reason,) = explain(managed(rollout(State.DONE)), held(("a", hold, "because"))).reasons
         assert re.match(r"1 pod ", reason), hold
+
+
+def test_budgets_of_the_pods_are_shown_with_what_they_hold() -> None:
+    lab = worlds.Lab()
+    lab.apply(worlds.cloneset("web", 3, podUpdatePolicy="ReCreate"))
+    lab.apply(worlds.budget(maxUnavailable=1))
+    lab.apply(worlds.budget("other", to="api", maxUnavailable=1))
+    lab.run(60)
+    pods = [pod_facts(raw) for raw in lab.pods()]
+    budgets = budgets_in(lab.world, worlds.SPACE)
+    (one,) = unavailable_budgets(budgets, pods, ())
+    assert (one.name, one.allowed, one.holds) == ("keep", 1, ())
+    assert one.text == "lets 1 more pod go: 3 of 3 are available, and 2 must stay so"
+    plan = held((pods[0].name, Hold.UNAVAILABLE_BUDGET, "keep"))
+    shown = unavailable_budgets(budgets, pods, plan.held)
+    answer = explain(managed(rollout(State.ROLLING)), plan, unavailable=shown)
+    lines = why_lines(answer, Records(), PLAIN, START, wide=False)
+    text = " ".join(" ".join(lines).split())
+    assert f"PodUnavailableBudget keep {one.text}; holds 1 pod" in text
+    (told,) = why_obj(answer, Records())["unavailableBudgets"]
+    assert (told["name"], told["unavailableAllowed"], told["holds"]) == ("keep", 1, [pods[0].name])
+
+
+@pytest.mark.slow
+def test_the_budget_of_a_live_rollout(gk: Caller, cluster: Path) -> None:
+    budgets = ResourceRef("policy.kruise.io", "v1beta1", "podunavailablebudgets")
+    with applied(cluster, cloneset(name="kept", replicas=4)):
+        body = worlds.budget("kept", to="kept", maxUnavailable=0)
+        send(
+            cluster,
+            ApiRequest(verb="create", resource=budgets, namespace="shop", body=body),
+        )
+        try:
+            gk("get", "cs", "kept", "-n", "shop", "-w", "--exit-when-done", KUBECONFIG=str(cluster))
+            ended = ask(gk, cluster, "why", "kept", "-n", "shop", "-o", "json")
+            (told,) = ended.obj["unavailableBudgets"]
+            assert (told["name"], told["desiredAvailable"]) == ("kept", 4)
+            text = ask(gk, cluster, "why", "kept", "-n", "shop").out
+            assert "PodUnavailableBudget kept lets no pod go" in text
+        finally:
+            gone = ApiRequest(verb="delete", resource=budgets, namespace="shop", name="kept")
+            send(cluster, gone)
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -129,3 +129,18 @@ def test_budget_45_a_deployment_is_refused_by_the_api_server() -> None:
         lowest = min(lowest, up(lab))
     assert {p["spec"]["containers"][0]["image"] for p in lab.pods()} == {"app:v2"}
     assert lowest == 3
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["same instant", "raised at once"])
+def test_pub_64_a_budget_that_is_not_counted_yet_lets_nothing_pass(before: bool) -> None:
+    lab = Lab()
+    lab.apply(cloneset(replicas=5, podUpdatePolicy="ReCreate", maxUnavailable=5))
+    if before:
+        lab.run(60)
+        lab.apply(budget(maxUnavailable=1))
+    else:
+        lab.apply(budget(maxUnavailable=5))
+        lab.run(60)
+        lab.patch(budget(), {"spec": {"maxUnavailable": 1}})
+    lab.patch(cloneset(), NEW)
+    assert min(levels(lab)) == 4

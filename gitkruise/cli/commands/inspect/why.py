@@ -74,7 +74,7 @@ async def _ask(
     choice: ClusterChoice, namespace: str, kind: GroupKind, name: str, path: str
 ) -> tuple[Why, AgentActivity, Records, datetime]:
     from gitkruise.gitops.inspect.cluster_view import pods_and_images  # noqa: PLC0415
-    from gitkruise.gitops.inspect.disruption_budgets import sharing  # noqa: PLC0415
+    from gitkruise.gitops.inspect.disruption_budgets import sharing, unavailable_budgets  # noqa: PLC0415
     from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
     from gitkruise.gitops.node.activity import agent_activity  # noqa: PLC0415
     from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
@@ -90,9 +90,11 @@ async def _ask(
         unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
         plan = survey.plan(found.key, now, Gates())
         others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
-        answer = explain(found, plan, unit, step, others)
-        steps = tuple(lines_carrying(answer.next, chosen.flags))
         pods, images = pods_and_images(survey, found)
+        held = plan.held if plan is not None else ()
+        budgets = unavailable_budgets(survey.budgets(found.key.namespace), pods, held)
+        answer = explain(found, plan, unit, step, others, budgets)
+        steps = tuple(lines_carrying(answer.next, chosen.flags))
         space = found.key.namespace
         activity = await agent_activity(chosen.transport, space, pods, images)
         return replace(answer, next=steps), activity, records, now
@@ -171,6 +173,10 @@ def _budget_lines(answer: Why, room: int) -> Iterator[str]:
         first, *more = textwrap.wrap(text, max(room - wide - 4, 30))
         yield f"       {name:<{wide}}  {first}"
         yield from (f"       {'':<{wide}}  {line}" for line in more)
+    for one in answer.unavailable:
+        first, *more = textwrap.wrap(f"PodUnavailableBudget {one.name} {one.text}", room)
+        yield f"     {first}"
+        yield from (f"       {line}" for line in more)
     for text in answer.sharing.unread:
         yield from (f"     {line}" for line in textwrap.wrap(text, room))
 
@@ -269,6 +275,18 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
                 "pods": r.replicas,
             }
             for key, r in budgets(answer)
+        ],
+        "unavailableBudgets": [
+            {
+                "name": one.name,
+                "unavailableAllowed": one.allowed,
+                "desiredAvailable": one.desired,
+                "currentAvailable": one.available,
+                "totalReplicas": one.total,
+                "recorded": list(one.recorded),
+                "holds": list(one.holds),
+            }
+            for one in answer.unavailable
         ],
         "unread": list(answer.sharing.unread),
         "unit": m.unit,

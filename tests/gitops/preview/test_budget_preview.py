@@ -1,0 +1,93 @@
+"""A plan foresees which PodUnavailableBudget holds the pods of a rollout back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gitkruise.gitops.preview.changes import changes_between
+from gitkruise.gitops.preview.simulate import live_world, offline_world, play, rollout_objects
+from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.gitops.change import Desired
+from gitkruise.model.planning.forecast import STUCK, RolloutForecast
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.report.forecast import rollout_view
+from gitkruise.sandbox.backend.cluster import Cluster
+from gitkruise.sandbox.handlers.inprocess import WorldTransport
+from gitkruise.wire.primitives.names import Obj
+from tests.planner.sync.build import desired
+from tests.worlds import SPACE, START, Lab, budget, cloneset
+
+CATALOG = load_catalog()
+
+
+def placed(obj: Obj) -> Desired:
+    return desired({**obj, "metadata": {**obj["metadata"], "namespace": SPACE}})
+
+
+def web(image: str = "app:v1", **more: Any) -> Desired:
+    return placed(cloneset("web", 5, image, podUpdatePolicy="ReCreate", maxUnavailable=5, **more))
+
+
+def foreseen(world: Any, base: Sequence[Desired], target: Sequence[Desired], now: Any) -> Any:
+    changes = changes_between(base, target, CATALOG)
+    played = play(world, changes, target, CATALOG, now, Gates())
+    assert not played.findings
+    assert played.forecast is not None
+    (told,) = played.forecast.rollouts
+    (change,) = (c for c in changes if c.key == told.key)
+    view = rollout_view(change, told, (), live=True)
+    return told, " ".join(view.notes)
+
+
+def offline(base: Sequence[Desired], target: Sequence[Desired]) -> tuple[RolloutForecast, str]:
+    moved = {base[0].key}
+    world, now = offline_world([base], CATALOG, Gates(), START, moved=moved)
+    found: tuple[RolloutForecast, str] = foreseen(world, base, target, now)
+    return found
+
+
+SELECTS = {"selector": {"matchLabels": {"app": "web"}}}
+
+
+@pytest.mark.parametrize("spec", [{}, SELECTS], ids=["target", "selector"])
+def test_one_pod_at_a_time(spec: Obj) -> None:
+    keep = placed(budget(maxUnavailable=1, **spec))
+    told, notes = offline([web(), keep], [web("app:v2"), keep])
+    assert (told.hold, told.updated_after, told.budgets) == ("", 5, ("keep",))
+    assert notes == (
+        "PodUnavailableBudget keep holds pods of this rollout back, and it ends all the same"
+    )
+    alone, none = offline([web()], [web("app:v2")])
+    assert (alone.updated_after, alone.budgets, none) == (5, (), "")
+    assert told.lasts > alone.lasts
+
+
+def test_a_budget_that_lets_nothing_go() -> None:
+    keep = placed(budget(maxUnavailable=0))
+    told, notes = offline([web(), keep], [web("app:v2"), keep])
+    assert (told.hold, told.updated_after) == (STUCK, 0)
+    assert {why for _, why in told.held} == {"PodUnavailableBudget keep"}
+    assert notes.endswith("5 pods wait for it")
+
+
+def test_a_budget_of_the_same_commit() -> None:
+    told, _ = offline([web()], [web("app:v2"), placed(budget(maxUnavailable=0))])
+    assert (told.hold, told.budgets) == (STUCK, ("keep",))
+    raised = placed(budget(maxUnavailable=5))
+    told, _ = offline([web(), placed(budget(maxUnavailable=0))], [web("app:v2"), raised])
+    assert (told.hold, told.updated_after) == ("", 5)
+
+
+def test_budgets_of_a_live_cluster() -> None:
+    lab = Lab()
+    lab.apply(web().obj)
+    lab.apply(budget(maxUnavailable=0))
+    lab.run(60)
+    transport = WorldTransport(Cluster(lab.world, lambda: lab.now))
+    found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], deployments=False))
+    told, _ = foreseen(live_world(found, CATALOG, Gates()), [web()], [web("app:v2")], lab.now)
+    assert (told.hold, told.budgets) == (STUCK, ("keep",))
