@@ -7,6 +7,7 @@ A row is a command, or a command with:
 - `differs`: why a bare API server does something else; looked at on the embedded cluster alone;
 - `shows: nothing` (the exit code alone is told; `why`) or `shows: the end` (the last line);
 - `sorted: true`: lines come in any order;
+- `described`: why a real server describes fields in other words; only the rest is compared;
 - `worded`: what other releases of kubectl say differently; their exit code alone is compared;
 - `since`: the first release that can do it here;
 - `settles`: asked again until this text comes;
@@ -54,6 +55,10 @@ PLAIN: Final[Sequence[tuple[str, str]]] = (
 )
 
 
+# Lines below a heading of `explain` that are no texts; below other headings there are none.
+NO_TEXTS: Final[Mapping[str, str]] = {"DESCRIPTION:": r"(?!)", "FIELDS:": r"\t<|^  enum:"}
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One command of the session; `place` tells apart what is said twice."""
@@ -66,6 +71,7 @@ class Row:
     shows: str = ""
     why: str = ""
     sorted: bool = False
+    described: str = ""
     settles: str = ""
     worded: str = ""
     since: float = 0
@@ -85,6 +91,17 @@ def _row(place: int, raw: str | Mapping[str, Mapping[str, Any]]) -> Row:
         return Row(place, raw)
     ((words, more),) = raw.items()
     return Row(place, words, **{**more, "during": tuple(more.get("during", ()))})
+
+
+def outline(explained: str) -> list[str]:
+    """What `explain` printed, without the words of the server about its fields."""
+    kept, section = [], ""
+    for line in explained.splitlines():
+        if line and not line.startswith(" "):
+            section = line
+        if line == section or re.search(NO_TEXTS.get(section, ""), line):
+            kept.append(line)
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

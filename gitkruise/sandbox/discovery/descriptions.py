@@ -1,19 +1,17 @@
 """Texts of `kubectl explain`, added to OpenAPI v3 documents when a client asks for one.
 
-Schemas are recorded without texts, because nothing but `explain` reads them. Those of built-in
-kinds are kept compressed and read once; those of OpenKruise's kinds are ours. Kinds of other
-definitions bring their own.
+Schemas are recorded without texts, because nothing but `explain` reads them. The texts of built-in
+kinds and of OpenKruise's are our own words, read once; those of built-in kinds cover every kind and
+the fields that people ask for. Kinds of other definitions bring their own.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from gitkruise.kube.system.package_data import KRUISE_GROUPS, data_dir, read_json
+from gitkruise.kube.system.package_data import KRUISE_GROUPS, read_json
 
 GVK: Final = "x-kubernetes-group-version-kind"
 _REF: Final = "$ref"
@@ -55,8 +53,7 @@ def _with_texts(schema: Schema, texts: Texts, at: str = "") -> Schema:
 
 @cache
 def _kubernetes() -> Mapping[str, Texts]:
-    path = data_dir("schemas") / "descriptions" / "kubernetes.json.gz"
-    found: Mapping[str, Texts] = json.loads(gzip.decompress(path.read_bytes()))
+    found: Mapping[str, Texts] = read_json("descriptions", "kubernetes.json")
     return found
 
 
