@@ -433,9 +433,8 @@ async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
 def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
     """The workloads we drive in a cluster: CloneSets, and of the others those it serves.
 
-    Deployments are driven by the cluster's own controller, which we lead to their canaries.
-
-    Requests to node agents are among them: the cluster has no OpenKruise where we drive.
+    Deployments are driven by the cluster's own controller, which we lead to their canaries. Requests
+    to node agents are among them: the cluster has no OpenKruise where we drive.
     """
 
     def served(kind: GroupKind) -> bool:
@@ -448,11 +447,8 @@ def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
     wanted = (w for w in WORKLOADS if w.kind != BUDGET or gates.budgets_pods)
     pods = tuple(watching(w) for w in wanted if w is CLONESET or served(w.kind))
     canaries = (CANARY_STEERING,) if served(CANARY_STEERING.kind) else ()
-    return (
-        pods
-        + canaries
-        + tuple(w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches))))
-    )
+    nodes = (w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches))))
+    return (*pods, *canaries, *nodes)
 
 
 async def _drive(me: _Process, live: LiveView, transport: Transport, clock: Clock) -> None:

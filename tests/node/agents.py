@@ -59,8 +59,10 @@ def install_agent(node: Cluster) -> None:
     """Install the agent's kinds, and its service account with the rights of deploy/agent."""
     install_rights(node)
     kinds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    there = {item["metadata"]["name"] for item in node.ask(kinds)["items"]}
     for crd in CRDS:
-        node.ask(kinds, "POST", crd)
+        if crd["metadata"]["name"] not in there:
+            node.ask(kinds, "POST", crd)
         path = f"{kinds}/{crd['metadata']['name']}"
         until(partial(node.ask, path), established)
 

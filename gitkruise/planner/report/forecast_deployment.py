@@ -86,7 +86,7 @@ def _notes(change: ObjectChange, p: RolloutForecast, *, live: bool, assumed: boo
     if p.canary and not live:
         qualified = get(change.after or {}, "metadata", "annotations", ANNOTATION)
         others = "reject the commit (GK2404)" if qualified else "ignore this annotation"
-        yield f"clusters where gitkruise drives workloads pause at canaries; others {others}"
+        yield f"pauses where gitkruise drives workloads; other clusters {others}"
     if assumed and any(get(change.before or {}, *path) for path in CANARIES):
         yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
         yield "to see the pods that its canary holds"
