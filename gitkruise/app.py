@@ -433,8 +433,8 @@ async def _mend(fleet: Supervisor, config: Config, clock: Clock) -> None:
 def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
     """The workloads we drive in a cluster: CloneSets, and of the others those it serves.
 
-    Deployments are driven by the cluster's own controller, which we lead to their canaries. Requests
-    to node agents are among them: the cluster has no OpenKruise where we drive.
+    Deployments are driven by the cluster's own controller, which we lead to their canaries.
+    Requests to node agents are among them: the cluster has no OpenKruise where we drive.
     """
 
     def served(kind: GroupKind) -> bool:
