@@ -46,8 +46,8 @@ INSTALLED: Final = (
     *(
         f"{plural}.apps.kruise.io"
         for plural in (
-            "clonesets", "sidecarsets", "containerrecreaterequests", "imagepulljobs",
-            "imagelistpulljobs", "nodeimages",
+            "clonesets", "sidecarsets", "statefulsets", "containerrecreaterequests",
+            "imagepulljobs", "imagelistpulljobs", "nodeimages",
         )
     ),
     "podunavailablebudgets.policy.kruise.io",

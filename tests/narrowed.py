@@ -18,7 +18,7 @@ NARROWED: Final[Mapping[str, tuple[str, ...]]] = {
         "_begun: standing.new is not None",
         "_timed: standing.new is not None",
     ),
-    "planner/cloneset/update.py": ("_write: isinstance(spec, UpdateSpec)",),
+    "planner/pod_updates/start.py": ("_write: isinstance(spec, UpdateSpec)",),
     "planner/report/blast_radius.py": ("footprint: change.before is not None",),
     "admission/injection/expression.py": (
         "_add: not isinstance(left, Amount)",

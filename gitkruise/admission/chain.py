@@ -54,6 +54,7 @@ from gitkruise.admission.kruise.lazy_stages import (
     budget_conflicts,
     budget_problems,
     default_sidecarset,
+    default_stateful_set,
     fill_in_node_image,
     fill_in_pull_job,
     fill_in_recreate_request,
@@ -62,6 +63,7 @@ from gitkruise.admission.kruise.lazy_stages import (
     name_budget,
     neighbour_problems,
     sidecarset_problems,
+    stateful_set_problems,
 )
 from gitkruise.admission.pods.pods import add_readiness_gate, default_pod, pod_problems
 from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE, AdmissionRequest
@@ -206,6 +208,12 @@ KRUISE_STAGES: Final = (
         kinds=_kinds("apps.kruise.io", "CloneSet"),
         mutate=default_cloneset,
         examine=cloneset_problems,
+    ),
+    Stage(
+        name="advanced statefulsets",
+        kinds=_kinds("apps.kruise.io", "StatefulSet"),
+        mutate=default_stateful_set,
+        examine=stateful_set_problems,
     ),
     Stage(
         name="sidecarsets",

@@ -35,8 +35,9 @@ MUTATING: Final = ResourceRef(GROUP, "v1", "mutatingwebhookconfigurations")
 VALIDATING: Final = ResourceRef(GROUP, "v1", "validatingwebhookconfigurations")
 OPENKRUISE: Final = "kruise-mutating-webhook-configuration"
 BUDGETS: Final = "podunavailablebudgets"
+WORKLOADS: Final = ("clonesets", "sidecarsets", "statefulsets")
 CONVERTED: Final = (
-    "clonesets.apps.kruise.io", "sidecarsets.apps.kruise.io", f"{BUDGETS}.policy.kruise.io",
+    *(f"{plural}.apps.kruise.io" for plural in WORKLOADS), f"{BUDGETS}.policy.kruise.io",
 )  # fmt: skip
 NODE_REQUESTS: Final = (
     "containerrecreaterequests", "imagepulljobs", "imagelistpulljobs", "nodeimages",
@@ -97,12 +98,10 @@ def configurations(
         | {"failurePolicy": "Ignore", "reinvocationPolicy": "Never", **_spared(address)},
         *(
             _webhook(plural, mutate, _kinds_rule(plural)) | {"reinvocationPolicy": "Never"}
-            for plural in ("clonesets", "sidecarsets", *NODE_REQUESTS)
+            for plural in (*WORKLOADS, *NODE_REQUESTS)
         ),
     ]
-    validating = [
-        _webhook(plural, validate, _kinds_rule(plural)) for plural in ("clonesets", "sidecarsets")
-    ]
+    validating = [_webhook(plural, validate, _kinds_rule(plural)) for plural in WORKLOADS]
     if gates.resources_deletion_protection:
         validating.append(_protection(validate))
     if gates.budgets_pods:

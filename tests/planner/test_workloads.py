@@ -23,7 +23,7 @@ def without(*plurals: str) -> Catalog:
 
 
 def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() -> None:
-    pods = ["CloneSet", "SidecarSet", "Pod", "PodUnavailableBudget", "Deployment"]
+    pods = ["CloneSet", "SidecarSet", "StatefulSet", "Pod", "PodUnavailableBudget", "Deployment"]
     requests = "ContainerRecreateRequest"
     pulls = ["Node", "NodeImage", "ImagePullJob", "ImageListPullJob"]
     assert kinds(load_catalog(), Gates()) == [*pods, requests]
@@ -33,7 +33,13 @@ def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() 
     assert kinds(without("nodeimages"), PULLS) == [*pods, requests, "ImageListPullJob"]
     assert kinds(without("imagepulljobs"), PULLS) == [*pods, requests, "Node"]
     assert kinds(without("imagelistpulljobs"), PULLS) == [*pods, requests, *pulls[:-1]]
-    everything = ("sidecarsets", "containerrecreaterequests", "nodeimages", "imagepulljobs")
+    everything = (
+        "sidecarsets",
+        "statefulsets",
+        "containerrecreaterequests",
+        "nodeimages",
+        "imagepulljobs",
+    )
     assert kinds(without(*everything), PULLS) == [
         "CloneSet", "Pod", "PodUnavailableBudget", "Deployment",
     ]  # fmt: skip

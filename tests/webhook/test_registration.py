@@ -23,6 +23,7 @@ from gitkruise.webhook.certificates import FolderVault, current
 from gitkruise.webhook.registration import (
     NODE_REQUESTS,
     OPENKRUISE,
+    WORKLOADS,
     Address,
     Registrar,
     configurations,
@@ -43,6 +44,7 @@ EVERYTHING = [
     "ValidatingWebhookConfiguration",
     "clonesets.apps.kruise.io",
     "sidecarsets.apps.kruise.io",
+    "statefulsets.apps.kruise.io",
     "podunavailablebudgets.policy.kruise.io",
 ]
 
@@ -86,7 +88,7 @@ def test_the_cluster_is_told_once_and_untold_again(address: Address) -> None:
 def test_pods_are_never_held_up_and_our_kinds_are() -> None:
     (_, mutating), (_, validating) = configurations(SERVICE, b"CA")
     by_name = {w["name"].partition(".")[0]: w for w in mutating["webhooks"]}
-    assert list(by_name) == ["pods", "clonesets", "sidecarsets", *NODE_REQUESTS]
+    assert list(by_name) == ["pods", "clonesets", "sidecarsets", "statefulsets", *NODE_REQUESTS]
     pods = by_name["pods"]
     assert (pods["failurePolicy"], pods["rules"][0]["operations"]) == ("Ignore", ["CREATE"])
     outside = pods["namespaceSelector"]["matchExpressions"][0]
@@ -95,7 +97,7 @@ def test_pods_are_never_held_up_and_our_kinds_are() -> None:
         {"kube-system", "kube-node-lease", "gitkruise-system"},
     )
     *kinds, protected = validating["webhooks"]
-    for webhook in (by_name["clonesets"], by_name["sidecarsets"], *kinds):
+    for webhook in (*(by_name[kind] for kind in WORKLOADS), *kinds):
         assert webhook["failurePolicy"] == "Fail"
         assert set(webhook["rules"][0]["apiGroups"]) <= KRUISE_GROUPS
     assert protected["name"].startswith("pod-budgets.")

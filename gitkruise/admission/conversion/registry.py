@@ -213,6 +213,11 @@ def _budget_back(obj: Obj) -> Obj:
     return out
 
 
+def _unchanged(obj: Obj, _version: str, _to_version: str) -> Obj:
+    """Versions that differ in their name alone, as those of Advanced StatefulSets (ASTS-1)."""
+    return obj
+
+
 def _taken(fields: Obj) -> dict[str, Any]:
     """The settings that only moved."""
     return {name: fields[name] for name in _MOVED if fields.get(name) is not None}
@@ -221,6 +226,7 @@ def _taken(fields: Obj) -> dict[str, Any]:
 CONVERSIONS: Final[Mapping[GroupKind, Conversion]] = {
     GroupKind("apps.kruise.io", "CloneSet"): _cloneset,
     GroupKind("apps.kruise.io", "SidecarSet"): _sidecarset,
+    GroupKind("apps.kruise.io", "StatefulSet"): _unchanged,
     GroupKind("autoscaling", "HorizontalPodAutoscaler"): autoscaler,
     BUDGET: _budget,
 }

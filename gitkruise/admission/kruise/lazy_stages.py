@@ -1,4 +1,4 @@
-"""Stages of SidecarSets and requests to node agents, by name: imported on the first object."""
+"""Stages of SidecarSets, StatefulSets and requests to node agents: imported on the first object."""
 
 from __future__ import annotations
 
@@ -64,6 +64,20 @@ def budget_conflicts(request: AdmissionRequest, gates: Gates) -> Iterable[Proble
     from gitkruise.admission.kruise import unavailable_budget  # noqa: PLC0415  as above
 
     return unavailable_budget.neighbour_problems(request, gates)
+
+
+def default_stateful_set(request: AdmissionRequest, gates: Gates) -> Obj:
+    """An Advanced StatefulSet with its defaults."""
+    from gitkruise.admission.kruise import statefulset  # noqa: PLC0415  most commands have none
+
+    return statefulset.default_stateful_set(request, gates)
+
+
+def stateful_set_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
+    """Validate an Advanced StatefulSet."""
+    from gitkruise.admission.kruise import statefulset  # noqa: PLC0415  most commands have none
+
+    return statefulset.stateful_set_problems(request, gates)
 
 
 def fill_in_recreate_request(request: AdmissionRequest, gates: Gates) -> Obj:

@@ -24,6 +24,7 @@ DRIVEN: Final = frozenset(
         "NodeImage",
         "PodUnavailableBudget",
         "SidecarSet",
+        "StatefulSet",
     }
 )
 

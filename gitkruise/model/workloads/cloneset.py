@@ -159,7 +159,7 @@ def cloneset_facts(raw: Obj) -> CloneSetFacts:
         claim_templates=tuple(spec.get("volumeClaimTemplates") or ()),
         scale=_scale(spec.get("scaleStrategy") or {}, meta.get("labels") or {}, alpha=alpha),
         update=_update_alpha(spec, meta) if alpha else _update_beta(spec),
-        lifecycle=_lifecycle(spec.get("lifecycle")),
+        lifecycle=lifecycle_of(spec.get("lifecycle")),
         min_ready_s=int(spec.get("minReadySeconds") or 0),
         history_limit=10 if limit is None else int(limit),
         progress_deadline_s=None if deadline in {None, 2**31 - 1} else int(deadline),
@@ -195,7 +195,7 @@ def _update_alpha(spec: Obj, meta: Obj) -> UpdateStrategy:
         "gracePeriodSeconds": get(raw, "inPlaceUpdateStrategy", "gracePeriodSeconds"),
         **downloads,
     }
-    return _rolling({**raw, "inPlaceUpdateStrategy": in_place}, raw.get("type"))
+    return rolling_update({**raw, "inPlaceUpdateStrategy": in_place}, raw.get("type"))
 
 
 def _update_beta(spec: Obj) -> UpdateStrategy:
@@ -204,7 +204,7 @@ def _update_beta(spec: Obj) -> UpdateStrategy:
     on_delete = raw.get("type") == "OnDelete"
     if rolling is None:
         return UpdateStrategy(on_delete=on_delete, rolling=not on_delete)
-    made = _rolling(rolling, rolling.get("podUpdatePolicy"))
+    made = rolling_update(rolling, rolling.get("podUpdatePolicy"))
     return UpdateStrategy(**{**_fields(made), "on_delete": on_delete})
 
 
@@ -212,7 +212,8 @@ def _fields(strategy: UpdateStrategy) -> dict[str, Any]:
     return {name: getattr(strategy, name) for name in UpdateStrategy.__slots__}
 
 
-def _rolling(raw: Obj, policy: str | None) -> UpdateStrategy:
+def rolling_update(raw: Obj, policy: str | None) -> UpdateStrategy:
+    """Facts of the fields of a rolling update, which an Advanced StatefulSet spells alike."""
     priority = raw.get("priorityStrategy")
     in_place = raw.get("inPlaceUpdateStrategy") or {}
     return UpdateStrategy(
@@ -231,7 +232,8 @@ def _rolling(raw: Obj, policy: str | None) -> UpdateStrategy:
     )
 
 
-def _lifecycle(raw: Obj | None) -> Lifecycle | None:
+def lifecycle_of(raw: Obj | None) -> Lifecycle | None:
+    """Facts of `spec.lifecycle`."""
     if raw is None:
         return None
     return Lifecycle(

@@ -35,6 +35,9 @@ class Gates:
     sidecar_terminator: bool = False
     enable_sort_sidecar_container_by_name: bool = False
     sidecar_set_patch_pod_metadata_defaults_allowed: bool = False
+    stateful_set_start_ordinal: bool = False
+    stateful_set_auto_delete_pvc: bool = True
+    pod_index_label: bool = True
 
     @property
     def budgets_pods(self) -> bool:
@@ -69,20 +72,24 @@ _WIRE_NAMES: Final = {
     "sidecar_terminator": "SidecarTerminator",
     "enable_sort_sidecar_container_by_name": "EnableSortSidecarContainerByName",
     "sidecar_set_patch_pod_metadata_defaults_allowed": "SidecarSetPatchPodMetadataDefaultsAllowed",
+    "stateful_set_start_ordinal": "StatefulSetStartOrdinal",
+    "stateful_set_auto_delete_pvc": "StatefulSetAutoDeletePVC",
+    "pod_index_label": "PodIndexLabel",
 }
 
 # Gates of OpenKruise on which nothing here depends.
 WITHOUT_EFFECT: Final = frozenset(
     {
         *("CloneSetEventHandlerOptimization", "ForceDeleteTimeoutExpectationGate"),
-        *("InPlacePodVerticalScaling", "WorkloadSpread"),
+        *("InPlacePodVerticalScaling", "WorkloadSpread", "StatefulSetAutoResizePVCGate"),
     }
 )
 # Maturity since OpenKruise 1.8; every other gate of its own is alpha. The gate of host ports is
 # Kubernetes', and deprecated.
 _BETA: Final = frozenset(
     {"pod_webhook", "kruise_daemon", "resources_deletion_protection",
-     "in_place_update_env_from_metadata", "pod_unavailable_budget_delete_gate"}
+     "in_place_update_env_from_metadata", "pod_unavailable_budget_delete_gate",
+     "pod_index_label"}
 )  # fmt: skip
 _ALPHA: Final = (
     frozenset(_WIRE_NAMES) - _BETA - {"default_host_network_host_ports_in_pod_templates"}

@@ -13,6 +13,7 @@ DEPLOYMENT: Final = GroupKind("apps", "Deployment")
 REPLICASET: Final = GroupKind("apps", "ReplicaSet")
 STATEFULSET: Final = GroupKind("apps", "StatefulSet")
 DAEMONSET: Final = GroupKind("apps", "DaemonSet")
+ADVANCED_STATEFULSET: Final = GroupKind(KRUISE_GROUP, "StatefulSet")
 
 # Pod labels
 REVISION_HASH: Final = "controller-revision-hash"

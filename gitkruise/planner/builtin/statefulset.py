@@ -6,12 +6,12 @@ an owner are not adopted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
+from gitkruise.model.planning.plan import Action, Create, Delete, Plan
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -21,7 +21,6 @@ from gitkruise.model.workloads.revision import REVISION, Revision, in_order, rev
 from gitkruise.planner.builtin.pod_owner import (
     Controlled,
     observe_controlled,
-    pod_from,
     template_data,
 )
 from gitkruise.planner.revisions.registration import (
@@ -31,14 +30,18 @@ from gitkruise.planner.revisions.registration import (
     register,
 )
 from gitkruise.planner.revisions.revisions import template_of
+from gitkruise.planner.statefulset.identity import (
+    POD_INDEX,
+    claims_of,
+    create_pod,
+    delete_pod,
+    pods_by_ordinal,
+)
 from gitkruise.wire.kruise.hashes import revision_hash, revision_name
 from gitkruise.wire.primitives.names import Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.paths import get
 
-POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
-POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 _HISTORY_LIMIT: Final = 10
-_DIGITS_MAX: Final = 10  # of an int32
 _TICK: Final = timedelta(milliseconds=1)
 
 
@@ -71,18 +74,10 @@ def observe_stateful_set(view: ClusterView, key: ObjectKey, now: datetime) -> St
     found: Controlled | None = observe_controlled(view, key, now)
     if found is None:
         return None
-    ordinals = ((_ordinal(pod.name, key.name), pod) for pod in found.pods)
-    pods = {at: pod for at, pod in ordinals if at is not None}
+    pods = pods_by_ordinal(found.pods, key.name)
     owned = view.owned(found.raw["metadata"]["uid"], REVISION, key.namespace)
     revisions = in_order(revision_of(raw) for raw in owned)
     return StatefulFacts(raw=found.raw, pods=pods, revisions=revisions, now=now)
-
-
-def _ordinal(pod: str, owner: str) -> int | None:
-    """The number at the end of a pod's name; None for a name of another form."""
-    head, _, digits = pod.rpartition("-")
-    plain = digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS_MAX
-    return int(digits) if head == owner and plain and str(int(digits)) == digits else None
 
 
 def plan_stateful_set(s: StatefulFacts, gates: Gates) -> Plan:
@@ -177,67 +172,18 @@ def _partition(s: StatefulFacts) -> int:
 
 
 def _create(s: StatefulFacts, ordinal: int, revision: Revision) -> Create:
-    meta = s.raw["metadata"]
-    name = f"{meta['name']}-{ordinal}"
-    pod = pod_from(s.raw, template_of(revision.data), name)
-    marks = {wire.REVISION_HASH: revision.name, POD_NAME: name, POD_INDEX: str(ordinal)}
-    labels = {**(pod["metadata"].get("labels") or {}), **marks}
-    spec: dict[str, Any] = {k: v for k, v in pod["spec"].items() if v is not None}
-    spec["hostname"] = name
-    if s.raw["spec"].get("serviceName"):
-        spec["subdomain"] = s.raw["spec"]["serviceName"]
-    claims = tuple(_claim(s, template, name) for template in _claim_templates(s))
-    if claims:
-        mine = {t["metadata"]["name"] for t in _claim_templates(s)}
-        spec["volumes"] = [
-            *(
-                {
-                    "name": t["metadata"]["name"],
-                    "persistentVolumeClaim": {"claimName": c["metadata"]["name"]},
-                }
-                for t, c in zip(_claim_templates(s), claims, strict=True)
-            ),
-            *(v for v in spec.get("volumes") or () if v["name"] not in mine),
-        ]
-    said = f"Pod {name} in StatefulSet {meta['name']}"
-    return Create(
-        obj={**pod, "metadata": {**pod["metadata"], "labels": labels}, "spec": spec},
-        claims=claims,
-        done=Event("Normal", "SuccessfulCreate", f"create {said} successful"),
-        failed=Event("Warning", "FailedCreate", f"create {said} failed error: "),
+    return create_pod(
+        s.raw,
+        template_of(revision.data),
+        ordinal,
+        revision=revision.name,
+        labels={POD_INDEX: str(ordinal)},
+        claims=claims_of(s.raw, f"{s.raw['metadata']['name']}-{ordinal}"),
     )
-
-
-def _claim_templates(s: StatefulFacts) -> Sequence[Obj]:
-    found: Sequence[Obj] = s.raw["spec"].get("volumeClaimTemplates") or ()
-    return found
-
-
-def _claim(s: StatefulFacts, template: Obj, pod: str) -> Obj:
-    """A claim outlives its pod and its StatefulSet."""
-    meta = template["metadata"]
-    matched = get(s.raw, "spec", "selector", "matchLabels", default={})
-    made: dict[str, Any] = {
-        "name": f"{meta['name']}-{pod}",
-        "namespace": s.raw["metadata"]["namespace"],
-        "labels": {**(meta.get("labels") or {}), **matched},
-    }
-    if meta.get("annotations"):
-        made["annotations"] = dict(meta["annotations"])
-    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-    return {**kind, "metadata": made, "spec": template.get("spec") or {}}
 
 
 def _delete(s: StatefulFacts, pod: PodFacts) -> Delete:
-    said = f"Pod {pod.name} in StatefulSet {s.raw['metadata']['name']}"
-    return Delete(
-        key=pod.key,
-        version="v1",
-        uid=pod.uid,
-        resource_version="",
-        done=Event("Normal", "SuccessfulDelete", f"delete {said} successful"),
-        failed=Event("Warning", "FailedDelete", f"delete {said} failed error: "),
-    )
+    return delete_pod(s.raw, pod)
 
 
 def _forgotten(

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gitkruise.model.planning.amounts import Amounts
+from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.budgets.ledger import BudgetLedger
 from gitkruise.planner.cloneset.diffs import PodSet
+from gitkruise.planner.pod_updates.rules import UpdateRules
 from gitkruise.planner.pods.order import update_order
 from gitkruise.planner.revisions.revisions import RevisionHistory
 from gitkruise.wire.primitives.names import Obj
@@ -30,6 +32,18 @@ class RoundContext:
     gates: Gates
     now: datetime
     ledger: BudgetLedger
+
+    @property
+    def rules(self) -> UpdateRules:
+        return UpdateRules(
+            update=self.owner.update,
+            lifecycle=self.owner.lifecycle,
+            history=self.history,
+            gates=self.gates,
+            now=self.now,
+            template_hash=True,
+            holder=lambda pod: self.ledger.holder(pod, PodOperation.UPDATE),
+        )
 
     def in_turn(self, pods: Sequence[PodFacts]) -> list[PodFacts]:
         """`pods`, the first to update first. Only scattering looks at all the others."""

@@ -22,7 +22,6 @@ from gitkruise.planner.cloneset.deletes import instance_id
 from gitkruise.planner.cloneset.diffs import judge
 from gitkruise.planner.cloneset.predownload import plan_predownload
 from gitkruise.planner.cloneset.pvc_ownership import claim_pods, clean_claims
-from gitkruise.planner.cloneset.refresh import plan_refresh
 from gitkruise.planner.cloneset.scale import TakenIds, plan_scale
 from gitkruise.planner.cloneset.status import (
     FAILED_SCALE,
@@ -33,6 +32,7 @@ from gitkruise.planner.cloneset.status import (
 )
 from gitkruise.planner.cloneset.status_after import Conclusion
 from gitkruise.planner.cloneset.update import begun_updates, held_by_scaling, plan_update
+from gitkruise.planner.pod_updates.refresh import plan_refresh
 from gitkruise.planner.pods.round_result import RoundResult, earliest
 from gitkruise.planner.revisions.revisions import next_revisions, template_of, truncate
 from gitkruise.wire.kruise.revision_data import Malformed
@@ -130,7 +130,8 @@ def _decide(
         )
         out.add(scaling)
     begun = frozenset() if problems else begun_updates(context)
-    out.add(plan_refresh(context, skip=out.busy | begun))
+    unsettled = context.fleet.where(lambda group: not group.first.settled)
+    out.add(plan_refresh(context.rules, unsettled, skip=out.busy | begun))
     if problems or adopting or context.history.creating:
         return  # pods move to a revision once it is there
     scales = scaling.actions or context.ledger.noted
@@ -141,7 +142,7 @@ def _decide(
     staying = context.fleet.without(scaling.busy)
     out.add(plan_update(replace(context, fleet=staying), skip=out.busy))
     if begun:  # those that are not to move after all serve again
-        out.add(plan_refresh(context, skip=out.busy, only=begun))
+        out.add(plan_refresh(context.rules, unsettled, skip=out.busy, only=begun))
 
 
 def _stuck_scaling(owner: CloneSetFacts) -> bool:

@@ -143,6 +143,14 @@ def rollout_order(
     return scatter(_in_order(waiting, _update_terms(strategy)), everyone, strategy.scatter)
 
 
+def by_priority(ordered: Sequence[PodFacts], strategy: Strategy) -> list[PodFacts]:
+    """`ordered` by priority alone; pods of one priority keep their order."""
+    terms = _update_terms(strategy)
+    if len(terms) == len(_BASE):
+        return list(ordered)
+    return sorted(ordered, key=terms[0].of, reverse=terms[0].falling)
+
+
 def _update_terms(strategy: Strategy) -> tuple[_Term, ...]:
     if strategy.weight_priority:
         return _Term(lambda pod: _weight(pod, strategy), falling=True), *_BASE

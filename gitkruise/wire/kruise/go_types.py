@@ -225,6 +225,22 @@ CloneSetUpdateStrategyV1beta1: type?str, rollingUpdate?*CloneSetRollingUpdate
 CloneSetRollingUpdate: podUpdatePolicy?str, partition?*IntOrStr, maxUnavailable?*IntOrStr,
   maxSurge?*IntOrStr, paused?bool, priorityStrategy?*UpdatePriorityStrategy,
   scatterStrategy?[]UpdateScatterTerm, inPlaceUpdateStrategy?*InPlaceUpdateStrategy
+AdvancedStatefulSetSpec: replicas?*i32, selector?*LabelSelector, template!PodTemplateSpec,
+  volumeClaimTemplates?[]PersistentVolumeClaim,
+  volumeClaimUpdateStrategy!VolumeClaimUpdateStrategy, serviceName?str, podManagementPolicy?str,
+  updateStrategy!AdvancedStatefulSetUpdateStrategy, revisionHistoryLimit?*i32,
+  reserveOrdinals?[]IntOrStr, lifecycle?*CloneSetLifecycle,
+  scaleStrategy?*AdvancedStatefulSetScaleStrategy,
+  persistentVolumeClaimRetentionPolicy?*ClaimRetentionPolicy, ordinals?*StatefulSetOrdinals
+VolumeClaimUpdateStrategy: type?str
+AdvancedStatefulSetUpdateStrategy: type?str, rollingUpdate?*AdvancedStatefulSetRollingUpdate
+AdvancedStatefulSetRollingUpdate: partition?*i32, maxUnavailable?*IntOrStr, podUpdatePolicy?str,
+  paused?bool, unorderedUpdate?*UnorderedUpdate, inPlaceUpdateStrategy?*InPlaceUpdateStrategy,
+  minReadySeconds?*i32
+UnorderedUpdate: priorityStrategy?*UpdatePriorityStrategy
+AdvancedStatefulSetScaleStrategy: maxUnavailable?*IntOrStr
+ClaimRetentionPolicy: whenDeleted?str, whenScaled?str
+StatefulSetOrdinals: start!i32
 UpdatePriorityStrategy: orderPriority?[]UpdatePriorityOrderTerm,
   weightPriority?[]UpdatePriorityWeightTerm
 UpdatePriorityOrderTerm: orderedKey!str

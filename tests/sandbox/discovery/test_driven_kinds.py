@@ -22,9 +22,11 @@ def test_kinds_without_a_controller_are_absent_until_their_definition_is_applied
     catalog = embedded_catalog()
     served = {k.kind for k in catalog.kinds() if k.group in KRUISE_GROUPS}
     assert served == DRIVEN
-    assert {"BroadcastJob", "WorkloadSpread"} <= {k.kind for k in load_catalog().kinds()}
-    (crd,) = [c for c in recorded_crds() if c["metadata"]["name"] == "statefulsets.apps.kruise.io"]
-    assert catalog.with_crd(crd).by_kind("apps.kruise.io", "v1beta1", "StatefulSet")
+    assert {"BroadcastJob", "UnitedDeployment"} <= {k.kind for k in load_catalog().kinds()}
+    (crd,) = [
+        c for c in recorded_crds() if c["metadata"]["name"] == "uniteddeployments.apps.kruise.io"
+    ]
+    assert catalog.with_crd(crd).by_kind("apps.kruise.io", "v1alpha1", "UnitedDeployment")
 
 
 def test_the_definitions_at_hand_are_those_of_served_kinds() -> None:

@@ -1,0 +1,104 @@
+"""One round's inputs in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from gitkruise.model.planning.plan import Hold
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.pod import LifecycleState, PodFacts
+from gitkruise.planner.pod_updates.rules import UpdateRules
+from gitkruise.planner.pods.inplace_batches import batch_done
+from gitkruise.planner.pods.inplace_state import read_state
+from gitkruise.planner.pods.lifecycle import enter, hooked
+from gitkruise.planner.pods.pod_patch import PodChange, patch_of
+from gitkruise.planner.pods.round_result import RoundResult
+from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.planner.statefulset.claims import Claims
+from gitkruise.planner.statefulset.facts import StatefulSetFacts
+from gitkruise.planner.statefulset.identity import delete_pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulRound:
+    """Input of scale and update. `ordinals` are those in range, ascending."""
+
+    owner: StatefulSetFacts
+    pods: Mapping[int, PodFacts]
+    claims: Claims
+    ordinals: tuple[int, ...]
+    history: RevisionHistory
+    gates: Gates
+    now: datetime
+
+    @property
+    def rules(self) -> UpdateRules:
+        return UpdateRules(
+            update=self.owner.update,
+            lifecycle=self.owner.lifecycle,
+            history=self.history,
+            gates=self.gates,
+            now=self.now,
+            template_hash=False,
+        )
+
+    @property
+    def in_range(self) -> Iterator[PodFacts]:
+        """Its pods of ordinals in range, ascending."""
+        return (self.pods[at] for at in self.ordinals if at in self.pods)
+
+    @property
+    def surplus(self) -> tuple[PodFacts, ...]:
+        """Its pods of other ordinals, the highest first."""
+        inside = set(self.ordinals)
+        return tuple(self.pods[at] for at in sorted(self.pods, reverse=True) if at not in inside)
+
+    def updated(self, pod: PodFacts) -> bool:
+        return pod.on_revision(self.history.update.name)
+
+    def healthy(self, pod: PodFacts) -> bool:
+        """Return whether a pod runs, is ready, and neither ends nor is in a lifecycle step."""
+        return pod.deleting is None and pod.at_rest and pod.in_service
+
+    def available(self, pod: PodFacts) -> bool:
+        """Return whether a pod is healthy for minReadySeconds and in no update in place."""
+        ready = pod.available(self.now, min_ready_s=self.owner.min_ready_s)
+        return ready and pod.deleting is None and not _updating(pod, self.gates)
+
+    def delete(self, pod: PodFacts, out: RoundResult) -> bool:
+        """Delete a pod, or prepare it while its hook blocks; return whether that is a write."""
+        lifecycle = self.owner.lifecycle
+        hook = lifecycle.pre_delete if lifecycle else None
+        blockers = hooked(hook, pod)
+        if not blockers:
+            out.act(pod, delete_pod(self.owner.raw, pod))
+            return True
+        if pod.state == LifecycleState.PREPARING_DELETE:
+            out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")
+            return False
+        change = PodChange()
+        try:
+            change.enter(pod, enter(LifecycleState.PREPARING_DELETE, hook, self.now), self.now)
+        except ValueError as error:  # of this pod alone: its conditions
+            out.problems.append(f"pod {pod.name}: {error}")
+            out.hold(pod, Hold.HOOK, str(error))
+            return False
+        out.act(pod, patch_of(pod, change, self.now, spends=True))
+        return True
+
+
+def _updating(pod: PodFacts, gates: Gates) -> bool:
+    """Return whether containers of a pod are still to be replaced by an update in place."""
+    if pod.in_grace:
+        return True
+    if wire.INPLACE_STATE not in pod.annotations:
+        return False
+    try:
+        state = read_state(pod)
+        vertical = gates.in_place_workload_vertical_scaling
+        return state is not None and (state.more or bool(batch_done(pod, state, vertical=vertical)))
+    except ValueError:
+        return True  # refresh says what is wrong with it

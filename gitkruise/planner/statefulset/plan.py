@@ -1,0 +1,172 @@
+"""One planning round of an Advanced StatefulSet: history, scale, refresh, update, status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.model.planning.plan import Create, Delete, Event, Hold, Plan
+from gitkruise.model.planning.workload import Shows, Workload
+from gitkruise.model.workloads import conditions as rule
+from gitkruise.model.workloads import labels as wire
+from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
+from gitkruise.model.workloads.pod import POD
+from gitkruise.model.workloads.revision import REVISION, Revision
+from gitkruise.planner.pod_updates.refresh import plan_refresh
+from gitkruise.planner.pods.round_result import RoundResult, earliest
+from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
+from gitkruise.planner.revisions.revisions import RevisionHistory
+from gitkruise.planner.statefulset.context import StatefulRound
+from gitkruise.planner.statefulset.facts import StatefulSetFacts
+from gitkruise.planner.statefulset.identity import CLAIM
+from gitkruise.planner.statefulset.observe import (
+    StatefulSetSnapshot,
+    observe_stateful_set,
+    sets_of_claim,
+)
+from gitkruise.planner.statefulset.scale import plan_scale
+from gitkruise.planner.statefulset.status import (
+    FAILED_UPDATE,
+    StatusConclusion,
+    differs,
+    next_status,
+)
+from gitkruise.planner.statefulset.update import plan_update
+from gitkruise.wire.kruise.hashes import revision_hash, revision_name
+from gitkruise.wire.kruise.revision_data import Malformed, revision_data
+from gitkruise.wire.primitives.paths import get
+
+_TICK: Final = timedelta(milliseconds=1)  # minReadySeconds must have passed strictly
+
+
+def plan_stateful_set(snapshot: StatefulSetSnapshot, gates: Gates) -> Plan:
+    """Plan the next round. Pure: the same snapshot gives the same plan.
+
+    While a revision is created no pod moves. A spec with an unreadable amount moves no pod at all,
+    and what was begun is finished all the same.
+    """
+    owner = snapshot.owner
+    try:
+        history = _history(snapshot)
+    except Malformed as error:
+        return _unreadable(snapshot, f"spec.template: {error}")
+    context = StatefulRound(
+        owner=owner,
+        pods=snapshot.pods,
+        claims=snapshot.claims,
+        ordinals=owner.ordinals(gates),
+        history=history,
+        gates=gates,
+        now=snapshot.now,
+    )
+    out = RoundResult()
+    problems = owner.problems()
+    out.problems += [f"{'.'.join(p.field)}: {p.message}" for p in problems]
+    if owner.deleting is None:
+        if history.action is not None:
+            return Plan(actions=(history.action,))
+        _decide(context, out, moves=not problems)
+        out.actions += _forgotten(context)
+    out.hold_all([p for p in snapshot.pods.values() if p.deleting is not None], Hold.TERMINATING)
+    return _conclude(context, out)
+
+
+def _decide(context: StatefulRound, out: RoundResult, *, moves: bool) -> None:
+    """Scale, finish what was begun, update."""
+    pods = [p for _, p in sorted(context.pods.items()) if p.active]
+    if not moves:
+        out.add(plan_refresh(context.rules, pods, skip=set()))
+        return
+    scaling = plan_scale(context)
+    out.add(scaling.out)
+    out.add(plan_refresh(context.rules, pods, skip=out.busy))
+    out.add(plan_update(context, scaling, skip=set(out.busy)))
+
+
+def _history(s: StatefulSetSnapshot) -> RevisionHistory:
+    owner, template = s.owner, s.owner.raw["spec"]["template"]
+    count = int(owner.status.get("collisionCount") or 0)
+    data = revision_data(template)
+    text = revision_hash(data, count)
+    made = Revision(
+        name=revision_name(owner.name, text),
+        number=0,
+        data=data,
+        hash_label=text,
+        labels={**get(template, "metadata", "labels", default={}), wire.HISTORY_HASH: text},
+        annotations=dict(get(owner.raw, "metadata", "annotations", default={})),
+    )
+    found = register(made, s.revisions, s.other_revisions, count, _revision_owner(owner))
+    named = owner.status.get("currentRevision")
+    return RevisionHistory(
+        current=next((r for r in found.known if r.name == named), found.latest),
+        update=found.latest,
+        known=found.known,
+        collision_count=found.collision_count,
+        action=found.action,
+    )
+
+
+def _revision_owner(owner: StatefulSetFacts) -> RevisionOwner:
+    return RevisionOwner(
+        owner_name=owner.name, namespace=owner.key.namespace, reference=owner.owner_reference
+    )
+
+
+def _forgotten(context: StatefulRound) -> Sequence[Delete]:
+    """Revisions beyond the limit that no pod carries."""
+    history = context.history
+    live = {history.current.name, history.update.name, *(p.revision for p in context.pods.values())}
+    idle = [r for r in history.known if r.name not in live and r.uid]
+    surplus = idle[: max(len(idle) - max(context.owner.history_limit, 0), 0)]
+    return forget(surplus, _revision_owner(context.owner))
+
+
+def _unreadable(snapshot: StatefulSetSnapshot, text: str) -> Plan:
+    """No pod moves before the template is mended; an event names the spot once per spec."""
+    owner = snapshot.owner
+    if owner.status.get("observedGeneration") == owner.generation:
+        return Plan()
+    status = {**owner.status, "observedGeneration": owner.generation}
+    return Plan(events=(Event("Warning", FAILED_UPDATE, text),), status=status)
+
+
+def _conclude(context: StatefulRound, out: RoundResult) -> Plan:
+    before = context.owner.status
+    after = next_status(context, out.problems)
+    failed = rule.find(after.get("conditions") or (), FAILED_UPDATE)
+    known = rule.find(before.get("conditions") or (), FAILED_UPDATE)
+    events = list(out.events)
+    if failed is not None and failed != known:
+        events.append(Event("Warning", FAILED_UPDATE, failed["message"]))
+    acted = {a.key.name for a in out.actions if not isinstance(a, Create) and a.key.kind == "Pod"}
+    wakes = [*out.wake, *_min_ready(context)]
+    return Plan(
+        actions=tuple(out.actions),
+        holds=out.holds(acted),
+        events=tuple(events),
+        status=after if differs(before, after) else None,
+        conclude=StatusConclusion(before, after, context.now),
+        wake_at=earliest(wake for wake in wakes if wake > context.now),
+    )
+
+
+def _min_ready(context: StatefulRound) -> list[datetime]:
+    """The instants at which ready pods become available by minReadySeconds."""
+    if not context.owner.min_ready_s:
+        return []
+    span = timedelta(seconds=context.owner.min_ready_s) + _TICK
+    return [p.ready_since + span for p in context.pods.values() if p.ready and p.ready_since]
+
+
+ADVANCED: Final[Workload[StatefulSetSnapshot]] = Workload(
+    kind=ADVANCED_STATEFULSET,
+    version="v1beta1",
+    owns=(POD, CLAIM, REVISION),
+    observe=observe_stateful_set,
+    decide=plan_stateful_set,
+    watches={CLAIM: sets_of_claim},
+    stalls=Shows.CONDITION,
+)

@@ -1,0 +1,144 @@
+"""Updates: which pods move to the update revision this round, how, and why the others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gitkruise.model.planning.plan import Hold
+from gitkruise.model.workloads.cloneset import Policy
+from gitkruise.model.workloads.pod import LifecycleState, PodFacts
+from gitkruise.model.workloads.revision import Revision
+from gitkruise.planner.pod_updates.start import RevisionFindings, spec_of, update_in_place
+from gitkruise.planner.pods.inplace import UpdateSpec
+from gitkruise.planner.pods.order import by_priority
+from gitkruise.planner.pods.round_result import RoundResult
+from gitkruise.planner.statefulset.context import StatefulRound
+from gitkruise.planner.statefulset.scale import Scaling
+
+
+def plan_update(context: StatefulRound, scaling: Scaling, skip: set[str]) -> RoundResult:
+    """Move pods to the update revision within maxUnavailable; pods in `skip` are busy this round.
+
+    Source: rollingUpdateStatefulsetPods and sortPodsToUpdate of OpenKruise.
+    """
+    out = RoundResult()
+    old = [p for p in context.in_range if not context.updated(p)]
+    blocked = held_by(context, scaling)
+    begun = [p for p in old if p.state == LifecycleState.PREPARING_UPDATE]
+    if blocked is not None and not (blocked is Hold.SCALE_FIRST and begun):
+        out.hold_all([p for p in old if p.deleting is None], blocked)
+        return out
+    down = _down(context)
+    if blocked is not None:  # what was begun is finished; OpenKruise waits for ever (ASTS-69)
+        _move(context, begun, down, skip, out)
+        out.hold_all([p for p in old if p.deleting is None and p not in begun], blocked)
+        return out
+    removed = _specified(context, down, skip, out)
+    targets = _targets(context, scaling.creating)
+    _hold_rest(context, old, targets, out)
+    _move(context, [p for p in targets if p.name not in removed], down, skip, out)
+    return out
+
+
+def _move(
+    context: StatefulRound,
+    targets: Sequence[PodFacts],
+    down: set[str],
+    skip: set[str],
+    out: RoundResult,
+) -> None:
+    """Update `targets` in their order while maxUnavailable lets them; `down` grows with them."""
+    known = RevisionFindings()
+    for at, pod in enumerate(targets):
+        if context.updated(pod):
+            continue
+        if len(down) >= context.owner.unavailable and pod.name not in down:
+            out.hold_all([p for p in targets[at:] if not context.updated(p)], Hold.BUDGET)
+            return
+        if pod.deleting is not None:
+            continue
+        if pod.name in skip:
+            down.add(pod.name)
+            continue
+        try:
+            moved = _update(context, pod, known, out)
+        except ValueError as error:  # of this pod alone: its conditions or annotations
+            out.problems.append(f"pod {pod.name}: {error}")
+            out.hold(pod, Hold.UPDATING, str(error))
+            moved = False
+        if moved:
+            down.add(pod.name)
+
+
+def held_by(context: StatefulRound, scaling: Scaling) -> Hold | None:
+    """Return what stops all updates, if anything does."""
+    update = context.owner.update
+    if update.on_delete:
+        return Hold.ON_DELETE
+    if update.paused:
+        return Hold.PAUSED
+    return Hold.SCALE_FIRST if scaling.over else None
+
+
+def _down(context: StatefulRound) -> set[str]:
+    """Names of pods that are missing or not available."""
+    missing = {f"{context.owner.name}-{at}" for at in context.ordinals if at not in context.pods}
+    return missing | {p.name for p in context.in_range if not context.available(p)}
+
+
+def _specified(
+    context: StatefulRound, down: set[str], skip: set[str], out: RoundResult
+) -> set[str]:
+    """Delete pods that a user marked, highest ordinal first; the partition has no say (ASTS-68)."""
+    removed = set()
+    for pod in reversed([p for p in context.in_range if p.specified_delete]):
+        if pod.deleting is not None or pod.name in skip:
+            continue
+        if len(down) >= context.owner.unavailable and pod.name not in down:
+            out.hold(pod, Hold.DELETE_BUDGET)
+            continue
+        context.delete(pod, out)
+        removed.add(pod.name)
+        down.add(pod.name)
+    return removed
+
+
+def _targets(context: StatefulRound, creating: dict[int, Revision]) -> Sequence[PodFacts]:
+    """The pods that are to run the update revision, the first to update first."""
+    most = context.owner.replicas - context.owner.kept
+    descending = [context.pods.get(at) for at in reversed(context.ordinals)]
+    if not context.owner.unordered:
+        return [pod for pod in descending[:most] if pod is not None]
+    there = [pod for pod in descending if pod is not None]
+    counted = [p for p in there if context.updated(p) or p.deleting is not None]
+    waiting = [p for p in there if not context.updated(p) and p.deleting is None]
+    created = sum(r.name == context.history.update.name for r in creating.values())
+    wanted = max(most - len(counted) - created, 0)
+    return [*counted, *by_priority(waiting, context.owner.update)[:wanted]]
+
+
+def _hold_rest(
+    context: StatefulRound, old: Sequence[PodFacts], targets: Sequence[PodFacts], out: RoundResult
+) -> None:
+    asked = {pod.name for pod in targets}
+    out.hold_all([p for p in old if p.name not in asked], Hold.PARTITION)
+
+
+def _update(
+    context: StatefulRound, pod: PodFacts, known: RevisionFindings, out: RoundResult
+) -> bool:
+    """Update one pod; True when it is unavailable from now on."""
+    policy, target = context.owner.update.policy, context.history.update
+    if policy is Policy.RECREATE:
+        context.delete(pod, out)
+        return True
+    spec = spec_of(context.rules, pod, target, known)
+    if isinstance(spec, UpdateSpec):
+        update_in_place(context.rules, pod, target, known, out)
+        return True
+    if policy is Policy.IN_PLACE_ONLY:
+        out.problems.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
+        out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
+        return False
+    context.delete(pod, out)
+    return True

@@ -1,0 +1,1 @@
+"""Advanced StatefulSets: one planning round, and rollouts in a model cluster."""
