@@ -17,6 +17,7 @@ from gitkruise.kube.system.clock import SystemClock
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
+STATEFUL_SETS = ResourceRef("apps.kruise.io", "v1beta1", "statefulsets")
 DEPLOYMENTS = ResourceRef("apps", "v1", "deployments")
 NAMESPACES = ResourceRef("", "v1", "namespaces")
 
@@ -54,7 +55,7 @@ def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
 
 
 def _resource(body: Any) -> ResourceRef:
-    return DEPLOYMENTS if body["kind"] == "Deployment" else CLONESETS
+    return {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}.get(body["kind"], CLONESETS)
 
 
 @contextmanager

@@ -55,6 +55,7 @@ from gitkruise.gitops.preview.report import report_of
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
@@ -75,6 +76,7 @@ _MOVED: Final = {
     "sidecarsets": SIDECARSET,
     "deployments": DEPLOYMENT,
     "statefulsets": STATEFULSET,
+    "advancedstatefulsets": ADVANCED_STATEFULSET,
     "daemonsets": DAEMONSET,
 }
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from gitkruise.wire.values.selectors import Selector
 
 _OBJECTS: Final = (
-    "rollouts", "clonesets", "deployments", "statefulsets", "daemonsets", "sidecarsets",
+    "rollouts", "clonesets", "deployments", "statefulsets", "advancedstatefulsets", "daemonsets",
+    "sidecarsets",
 )  # fmt: skip
 _NOUNS: Final = {
     "-l": (*_OBJECTS, "pods", "revisions"),

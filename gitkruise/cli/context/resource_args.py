@@ -7,6 +7,7 @@ from typing import Final
 
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
@@ -21,6 +22,12 @@ _WORDS: Final = {
     "sidecarsets": ("sidecarset", "sidecar", "ss"),
     "deployments": ("deployment", "deploy", "deployments.apps", "deployment.apps"),
     "statefulsets": ("statefulset", "sts", "statefulsets.apps", "statefulset.apps"),
+    "advancedstatefulsets": (
+        "advancedstatefulset",
+        "asts",
+        "statefulsets.apps.kruise.io",
+        "statefulset.apps.kruise.io",
+    ),
     "daemonsets": ("daemonset", "ds", "daemonsets.apps", "daemonset.apps"),
     "pods": ("pod", "po"),
     "revisions": ("revision", "rev"),
@@ -31,7 +38,9 @@ NOUNS: Final = {
     **{noun: noun for noun in _WORDS},
     **{alias: noun for noun, aliases in _WORDS.items() for alias in aliases},
 }
-_ROLLOUTS: Final = frozenset({"rollouts", "clonesets", "deployments", "statefulsets", "daemonsets"})
+_ROLLOUTS: Final = frozenset(
+    {"rollouts", "clonesets", "deployments", "statefulsets", "daemonsets", "advancedstatefulsets"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +87,8 @@ _KINDS: Final = {
     "sts": STATEFULSET,
     "daemonset": DAEMONSET,
     "ds": DAEMONSET,
+    "advancedstatefulset": ADVANCED_STATEFULSET,
+    "asts": ADVANCED_STATEFULSET,
     "job": GroupKind("batch", "Job"),
     "cronjob": GroupKind("batch", "CronJob"),
 }

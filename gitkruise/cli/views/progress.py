@@ -11,6 +11,7 @@ from gitkruise.errors import Finding
 from gitkruise.gitops.resources.conditions import broken_state
 from gitkruise.model.gitops.record import Rollout, UnitRecord
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.wire.primitives.names import named
 from gitkruise.wire.primitives.times import format_time
 
 
@@ -29,8 +30,7 @@ def rollout_line(rollout: Rollout, commit: str, now: datetime) -> str:
         "commit": commit[:7],
     }
     text = " ".join(f"{key}={value}" for key, value in pairs.items() if value != "")
-    kind = rollout.key.kind.lower()
-    return f"{format_time(now)} {kind}/{rollout.key.name} -n {rollout.key.namespace} {text}"
+    return f"{format_time(now)} {named(rollout.key)} {text}"
 
 
 def rollout_bar(rollout: Rollout, style: Style) -> str:

@@ -13,6 +13,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.model.gitops.record import Rollout, pod_counts
 from gitkruise.model.gitops.unit_state import SETTLED, State, worst
+from gitkruise.wire.primitives.names import GroupKind, noun
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
 
@@ -64,6 +65,7 @@ def rollouts(found: Sequence[Managed]) -> list[Item]:
     return [
         {
             "kind": m.key.kind,
+            "group": m.key.group,
             "namespace": m.key.namespace,
             "name": m.key.name,
             "unit": m.unit,
@@ -197,7 +199,7 @@ def _rollout_cells(i: Item, style: Style, _: datetime) -> tuple[str, ...]:
 
 def _mixed_cells(i: Item, style: Style, now: datetime) -> tuple[str, ...]:
     """Cells of rollouts of several kinds: others than CloneSets are named with their kind."""
-    kind = "" if i["kind"] == "CloneSet" else f"{i['kind'].lower()}/"
+    kind = "" if i["kind"] == "CloneSet" else f"{noun(GroupKind(i['group'], i['kind']))}/"
     space, name, *rest = _rollout_cells(i, style, now)
     return (space, f"{kind}{name}", *rest)
 
@@ -249,6 +251,7 @@ VIEWS: Final = {
     "clonesets": _ROLLOUTS,
     "deployments": _ROLLOUTS,
     "statefulsets": _ROLLOUTS,
+    "advancedstatefulsets": _ROLLOUTS,
     "daemonsets": _ROLLOUTS,
     "sidecarsets": _ROLLOUTS,
     "pods": TableView(

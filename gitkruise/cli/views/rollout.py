@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gitkruise.cli.console.style import Style, cell_width, clip
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.model.gitops.record import Rollout
+from gitkruise.wire.primitives.names import short_name
 
 if TYPE_CHECKING:
     from gitkruise.gitops.inspect.cluster_view import Managed
@@ -24,7 +25,7 @@ def rollout_block(m: Managed, style: Style) -> list[str]:
     r = m.rollout
     assert r is not None
     width = min(style.width, 120)
-    title = f"{style.paint(f'{m.key.kind.lower()}/{m.key.name}', 'bold')}  {m.key.namespace}"
+    title = f"{style.paint(short_name(m.key), 'bold')}  {m.key.namespace}"
     state = style.state(r.state)
     gap = max(2, width - cell_width(title) - cell_width(state))
     how = "in place if possible" if r.in_place else "recreate"

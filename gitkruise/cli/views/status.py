@@ -19,7 +19,7 @@ from gitkruise.cli.views.resources import rollout_obj
 from gitkruise.gitops.inspect.cluster_view import WORKLOADS, Managed
 from gitkruise.model.gitops.unit_state import LOOKS, SETTLED, State
 from gitkruise.printable import many, visible
-from gitkruise.wire.primitives.names import named
+from gitkruise.wire.primitives.names import named, short_name
 
 if TYPE_CHECKING:
     from gitkruise.gitops.status.reader import UnitNews
@@ -162,7 +162,7 @@ def _row(
         gate = (f" c={r.canary}" if r.canary else f" p={r.partition}") if r.kept else ""
         bar = style.bar(r.updated_ready, max(r.replicas, 1)) + gate
         new, ready = f"{r.updated}/{r.replicas}", f"{r.ready}/{r.replicas}"
-    name = f"{m.key.kind.lower()}/{m.key.name}"
+    name = short_name(m.key)
     why = _why(m, promotion, now)
     return (m.key.namespace, name, bar, new, ready, m.commit[:7], style.state(m.state), why)
 

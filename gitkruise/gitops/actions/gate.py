@@ -1,5 +1,5 @@
-"""The gate of a rollout in git: the partition of a CloneSet or SidecarSet, the canary of a
-Deployment. Both say in the manifest how many pods an update may reach.
+"""The gate of a rollout in git: the partition of a CloneSet, SidecarSet or StatefulSet, the canary
+of a Deployment. Both say in the manifest how many pods an update may reach.
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.model.planning.canary import ANNOTATION, PLAIN, Canary, canary_of
-from gitkruise.model.workloads.labels import CLONESET, DAEMONSET, DEPLOYMENT, STATEFULSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    STATEFULSET,
+)
 from gitkruise.wire.primitives.names import GroupKind, key_of, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import Partition
 
 Amount = int | str
 _NOTES: Final = ("metadata", "annotations")
+_NUMBERED: Final = frozenset({STATEFULSET, ADVANCED_STATEFULSET})  # their partition is a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +61,9 @@ class RolloutGate:
 
 
 def counted(gate: RolloutGate, pods: int) -> RolloutGate:
-    """The gate as its kind can write it: a StatefulSet's partition is a number. Raises
+    """The gate as its kind can write it: the partition of a StatefulSet is a number. Raises
     ValueError."""
-    return RolloutGate(gate.kind, gate.kept(pods)) if gate.kind == STATEFULSET else gate
+    return RolloutGate(gate.kind, gate.kept(pods)) if gate.kind in _NUMBERED else gate
 
 
 def lacking(kind: GroupKind, verb: str) -> str:
@@ -103,7 +110,7 @@ def strategy_path(document: Document, field: str) -> FieldPath:
     kind = GroupKind(group, str(document.obj.get("kind")))
     if kind == DEPLOYMENT:
         return _deployment_path(document, field)
-    moved = kind == STATEFULSET or (kind == CLONESET and version != "v1alpha1")
+    moved = kind in _NUMBERED or (kind == CLONESET and version != "v1alpha1")
     return ("spec", "updateStrategy", *(("rollingUpdate",) if moved else ()), field)
 
 

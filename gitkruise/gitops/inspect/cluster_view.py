@@ -31,6 +31,7 @@ from gitkruise.model.planning.budget_matching import budgets_in
 from gitkruise.model.planning.unavailable_budget import BUDGET, BudgetFacts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 EVENT: Final = GroupKind("", "Event")
 WORKLOADS: Final = (
     CLONESET,
+    ADVANCED_STATEFULSET,
     SIDECARSET,
     DEPLOYMENT,
     STATEFULSET,
@@ -64,7 +66,7 @@ WORKLOADS: Final = (
     LIST_PULL_JOB,
 )
 # Kinds that a reader's account need not be allowed to list.
-_OPTIONAL: Final = frozenset({RECREATE, PULL_JOB, LIST_PULL_JOB, BUDGET})
+_OPTIONAL: Final = frozenset({ADVANCED_STATEFULSET, RECREATE, PULL_JOB, LIST_PULL_JOB, BUDGET})
 # Their pods may have PodUnavailableBudgets.
 _PROTECTED: Final = frozenset({CLONESET, DEPLOYMENT, STATEFULSET})
 # They find their pods by spec.selector, and are not followed pod by pod.

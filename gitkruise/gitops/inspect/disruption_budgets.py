@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gitkruise.errors import Forbidden
 from gitkruise.model.planning.plan import HeldPod, Hold
 from gitkruise.model.planning.unavailable_budget import BudgetFacts, related_budget
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.sidecarset_annotations import injected_sets
 from gitkruise.printable import many
@@ -90,7 +90,7 @@ def unavailable_budgets(
 async def sharing(
     found: Managed, look: Callable[[GroupKind], Awaitable[Survey]], now: datetime
 ) -> Sharing:
-    """The SidecarSets in the pods of `found`, and the CloneSets and Deployments that own them.
+    """The SidecarSets in the pods of `found`, and the workloads that own them.
 
     `look` surveys one kind in every namespace; it is asked only where pods tell of that kind.
     """
@@ -98,7 +98,7 @@ async def sharing(
     owners = {pod.controller_uid for pod in found.pods} - {""}
     asked = [(SIDECARSET, sets - _own(found, SIDECARSET))]
     if found.key.group_kind == SIDECARSET:
-        asked += [(CLONESET, owners), (DEPLOYMENT, owners)]
+        asked += [(kind, owners) for kind in (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT)]
     others: list[Managed] = []
     unread: list[str] = []
     for kind, wanted in asked:

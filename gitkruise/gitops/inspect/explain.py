@@ -15,10 +15,15 @@ from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
-from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, STATEFULSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    DAEMONSET,
+    DEPLOYMENT,
+    STATEFULSET,
+)
 from gitkruise.planner.report.summary import keeps
 from gitkruise.printable import many
-from gitkruise.wire.primitives.names import ObjectKey, named
+from gitkruise.wire.primitives.names import ObjectKey, named, noun
 from gitkruise.wire.primitives.paths import get
 
 
@@ -291,13 +296,13 @@ def _repairs(m: Managed) -> Iterator[str]:
     if m.rollout is None:
         if m.failing:
             yield f"a commit that mends it{where}"
-        yield f"kubectl describe {m.key.kind.lower()} {m.key.name} -n {m.key.namespace}"
+        yield f"kubectl describe {noun(m.key.group_kind)} {m.key.name} -n {m.key.namespace}"
         return
     if not m.message.startswith("AbandonedRevisionRunning"):
         yield f"a commit that mends it{where}"
     yield f"gitkruise rollback {named(m.key)}"
     ordered = get(m.obj, "spec", "podManagementPolicy", default="OrderedReady") == "OrderedReady"
-    if m.key.group_kind == STATEFULSET and ordered and m.rollout.failing:
+    if m.key.group_kind in {STATEFULSET, ADVANCED_STATEFULSET} and ordered and m.rollout.failing:
         pod, _ = m.rollout.failing[0]
         yield f"then kubectl delete pod {pod} -n {m.key.namespace}: it is not replaced before"
 

@@ -15,7 +15,8 @@ from gitkruise.gitops.reconcile.preflight import ignored_canaries
 from gitkruise.kube.client.discovery import CRDS, listed, served_by
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.rollout_kinds import BEARERS
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
@@ -77,9 +78,9 @@ async def _read(
     keys = {d.key for d in (*(base.objects if base else ()), *target.objects)}
     seen = await read_live(transport, served_by(catalog, definitions), keys)
     kinds = {d.key.group_kind for d in target.objects}
-    spaces = {d.key.namespace for d in target.objects if d.key.group_kind in {CLONESET, DEPLOYMENT}}
+    spaces = {d.key.namespace for d in target.objects if d.key.group_kind in BEARERS}
     spaces |= {""} if SIDECARSET in kinds else set()  # their pods may be anywhere
-    rollouts = rollout_objects(transport, catalog, spaces, deployments=DEPLOYMENT in kinds)
+    rollouts = rollout_objects(transport, catalog, spaces, kinds=kinds)
     return ClusterFacts(
         cluster=cluster,
         now=now,

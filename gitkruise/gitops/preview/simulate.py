@@ -24,7 +24,13 @@ from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET, SIDECARSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DEPLOYMENT,
+    REPLICASET,
+    SIDECARSET,
+)
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import REVISION
 from gitkruise.model.workloads.rollout_kinds import BEARERS
@@ -59,8 +65,12 @@ _STAGE: Final = (
     BUDGET,
     CLONESET,
 )
-_OF_DEPLOYMENTS: Final = (DEPLOYMENT, REPLICASET)
-_ALONE: Final = frozenset({CLONESET, DEPLOYMENT})  # their rollouts do not meet each other
+# What the rollouts of other kinds depend on, read only for these.
+_ALSO: Final[Mapping[GroupKind, tuple[GroupKind, ...]]] = {
+    DEPLOYMENT: (DEPLOYMENT, REPLICASET),
+    ADVANCED_STATEFULSET: (ADVANCED_STATEFULSET,),
+}
+_ALONE: Final = frozenset({CLONESET, *_ALSO})  # their rollouts do not meet each other
 _NODES: Final = 5  # of an offline preview
 
 
@@ -78,9 +88,9 @@ def offline_world(
     """A model cluster in which each stage was applied and came to rest, and when the last one did.
 
     An object that the model rejects stays as the stage before left it, as on a cluster. Of
-    CloneSets and Deployments those that `moved` names are enough, because their rollouts do not
-    meet each other here; a SidecarSet among them, or a PodUnavailableBudget with a selector, may
-    mean the pods of all of them.
+    CloneSets, Advanced StatefulSets and Deployments those that `moved` names are enough, because
+    their rollouts do not meet each other here; a SidecarSet among them, or a PodUnavailableBudget
+    with a selector, may mean the pods of all of them.
     """
     meets = any(key.group_kind == SIDECARSET for key in moved) or any(
         d.key.group_kind == BUDGET and get(d.obj, "spec", "selector") is not None
@@ -105,10 +115,15 @@ def offline_world(
 
 
 async def rollout_objects(
-    transport: Transport, catalog: Catalog, namespaces: Iterable[str], *, deployments: bool
+    transport: Transport,
+    catalog: Catalog,
+    namespaces: Iterable[str],
+    *,
+    kinds: Collection[GroupKind],
 ) -> tuple[Obj, ...]:
     """The objects of the rollouts in `namespaces` ("" for all) and those that they can depend on,
-    revisions that SidecarSets inject included; Deployments only if asked for. Raises ApiError.
+    revisions that SidecarSets inject included. Deployments and Advanced StatefulSets are read where
+    they are among `kinds`, those of the plan. Raises ApiError.
     """
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 
@@ -117,7 +132,7 @@ async def rollout_objects(
     async with asyncio.TaskGroup() as tasks:
         lists = [
             tasks.create_task(_read(transport, kind, ns))
-            for gk in (*_STAGE, *(_OF_DEPLOYMENTS if deployments else ()))
+            for gk in (*_STAGE, *(more for kind in _ALSO if kind in kinds for more in _ALSO[kind]))
             if (kind := catalog.stored(gk)) is not None
             for ns in (spaces if kind.namespaced else [""])
         ]

@@ -16,7 +16,13 @@ from gitkruise.model.gitops.health import Health, Phase
 from gitkruise.model.node.node_image import NODE_IMAGE
 from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
-from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, REPLICASET, STATEFULSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    DAEMONSET,
+    DEPLOYMENT,
+    REPLICASET,
+    STATEFULSET,
+)
 from gitkruise.planner.health import builtin as rules
 from gitkruise.planner.health import node_requests, rollouts
 from gitkruise.planner.health.builtin import condition_of, progress, told
@@ -86,6 +92,7 @@ RULES: Final[Mapping[GroupKind, Rule]] = {
     GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): rules.definition,
     GroupKind("apps.kruise.io", "CloneSet"): rollouts.clone_set,
     GroupKind("apps.kruise.io", "SidecarSet"): rollouts.sidecar_set,
+    ADVANCED_STATEFULSET: rollouts.advanced_stateful_set,
     RECREATE: node_requests.recreate,
     PULL_JOB: node_requests.pull,
     LIST_PULL_JOB: node_requests.pull_list,

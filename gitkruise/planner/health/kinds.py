@@ -10,6 +10,7 @@ from typing import Final
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
@@ -82,6 +83,9 @@ ROLLOUTS: Final[Mapping[GroupKind, RolloutKind]] = {
         revisions=_replica_sets,
         judge=observe_deployment_rollout,
         kept_in=REPLICASET,
+    ),
+    ADVANCED_STATEFULSET: RolloutKind(
+        pods=_own_pods, revisions=_own_revisions, judge=observe_stateful_set
     ),
     STATEFULSET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_stateful_set),
     DAEMONSET: RolloutKind(pods=_own_pods, revisions=_own_revisions, judge=observe_daemon_set),

@@ -1,7 +1,8 @@
-"""Health of a CloneSet or a SidecarSet: rolling, held at its partition, or stuck."""
+"""Health of what OpenKruise rolls out: rolling, held at its partition, or stuck."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,6 +12,8 @@ from gitkruise.model.workloads.cloneset import CloneSetFacts, cloneset_facts
 from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
 from gitkruise.planner.health.builtin import condition_of, counts, first, progress, told
+from gitkruise.planner.statefulset.facts import StatefulSetFacts, stateful_set_facts
+from gitkruise.planner.statefulset.status import FAILED_CREATE, FAILED_UPDATE
 from gitkruise.wire.primitives.names import Obj
 
 UNREADABLE: Final = "UnreadableAmount"
@@ -27,22 +30,40 @@ def clone_set(obj: Obj, now: datetime | None) -> Health | None:
     stalled = condition_of(obj, STALLED)
     if stalled and stalled.get("status") == "True":
         return told(Phase.FAILED, stalled)
-    return _rollout(obj, facts)
+    amounts = resolve_amounts(facts)
+    return _rollout(obj, facts, amounts.asked, amounts.problem_texts)
 
 
-def _rollout(obj: Obj, facts: CloneSetFacts) -> Health:
+def advanced_stateful_set(obj: Obj, now: datetime | None) -> Health | None:
+    del now
+    facts = stateful_set_facts(obj)
+    if "observedGeneration" not in facts.status:
+        return progress("NoStatus", "the controller has not reported yet")
+    for type_ in (STALLED, FAILED_CREATE, FAILED_UPDATE):
+        condition = condition_of(obj, type_)
+        if condition and condition.get("status") == "True":
+            return told(Phase.FAILED, condition)
+    problems = tuple(f"{'.'.join(map(str, p.field))}: {p.message}" for p in facts.problems())
+    return _rollout(obj, facts, facts.asked, problems)
+
+
+def _rollout(
+    obj: Obj,
+    facts: CloneSetFacts | StatefulSetFacts,
+    asked_of: Callable[[int], int],
+    problems: Sequence[str],
+) -> Health:
     total, updated, ready, available = counts(
         obj, "replicas", "updatedReplicas", "readyReplicas", "availableReplicas"
     )
     update_ready = facts.status.get("updatedAvailableReplicas")
     if update_ready is None:
         update_ready = facts.status.get("updatedReadyReplicas") or 0
-    amounts = resolve_amounts(facts)
-    if amounts.problems:
-        return Health(Phase.FAILED, UNREADABLE, "; ".join(amounts.problem_texts))
+    if problems:
+        return Health(Phase.FAILED, UNREADABLE, "; ".join(problems))
     old = max(0, total - updated)
     share = f"{updated}/{facts.replicas} updated"
-    asked = amounts.asked(updated)
+    asked = asked_of(updated)
     if facts.update.paused and old > facts.replicas - asked:
         return Health(Phase.PAUSED, "Paused", f"{share}, paused")
     ladder = (

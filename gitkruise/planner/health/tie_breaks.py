@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, PodMove, RolloutForecast
 from gitkruise.model.workloads.cloneset import cloneset_facts
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
 from gitkruise.planner.pods.order import deletion_rank, update_rank
 from gitkruise.wire.primitives.names import Obj
 
+# OpenKruise drives no Deployment, and no pod of its forecast has a name; ordinals leave none open.
+_DEFINITE: Final = frozenset({DEPLOYMENT, ADVANCED_STATEFULSET})
 Groups = Mapping[str, tuple[str, ...]]  # by pod
 
 
@@ -28,8 +30,8 @@ def loosened(p: RolloutForecast, target: Obj, pods: Iterable[PodFacts]) -> Rollo
     `target` is the object as the commit wants it, `pods` those it has before. How many move in a
     step, and how, is as foretold; a set that moves whole in one step keeps its names.
     """
-    if p.key.group_kind == DEPLOYMENT:
-        return p  # OpenKruise drives no Deployment, and no pod of its forecast has a name
+    if p.key.group_kind in _DEFINITE:
+        return p
     own = p.key.group_kind == CLONESET
     active = [pod for pod in pods if pod.active]
     strategy = (cloneset_facts if own else sidecarset_facts)(target).update

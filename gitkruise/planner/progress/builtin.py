@@ -1,4 +1,4 @@
-"""Progress of StatefulSets and DaemonSets, whose pods carry the hash of a ControllerRevision.
+"""Progress of StatefulSets, OpenKruise's among them, and DaemonSets: pods by ControllerRevision.
 
 The counterpart for CloneSets is `planner.progress.cloneset`: the same words for the same states.
 Source: StatefulSet and DaemonSet controllers of Kubernetes 1.34.
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.record import RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.workloads.conditions import STALLED
 from gitkruise.model.workloads.labels import DAEMONSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.progress.failing_pods import cannot_start, failure
@@ -20,6 +21,9 @@ from gitkruise.wire.primitives.names import Obj, key_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import UnreadableAmount, resolve
 
+# Conditions of an Advanced StatefulSet that nothing gets past without a change.
+_BROKEN: Final = frozenset({"FailedCreatePod", "FailedUpdatePod", STALLED})
+_RECREATE: Final = "ReCreate"
 _ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 
 
@@ -44,7 +48,21 @@ class _Counted:
         return tuple(p for p in self.active if p.on_revision(self.update))
 
     def available(self, pod: PodFacts) -> bool:
-        return pod.available(self.now, min_ready_s=get(self.raw, "spec", "minReadySeconds") or 0)
+        rolling = get(self.raw, *_ROLLING, "minReadySeconds")  # of an Advanced StatefulSet
+        least = get(self.raw, "spec", "minReadySeconds") or rolling or 0
+        return pod.available(self.now, min_ready_s=least)
+
+    @property
+    def paused(self) -> bool:
+        return bool(get(self.raw, *_ROLLING, "paused"))
+
+    @property
+    def broken(self) -> str:
+        """Return what its controller reports to be wrong with the spec or its writes."""
+        for condition in get(self.raw, "status", "conditions", default=()):
+            if condition.get("type") in _BROKEN and condition.get("status") == "True":
+                return str(condition.get("message") or condition["type"])
+        return ""
 
     @property
     def on_delete(self) -> bool:
@@ -121,7 +139,7 @@ def _rollout(c: _Counted, partition: str) -> Rollout:
         total=len(c.active),
         available=sum(map(c.available, c.active)),
         budget=_budget(c),
-        in_place=False,
+        in_place=get(c.raw, *_ROLLING, "podUpdatePolicy", default=_RECREATE) != _RECREATE,
         update_revision=c.update,
         current_revision=c.current,
         revisions=tuple(_revisions(c)),
@@ -140,11 +158,12 @@ def _judge(c: _Counted, down: tuple[tuple[str, str], ...], partition: str) -> tu
     new, short = len(c.updated), c.update.rpartition("-")[2]
     available = sum(map(c.available, c.updated))
     share = f"{new} of {c.wanted} on {short}"
-    if down and len(down) >= new - available:
-        serving = sum(map(c.available, c.active))
-        return State.STUCK, cannot_start(down, f"{serving} of {c.wanted} keep serving")
+    if stuck := _stuck(c, down, new - available):
+        return State.STUCK, stuck
     old = len(c.active) - new
     complete = available >= c.asked and len(c.active) == c.wanted
+    if c.paused and old and not complete:
+        return State.PAUSED, f"{share}, paused"
     if complete and old:
         held = f"held by partition {partition}"
         why = "the others are updated when they are deleted" if c.on_delete else held
@@ -154,8 +173,16 @@ def _judge(c: _Counted, down: tuple[tuple[str, str], ...], partition: str) -> tu
     return State.ROLLING, f"{available} of {c.asked} asked are updated and available"
 
 
+def _stuck(c: _Counted, down: tuple[tuple[str, str], ...], waiting: int) -> str:
+    """Return what keeps every pod that is updated and not available from becoming so."""
+    if down and len(down) >= waiting:
+        serving = sum(map(c.available, c.active))
+        return cannot_start(down, f"{serving} of {c.wanted} keep serving")
+    return c.broken
+
+
 def _budget(c: _Counted) -> int:
-    """maxUnavailable: 1 unless it says otherwise; a DaemonSet rounds a share up."""
+    """maxUnavailable: 1 unless it says otherwise; a DaemonSet rounds a share up, others down."""
     written: Any = get(c.raw, *_ROLLING, "maxUnavailable", default=1)
     daemon = c.kind == DAEMONSET.kind
     try:

@@ -19,6 +19,7 @@ from gitkruise.model.planning.forecast import (
 )
 from gitkruise.model.planning.trace import IN_PLACE
 from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
@@ -39,7 +40,7 @@ _SIZED: Final = frozenset(
         CLONESET,
         DEPLOYMENT,
         STATEFULSET,
-        GroupKind("apps.kruise.io", "StatefulSet"),
+        ADVANCED_STATEFULSET,
         REPLICASET,
     }
 )
@@ -81,8 +82,8 @@ def moved(p: RolloutForecast, *, created: bool) -> PodEffects:
 def played_ahead(change: ObjectChange) -> bool:
     """Return whether a plan simulates the rollout of a change.
 
-    It does so for CloneSets and SidecarSets that are created or configured, and for Deployments
-    whose spec or canary is configured.
+    It does so for CloneSets, Advanced StatefulSets and SidecarSets that are created or configured,
+    and for Deployments whose spec or canary is configured.
     """
     if change.key.group_kind not in ROLLING_KINDS:
         return False
@@ -118,7 +119,7 @@ def footprint(change: ObjectChange) -> PodEffects:
         return PodEffects(added=(_replicas(change.after) or 0) if sized else 0)
     if change.key.group_kind in _EVERYWHERE:
         return PodEffects(uncounted=int(_rolls(change)))
-    if change.key.group_kind not in _SIZED - {CLONESET}:
+    if change.key.group_kind not in _SIZED - {CLONESET, ADVANCED_STATEFULSET}:
         return PodEffects()
     before, after = _replicas(change.before), _replicas(change.after)
     grown = 0 if before is None or after is None else after - before

@@ -9,7 +9,7 @@ from gitkruise.model.gitops.change import MISSING, Desired, FieldChange, ObjectC
 from gitkruise.model.gitops.redacted import Redacted
 from gitkruise.model.gitops.report import FieldRow
 from gitkruise.model.planning.canary import CANARIES
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.rollout_kinds import ROLLING_KINDS
 from gitkruise.planner.report.diff_lines import lines_changed
 from gitkruise.planner.report.redaction import covered
@@ -89,6 +89,7 @@ def _image(before: Any, after: Any) -> tuple[str, str]:
     return shown(before), shown(after)
 
 
+_IN_PLACE: Final = frozenset({CLONESET, ADVANCED_STATEFULSET})
 _STRATEGY: Final = {"partition": "canary gate", "paused": "stops or resumes updates"}
 
 
@@ -99,7 +100,7 @@ def _remark(change: ObjectChange, field: FieldChange) -> tuple[str, bool]:
         return _deployment_remark(path)
     if change.key.group_kind in ROLLING_KINDS and path[:2] == ("spec", "updateStrategy"):
         return _STRATEGY.get(path[-1], ""), False
-    if change.key.group_kind == CLONESET and path[:2] == ("spec", "template"):
+    if change.key.group_kind in _IN_PLACE and path[:2] == ("spec", "template"):
         return _template_remark(change, path)
     if change.key.kind == "SidecarSet" and path[1:2] in {("containers",), ("initContainers",)}:
         live = path[1] == "containers" and path[-1] == "image"

@@ -12,13 +12,14 @@ from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
 from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.cloneset import cloneset_facts
-from gitkruise.model.workloads.labels import DEPLOYMENT
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, DEPLOYMENT
 from gitkruise.planner.report.blast_radius import moved, pods_named
 from gitkruise.planner.report.forecast_deployment import waves_view
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
 from gitkruise.planner.report.summary import keeps
+from gitkruise.planner.statefulset.facts import stateful_set_facts
 from gitkruise.printable import many
-from gitkruise.wire.primitives.names import named
+from gitkruise.wire.primitives.names import GroupKind, Obj, named
 
 _NAMES_SHOWN: Final = 6
 _HOLDS: Final = {
@@ -94,12 +95,24 @@ def _short(path: str, width: int = 40) -> str:
 
 
 def _partition(change: ObjectChange) -> str:
-    return cloneset_facts(change.after).update.partition.text if change.after else ""
+    if change.after is None:
+        return ""
+    if change.key.group_kind == ADVANCED_STATEFULSET:
+        return str(stateful_set_facts(change.after).partition)
+    return cloneset_facts(change.after).update.partition.text
+
+
+def _kept(obj: Obj, kind: GroupKind) -> int:
+    """Return how many pods the partition of an object keeps."""
+    if kind == ADVANCED_STATEFULSET:
+        return stateful_set_facts(obj).kept
+    return resolve_amounts(cloneset_facts(obj)).partition
 
 
 def _budget(p: RolloutForecast) -> str:
     never = max(p.replicas - p.max_unavailable, 0)
-    budget = f"maxUnavailable {p.max_unavailable}, maxSurge {p.max_surge}"
+    surges = p.key.group_kind != ADVANCED_STATEFULSET
+    budget = f"maxUnavailable {p.max_unavailable}" + f", maxSurge {p.max_surge}" * surges
     return f"{budget}; {never} of {p.replicas} pods stay up"
 
 
@@ -144,6 +157,6 @@ def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterat
     if p.partition and over > 0 and p.updated_before and p.previous == p.revision:
         yield f"the partition stops further updates; {many(p.updated_before)} stay on"
         yield f"{p.revision}; gitkruise rollback brings them back"
-    if assumed and change.before and resolve_amounts(cloneset_facts(change.before)).partition:
+    if assumed and change.before and _kept(change.before, change.key.group_kind):
         yield "offline, the base counts as complete; name a cluster (--sandbox, --context)"
         yield "to see the pods that its partition holds"

@@ -44,10 +44,24 @@ def _group_kind(group: str, kind: str) -> GroupKind:
     return GroupKind(group, kind)
 
 
+# Short names of kinds whose own name means another kind without its group.
+_SHORT: Final = {GroupKind("apps.kruise.io", "StatefulSet"): "asts"}
+
+
+def noun(kind: GroupKind) -> str:
+    """A kind as command lines name it: `cloneset`, and `asts` for OpenKruise's StatefulSet."""
+    return _SHORT.get(kind) or kind.kind.lower()
+
+
+def short_name(key: ObjectKey) -> str:
+    """An object without its namespace: `cloneset/web`."""
+    return f"{noun(key.group_kind)}/{key.name}"
+
+
 def named(key: ObjectKey) -> str:
     """An object as command lines name it: `cloneset/web -n shop`."""
     space = f" -n {key.namespace}" if key.namespace else ""
-    return f"{key.kind.lower()}/{key.name}{space}"
+    return f"{short_name(key)}{space}"
 
 
 def account_user(namespace: str, name: str) -> str:

@@ -15,7 +15,12 @@ from gitkruise.model.planning.canary import ANNOTATION, PLAIN
 from gitkruise.model.planning.forecast import ForecastStep, PodMove, RolloutForecast
 from gitkruise.model.planning.trace import Trace
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DEPLOYMENT,
+    SIDECARSET,
+)
 from gitkruise.planner.workloads import FORECAST
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey, key_of
 from gitkruise.wire.primitives.requests import ApiRequest
@@ -28,6 +33,7 @@ from gitkruise.world.node_agent.agent import NodeAgents
 from gitkruise.world.simulation.forecast_cloneset import predict_cloneset
 from gitkruise.world.simulation.forecast_deployment import predict_deployment
 from gitkruise.world.simulation.forecast_sidecarset import predict_sidecarset
+from gitkruise.world.simulation.forecast_statefulset import predict_stateful_set
 from gitkruise.world.simulation.run import SimulatedRollout
 from gitkruise.world.simulation.simulation import SimulatedComponent, Simulation
 
@@ -40,6 +46,7 @@ HORIZON: Final = timedelta(minutes=30)
 _PREDICTORS: Final[Mapping[GroupKind, Callable[[SimulatedRollout], RolloutForecast]]] = {
     SIDECARSET: predict_sidecarset,
     CLONESET: predict_cloneset,
+    ADVANCED_STATEFULSET: predict_stateful_set,
     DEPLOYMENT: predict_deployment,
 }
 

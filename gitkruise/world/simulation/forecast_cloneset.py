@@ -45,14 +45,14 @@ def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
         key=key,
         steps=steps,
         revision=revision,
-        previous=_previous(world.get(key)),
+        previous=previous_revision(world.get(key)),
         replicas=facts.replicas,
-        updated_before=_on_revision(world, key, revision),
+        updated_before=on_revision(world, key, revision),
         updated_after=int(facts.status.get("updatedReplicas") or 0),
         max_unavailable=amounts.unavailable,
         max_surge=amounts.surge,
         partition=amounts.partition,
-        hold=_hold(verdict),
+        hold=hold_of(verdict),
         message=verdict.message,
         held=tuple(sorted(simulation.held(key).items())),
         budgets=_budgets(lines),
@@ -66,18 +66,21 @@ def _budgets(lines: Sequence[Line]) -> tuple[str, ...]:
     return tuple(sorted({words[1] for words in found if words[:1] == [Hold.UNAVAILABLE_BUDGET]}))
 
 
-def _hold(verdict: Health) -> str:
+def hold_of(verdict: Health) -> str:
+    """Return the reason why a rollout stands at this health; "" when it is complete."""
     if verdict.phase in {Phase.HELD, Phase.PAUSED}:
         return verdict.reason
     return "" if verdict.phase is Phase.CURRENT else STUCK
 
 
-def _previous(before: Obj | None) -> str:
+def previous_revision(before: Obj | None) -> str:
+    """Return the update revision of a status, "" before there is one."""
     status = (before or {}).get("status") or {}
     return str(status.get("updateRevision") or "")
 
 
-def _on_revision(world: World, key: ObjectKey, revision: str) -> int:
+def on_revision(world: World, key: ObjectKey, revision: str) -> int:
+    """Return how many pods of a workload run a revision."""
     before = world.get(key)
     if before is None:
         return 0

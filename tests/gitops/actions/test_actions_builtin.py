@@ -14,7 +14,7 @@ from gitkruise.gitops.actions.target import ObjectQuery, find_target, read_branc
 from gitkruise.gitops.preview.inputs import whole_repository
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import DAEMONSET, STATEFULSET
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, DAEMONSET, STATEFULSET
 from gitkruise.wire.primitives.names import GroupKind
 from tests.git.repos import Origin, make_origin
 from tests.gitops.stage import documents
@@ -33,6 +33,14 @@ def stateful(image: str = "app:v1", partition: int | None = None) -> str:
     obj["spec"]["serviceName"] = "web"
     if partition is not None:
         obj["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": partition}}
+    return documents(obj)
+
+
+def advanced(image: str = "app:v1", **rolling: Any) -> str:
+    """An Advanced StatefulSet of ten pods."""
+    obj: Any = {**deployment(replicas=10, image=image), "kind": "StatefulSet"}
+    obj["apiVersion"] = "apps.kruise.io/v1beta1"
+    obj["spec"]["updateStrategy"] = {"rollingUpdate": rolling}
     return documents(obj)
 
 
@@ -71,6 +79,34 @@ def test_the_partition_of_a_stateful_set_is_a_number(
     origin.commit({"web.yaml": stateful(partition=7)})
     edit = computed(origin, STATEFULSET, verb, **args)
     assert (partition(edit), edit.words) == (value, words)
+
+
+@pytest.mark.parametrize(
+    ("verb", "args", "field", "value"),
+    [
+        (ActionVerb.PROMOTE, {"updated": "50%"}, "partition", 5),
+        (ActionVerb.PROMOTE, {}, "partition", 0),
+        (ActionVerb.HOLD, {"keep": 9}, "partition", 9),
+        (ActionVerb.PAUSE, {}, "paused", True),
+    ],
+)
+def test_an_advanced_stateful_set_is_promoted_held_and_paused(
+    origin: Origin, verb: ActionVerb, args: Any, field: str, value: int
+) -> None:
+    origin.commit({"web.yaml": advanced(partition=7)})
+    edit = computed(origin, ADVANCED_STATEFULSET, verb, **args)
+    rolling = yaml.safe_load(edit.data)["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling == {"partition": 7, field: value}
+
+
+def test_an_advanced_stateful_set_is_resumed_and_rolled_back(origin: Origin) -> None:
+    origin.commit({"web.yaml": advanced("app:v1", partition=0)})
+    origin.commit({"web.yaml": advanced("app:v2", partition=7, paused=True)})
+    resumed = computed(origin, ADVANCED_STATEFULSET, ActionVerb.RESUME)
+    assert resumed.data.decode() == advanced("app:v2", partition=7, paused=False)
+    back = yaml.safe_load(computed(origin, ADVANCED_STATEFULSET, ActionVerb.ROLLBACK).data)
+    assert back["spec"]["template"]["spec"]["containers"][0]["image"] == "app:v1"
+    assert back["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0) == 0
 
 
 def test_rollback_returns_all_pods(origin: Origin) -> None:

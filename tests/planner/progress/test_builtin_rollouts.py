@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gitkruise.model.gitops.record import Rollout
-from gitkruise.model.workloads.labels import DAEMONSET, STATEFULSET
 from gitkruise.model.workloads.pod import PodFacts, pod_facts
 from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.wire.primitives.names import GroupKind
 from tests.pods import NOW, OWNER_UID, raw_pod
 
 
@@ -28,6 +28,16 @@ def stateful(*, type_: str = "RollingUpdate", generation: int = 2, **rolling: An
         "status": {"observedGeneration": 2, "currentRevision": "web-old",
                    "updateRevision": "web-new"},
     }  # fmt: skip
+
+
+def advanced(*, conditions: Any = (), **rolling: Any) -> Any:
+    """The same three pods under an Advanced StatefulSet."""
+    raw = stateful(**rolling)
+    return {**raw, "apiVersion": "apps.kruise.io/v1beta1",
+            "status": {**raw["status"], "conditions": list(conditions)}}  # fmt: skip
+
+
+FAILED = {"type": "FailedUpdatePod", "status": "True", "message": "no"}
 
 
 def daemon(*, type_: str = "RollingUpdate", generation: int = 2, **rolling: Any) -> Any:
@@ -60,7 +70,7 @@ def broken() -> PodFacts:
 
 
 def judged(raw: Any, found: list[PodFacts]) -> Rollout:
-    kind = STATEFULSET if raw["kind"] == "StatefulSet" else DAEMONSET
+    kind = GroupKind(raw["apiVersion"].partition("/")[0], raw["kind"])
     return ROLLOUTS[kind].judge(raw, found, REVISIONS, NOW)
 
 
@@ -85,6 +95,14 @@ STATES: dict[str, tuple[Any, list[PodFacts], str, str, tuple[int, int, int]]] = 
                  "the controller has not seen the newest spec yet", (0, 3, 0)),
     "on delete": (stateful(type_="OnDelete"), pods("old", "old", "new"), "Held",
                   f"1 of 3 on new, {HELD_BACK}", (1, 1, 0)),
+    "advanced, partition": (advanced(partition=2), pods("old", "old", "new"), "Held",
+                            "1 of 3 on new, held by partition 2", (1, 1, 2)),
+    "advanced, paused": (advanced(paused=True), pods("old", "old", "new"), "Paused",
+                         "1 of 3 on new, paused", (1, 3, 0)),
+    "advanced, ready too short": (advanced(minReadySeconds=10**8), pods("new", "new", "new"),
+                                  "Rolling", "0 of 3 asked are updated and available", (3, 3, 0)),
+    "advanced, refused": (advanced(conditions=[FAILED]), pods("old", "old", "new"), "Stuck", "no",
+                          (1, 3, 0)),
     "daemon done": (daemon(), pods("new", "new", "new"), "Done", "3 of 3 on new", (3, 3, 0)),
     "daemon rolling": (daemon(), pods("old", "new", "new"), "Rolling",
                        "2 of 3 asked are updated and available", (2, 3, 0)),

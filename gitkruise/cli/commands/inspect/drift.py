@@ -18,6 +18,7 @@ from gitkruise.cli.console.style import Style
 from gitkruise.cli.console.tables import Column, fit_table
 from gitkruise.cli.context.cluster import ClusterChoice, cluster_options, connected
 from gitkruise.errors import Finding, UsageProblem
+from gitkruise.wire.primitives.names import noun
 
 if TYPE_CHECKING:
     from gitkruise.model.gitops.record import DriftRecord
@@ -144,7 +145,7 @@ def _wanted(key: ObjectKey, name: str, namespace: str) -> bool:
     if namespace not in {"", key.namespace}:
         return False
     kind, slash, short = name.rpartition("/")
-    fits = not slash or key.kind.lower() == kind.lower().removesuffix("s")
+    fits = not slash or kind.lower() in {noun(key.group_kind), f"{noun(key.group_kind)}s"}
     return not name or (key.name == short and fits)
 
 

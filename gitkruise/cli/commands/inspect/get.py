@@ -26,6 +26,7 @@ from gitkruise.cli.context.local_repository import (
 from gitkruise.cli.context.resource_args import ResourceArg, parse_resource_arg
 from gitkruise.errors import ClusterFailed, Finding, UsageProblem
 from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
     CLONESET,
     DAEMONSET,
     DEPLOYMENT,
@@ -99,10 +100,10 @@ def get(
 
     Keys while watching rollouts: p shows pods, e events, r revisions; / filters the rows.
 
-    TYPE is one of rollouts (CloneSets and Deployments), clonesets (clone, cs), deployments
-    (deploy), statefulsets (sts), daemonsets (ds), sidecarsets (ss), pods, revisions, events,
-    units. Units that wait or were rejected are known from the status branch, if a repository is
-    found.
+    TYPE is one of rollouts (CloneSets, Advanced StatefulSets and Deployments), clonesets (clone,
+    cs), advancedstatefulsets (asts), deployments (deploy), statefulsets (sts), daemonsets (ds),
+    sidecarsets (ss), pods, revisions, events, units. Units that wait or were rejected are known
+    from the status branch, if a repository is found.
     """
     wanted = parse_resource_arg(words)
     chosen = parse_filters(wanted.noun, flags["selector"], flags["states"], flags["commit"])
@@ -166,12 +167,13 @@ def _survey(
     from gitkruise.kube.system.package_data import load_catalog  # noqa: PLC0415
 
     wanted = options.wanted
-    owners = (CLONESET, DEPLOYMENT, STATEFULSET, DAEMONSET)
+    owners = (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT, STATEFULSET, DAEMONSET)
     kinds = {
-        "rollouts": (CLONESET, DEPLOYMENT),
+        "rollouts": (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT),
         "clonesets": (CLONESET,),
         "deployments": (DEPLOYMENT,),
         "statefulsets": (STATEFULSET,),
+        "advancedstatefulsets": (ADVANCED_STATEFULSET,),
         "daemonsets": (DAEMONSET,),
         "sidecarsets": (SIDECARSET,),
         "events": (EVENT, *owners) if wanted.name else (EVENT,),

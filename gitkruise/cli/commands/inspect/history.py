@@ -19,7 +19,7 @@ from gitkruise.cli.context.local_repository import fetch_records
 from gitkruise.cli.context.resource_args import NOUNS, parse_object
 from gitkruise.errors import Finding, UsageProblem
 from gitkruise.model.gitops.unit_state import SETTLED, State
-from gitkruise.wire.primitives.names import named
+from gitkruise.wire.primitives.names import named, noun
 
 if TYPE_CHECKING:
     from gitkruise.model.gitops.promotion import PromotionRecord
@@ -91,7 +91,7 @@ def history(object_name: str, namespace: str, repo: str, cluster: str, **flags: 
         units, told = read_units(repository, ref), interventions(repository, ref)
 
     def asked(key: ObjectKey) -> bool:
-        same = NOUNS.get(key.kind.lower(), key.kind.lower()) == _noun(wanted.noun)
+        same = NOUNS.get(noun(key.group_kind), noun(key.group_kind)) == _noun(wanted.noun)
         named_so = wanted.name in {"", key.name} and ("/" not in object_name or same)
         return named_so and namespace in {"", key.namespace}
 

@@ -21,7 +21,14 @@ from gitkruise.cli.context.local_repository import (
     repository_at_hand,
 )
 from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.model.workloads.labels import CLONESET, DAEMONSET, DEPLOYMENT, STATEFULSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DAEMONSET,
+    DEPLOYMENT,
+    STATEFULSET,
+)
+from gitkruise.wire.primitives.names import short_name
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.local_repository import Records
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from gitkruise.model.workloads.pod import PodFacts
 
 
-_OWNERS: Final = (CLONESET, DEPLOYMENT, STATEFULSET, DAEMONSET)
+_OWNERS: Final = (CLONESET, DEPLOYMENT, STATEFULSET, ADVANCED_STATEFULSET, DAEMONSET)
 
 
 @click.command(cls=ExitCodesCommand, exits=(4, 5))
@@ -92,7 +99,7 @@ def _pod(survey: Survey, name: str, now: datetime) -> tuple[Managed, PodFacts]:
         ("there are", ", ".join(near) or "none"),
         ("next", "name its namespace with -n; gitkruise get pods lists them"),
     )
-    *most, last = [gk.kind for gk in _OWNERS]
+    *most, last = dict.fromkeys(gk.kind for gk in _OWNERS)
     kinds = f"{', '.join(most)} or {last}"
     message = f'pod "{name}": no {kinds} of namespace {survey.namespace} owns it'
     raise ClusterFailed(Finding(code="GK4010", message=message, notes=notes))
@@ -105,7 +112,7 @@ def trace_lines(t: Traced, records: Records, style: Style, now: datetime) -> Ite
     role = f" ({t.revision.role})" if t.revision else ""
     node = f" on {pod.node}" if pod.node else ""
     yield f"pod       {style.paint(pod.name, 'bold')}   {pod.phase}, {condition}{node}"
-    yield f"owner     {owner.key.kind.lower()}/{owner.key.name}   {style.state(owner.state)}"
+    yield f"owner     {short_name(owner.key)}   {style.state(owner.state)}"
     images = ", ".join(f"{c.name} {c.image}" for c in pod.containers)
     yield f"revision  {pod.short_revision or '-'}{role}   {images}"
     yield f"commit    {_commit(t.commit, records, now)}"

@@ -25,6 +25,7 @@ from gitkruise.cli.context.local_repository import (
 from gitkruise.cli.context.next_commands import lines_carrying
 from gitkruise.cli.context.resource_args import parse_workload
 from gitkruise.errors import ClusterFailed, Finding
+from gitkruise.wire.primitives.names import short_name
 
 if TYPE_CHECKING:
     from gitkruise.cli.context.cluster import ChosenCluster
@@ -129,7 +130,7 @@ def why_lines(
     """Yield a sentence, the reasons in order, the next steps, and the commit."""
 
     m = answer.managed
-    head = f"{m.key.kind.lower()}/{m.key.name}"
+    head = short_name(m.key)
     yield f"{style.paint(head, 'bold')} is {style.state(answer.state)}{_since(answer, now)}"
     room = max(style.width - 5, 30)
     for number, reason in enumerate(answer.reasons, 1):
@@ -165,7 +166,7 @@ def _budget_lines(answer: Why, room: int) -> Iterator[str]:
 
     from gitkruise.gitops.inspect.explain import budget, budgets  # noqa: PLC0415  the model
 
-    found = [(f"{key.kind.lower()}/{key.name}", budget(r)) for key, r in budgets(answer)]
+    found = [(short_name(key), budget(r)) for key, r in budgets(answer)]
     if found:
         yield "     Its pods share more than one budget:"
     wide = max((len(name) for name, _ in found), default=0)

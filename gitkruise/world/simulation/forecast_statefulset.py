@@ -1,0 +1,61 @@
+"""Forecast of an Advanced StatefulSet: pods updated in place, recreated, created and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from gitkruise.model.planning.forecast import CREATE, DELETE, RECREATE, PodMove, RolloutForecast
+from gitkruise.model.planning.trace import IN_PLACE, Line
+from gitkruise.planner.health.health import health
+from gitkruise.planner.statefulset.facts import stateful_set_facts
+from gitkruise.world.simulation.forecast_cloneset import hold_of, on_revision, previous_revision
+from gitkruise.world.simulation.run import SimulatedRollout, in_steps
+
+_MOVES: Final = {IN_PLACE: IN_PLACE, "CreatePod": CREATE, "DeletePod": DELETE}
+
+
+def predict_stateful_set(played: SimulatedRollout) -> RolloutForecast:
+    """Return the steps of the rollout and its state at the end. Raises UnreadableAmount."""
+    world, simulation, trace, key = played
+    after = played.after
+    facts = stateful_set_facts(after)
+    lines = [line for line in trace.lines if line.workload == str(key)]
+    settled = [line.at for line in lines if line.what in {"ready", "gone"}]
+    steps = in_steps(_moves(lines), settled, trace.start)
+    revision = str(facts.status.get("updateRevision") or "")
+    verdict = health(after)
+    return RolloutForecast(
+        key=key,
+        steps=steps,
+        revision=revision,
+        previous=previous_revision(world.get(key)),
+        replicas=facts.replicas,
+        updated_before=on_revision(world, key, revision),
+        updated_after=int(facts.status.get("updatedReplicas") or 0),
+        max_unavailable=facts.unavailable,
+        max_surge=0,
+        partition=facts.kept,
+        hold=hold_of(verdict),
+        message=verdict.message,
+        held=tuple(sorted(simulation.held(key).items())),
+        lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
+    )
+
+
+def _moves(lines: Sequence[Line]) -> list[tuple[datetime, PodMove]]:
+    """A deletion with a later creation of the same name is one recreation."""
+    found = [(line.at, line.object, _MOVES[line.what]) for line in lines if line.what in _MOVES]
+    moves: list[tuple[datetime, PodMove]] = []
+    replaced: set[str] = set()  # deleted, and created later
+    for index, (at, pod, how) in enumerate(found):
+        later = any(name == pod and what == CREATE for _, name, what in found[index + 1 :])
+        if how == DELETE and later:
+            replaced.add(pod)
+            moves.append((at, PodMove(pod=pod, how=RECREATE)))
+        elif how == CREATE and pod in replaced:
+            replaced.discard(pod)
+        else:
+            moves.append((at, PodMove(pod=pod, how=how)))
+    return moves

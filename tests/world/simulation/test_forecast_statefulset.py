@@ -1,0 +1,91 @@
+"""Forecast of Advanced StatefulSets: pods by name, step by step, and where the rollout stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.model.planning.forecast import RolloutForecast
+from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
+from gitkruise.world.kubelet.profiles import FAST
+from gitkruise.world.simulation.forecast import predict
+from tests.planner.statefulset.build import GATE, IN_PLACE, StatefulLab
+from tests.worlds import SPACE, Lab, container
+
+SETS = ResourceRef("apps.kruise.io", "v1beta1", "statefulsets")
+
+
+def forecast(lab: Lab, **spec: Any) -> RolloutForecast:
+    write = ApiRequest(
+        verb="patch",
+        resource=SETS,
+        namespace=SPACE,
+        name="db",
+        body={"spec": spec},
+        content_type=MERGE_PATCH,
+    )
+    (found,) = predict(lab.world, [write], lab.now, profile=FAST).rollouts
+    return found
+
+
+def image(name: str) -> dict[str, Any]:
+    return {"template": {"spec": {"containers": [container(image=name)]}}}
+
+
+def rolling(**fields: Any) -> dict[str, Any]:
+    return {"updateStrategy": {"rollingUpdate": fields}}
+
+
+def moves(found: RolloutForecast) -> list[list[tuple[str, str]]]:
+    return [[(move.pod, move.how) for move in step.moves] for step in found.steps]
+
+
+def test_pods_are_recreated_from_the_highest_down() -> None:
+    found = forecast(StatefulLab(replicas=4), **image("app:v2"), **rolling(partition=2))
+    assert moves(found) == [[("db-3", "recreate")], [("db-2", "recreate")]]
+    assert (found.partition, found.max_unavailable, found.max_surge) == (2, 1, 0)
+    assert (found.updated_before, found.updated_after, found.hold) == (0, 2, "PartitionReached")
+    assert dict(found.held) == {"db-0": "PartitionReached", "db-1": "PartitionReached"}
+
+
+def test_pods_that_are_updated_in_place_move_within_max_unavailable() -> None:
+    lab = StatefulLab(
+        replicas=4,
+        pod=GATE,
+        rolling={**IN_PLACE, "maxUnavailable": 2},
+        podManagementPolicy="Parallel",
+    )
+    found = forecast(lab, **image("app:v2"))
+    assert moves(found) == [
+        [("db-3", "in-place"), ("db-2", "in-place")],
+        [("db-1", "in-place"), ("db-0", "in-place")],
+    ]
+    assert (found.hold, found.updated_after) == ("", 4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"replicas": 5}, ["db-3 create", "db-4 create"]),
+        ({"replicas": 1}, ["db-2 delete", "db-1 delete"]),
+        ({"reserveOrdinals": [0]}, ["db-3 create", "db-0 delete"]),
+    ],
+    ids=["out", "in", "reserved"],
+)
+def test_scaling(spec: dict[str, Any], expected: list[str]) -> None:
+    found = forecast(StatefulLab(), **spec)
+    assert [f"{pod} {how}" for step in moves(found) for pod, how in step] == expected
+
+
+def test_a_bad_image_gets_stuck_at_the_first_pod() -> None:
+    found = forecast(StatefulLab(), **image("app:bad"))
+    assert (found.hold, found.updated_after) == ("Stuck", 1)
+    assert moves(found) == [[("db-2", "recreate")]]
+
+
+def test_a_pause_and_on_delete_hold_everything() -> None:
+    paused = forecast(StatefulLab(), **image("app:v2"), **rolling(paused=True))
+    assert (paused.hold, moves(paused)) == ("Paused", [])
+    free = forecast(StatefulLab(updateStrategy={"type": "OnDelete"}), **image("app:v2"))
+    assert (free.hold, moves(free)) == ("OnDelete", [])
