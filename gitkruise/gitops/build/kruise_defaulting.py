@@ -1,26 +1,33 @@
 """OpenKruise's conversion and defaults, for a cluster that has its CRDs and no webhooks.
 
-`gitkruise install --crds` makes a cluster serve CloneSets in their storage version alone, because
-nothing there converts or defaults them. OpenKruise itself always serves both versions, so a version
-that is readable and not served shows that no webhook is installed.
+`gitkruise install --crds` makes a cluster serve CloneSets and Advanced StatefulSets in their
+storage version alone, because nothing there converts or defaults them. OpenKruise itself always
+serves both versions, so a version that is readable and not served shows that no webhook is
+installed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.admission.kruise.cloneset import default_cloneset
+from gitkruise.admission.kruise.lazy_stages import default_stateful_set
 from gitkruise.admission.rules.request import CREATE, UPDATE, AdmissionRequest
 from gitkruise.gitops.build.validate import Nothing
 from gitkruise.model.gitops.change import Desired
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.wire.catalog.catalog import Catalog, Kind
-from gitkruise.wire.primitives.names import Obj, key_of
+from gitkruise.wire.primitives.names import GroupKind, Obj, key_of
 from gitkruise.wire.primitives.paths import drop, get
 
+_DEFAULTS: Final[Mapping[GroupKind, Callable[[AdmissionRequest, Gates], Obj]]] = {
+    CLONESET: default_cloneset,
+    ADVANCED_STATEFULSET: default_stateful_set,
+}
 _REPLICAS: Final = ("spec", "replicas")
 
 
@@ -50,7 +57,7 @@ class ClusterDialect:
             old=live,
             view=Nothing(),
         )
-        full = default_cloneset(request, gates)
+        full = _DEFAULTS[request.key.group_kind](request, gates)
         silent = get(body, *_REPLICAS) is None
         scaled = get(live, *_REPLICAS) not in (None, get(full, *_REPLICAS)) if live else False
         told = drop(full, _REPLICAS) if silent and scaled else full
@@ -69,5 +76,5 @@ def dialect_of(desired: Desired, catalog: Catalog) -> ClusterDialect | None:
     if spoken is None or stored is None:
         return None
     versions = (k for k in catalog.kinds() if k.group_kind == key.group_kind)
-    alone = key.group_kind == CLONESET and any(not k.verbs for k in versions)
+    alone = key.group_kind in _DEFAULTS and any(not k.verbs for k in versions)
     return ClusterDialect(kind=spoken if spoken.verbs else stored, version=version, defaulted=alone)

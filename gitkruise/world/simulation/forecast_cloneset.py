@@ -67,7 +67,7 @@ def _budgets(lines: Sequence[Line]) -> tuple[str, ...]:
 
 
 def hold_of(verdict: Health) -> str:
-    """Return the reason why a rollout stands at this health; "" when it is complete."""
+    """Return the reason why a rollout of this health stops; "" when it is complete."""
     if verdict.phase in {Phase.HELD, Phase.PAUSED}:
         return verdict.reason
     return "" if verdict.phase is Phase.CURRENT else STUCK

@@ -96,3 +96,13 @@ def test_without_the_sign_of_a_missing_webhook_nothing_is_added() -> None:
     beta = {**convert(WRITTEN, "v1beta1"), "metadata": WRITTEN["metadata"]}
     plain = ClusterDialect(kind=ALPHA.kind, version="v1beta1")
     assert plain.outgoing(beta, None, Gates()) == beta
+
+
+def test_an_advanced_stateful_set_gets_its_defaults_too() -> None:
+    kind = load_catalog().by_kind("apps.kruise.io", "v1beta1", "StatefulSet")
+    assert kind is not None
+    dialect = ClusterDialect(kind=kind, version="v1alpha1", defaulted=True)
+    obj = dialect.outgoing({**WRITTEN, "kind": "StatefulSet"}, None, Gates())
+    assert obj["apiVersion"] == "apps.kruise.io/v1beta1"
+    assert get(obj, "spec", "podManagementPolicy") == "OrderedReady"
+    assert get(obj, "spec", "updateStrategy", "rollingUpdate", "maxUnavailable") == 1
