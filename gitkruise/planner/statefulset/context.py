@@ -24,7 +24,7 @@ from gitkruise.planner.statefulset.identity import delete_pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulRound:
-    """Input of scale and update. `ordinals` are those in range, ascending."""
+    """Input of scale and update. `ordinals` are those in range that it looks at, ascending."""
 
     owner: StatefulSetFacts
     pods: Mapping[int, PodFacts]
@@ -44,6 +44,11 @@ class StatefulRound:
             now=self.now,
             template_hash=False,
         )
+
+    def below(self, at: int) -> bool:
+        """Return whether the partition of an ordered update keeps an ordinal in range."""
+        place = self.owner.position(at, self.gates)
+        return place is not None and place < self.owner.kept
 
     @property
     def in_range(self) -> Iterator[PodFacts]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count, islice
@@ -31,11 +31,13 @@ _RANGE: Final = re.compile(r"(\d{1,10})-(\d{1,10})")
 _ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 _WANTED: Final = 'must be an integer or a percentage such as "25%"'
 RETAIN, DELETE = "Retain", "Delete"
+CREATED_MAX: Final = 500  # pods of one round; OpenKruise creates as many at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulSetFacts:
-    """One observed version. `reserved` are (first, last) ordinals that no pod gets.
+    """One observed version. `reserved` are disjoint (first, last) ordinals that no pod gets,
+    ascending.
 
     `partition` is a number of pods. `unordered`: updates follow priorities instead of ordinals.
     `retention` are the policies (whenDeleted, whenScaled) of claims.
@@ -67,19 +69,38 @@ class StatefulSetFacts:
 
     @property
     def claim_templates(self) -> Sequence[Obj]:
-        found: Sequence[Obj] = self.raw["spec"].get("volumeClaimTemplates") or ()
-        return found
+        return named_claims(self.raw)
 
-    def ordinals(self, gates: Gates) -> tuple[int, ...]:
-        """The ordinals that have a pod, ascending (ASTS-30)."""
-        start = self.start if gates.stateful_set_start_ordinal else 0
-        return tuple(islice(self._free(start), max(self.replicas, 0)))
+    def ordinals(self, gates: Gates, pods: Collection[int]) -> tuple[int, ...]:
+        """The ordinals in range that a round looks at, ascending (ASTS-30).
+
+        These are the ordinals of `pods`, and as many others as one round may create.
+        """
+        most = min(max(self.replicas, 0), len(pods) + CREATED_MAX)
+        first = islice(self._free(self._start(gates)), most)
+        there = (at for at in pods if self.position(at, gates) is not None)
+        return tuple(sorted({*first, *there}))
+
+    def position(self, at: int, gates: Gates) -> int | None:
+        """The place of an ordinal among those in range, from 0; None outside."""
+        start = self._start(gates)
+        if at < start or any(first <= at <= last for first, last in self.reserved):
+            return None
+        passed = sum(
+            min(last, at) - max(first, start) + 1
+            for first, last in self.reserved
+            if first < at and last >= start
+        )
+        place = at - start - passed
+        return place if place < self.replicas else None
+
+    def _start(self, gates: Gates) -> int:
+        return self.start if gates.stateful_set_start_ordinal else 0
 
     def _free(self, start: int) -> Iterator[int]:
         """Ordinals from `start` on that are not reserved; a wide range is passed in one step."""
-        spans = sorted(self.reserved)
         at = start
-        for first, last in spans:
+        for first, last in self.reserved:
             if last >= at:
                 yield from range(at, first)
                 at = max(at, last + 1)
@@ -143,6 +164,12 @@ def _readable(value: int | str) -> bool:
     return True
 
 
+def named_claims(owner: Obj) -> Sequence[Obj]:
+    """The claim templates of a StatefulSet; one without a name, which a schema admits, is none."""
+    listed = owner["spec"].get("volumeClaimTemplates") or ()
+    return [template for template in listed if get(template, "metadata", "name")]
+
+
 def stateful_set_facts(raw: Obj) -> StatefulSetFacts:
     """Facts of an Advanced StatefulSet as stored; defaults of admission are not assumed.
 
@@ -165,7 +192,7 @@ def stateful_set_facts(raw: Obj) -> StatefulSetFacts:
         replicas=1 if replicas is None else int(replicas),
         selector=label_selector(spec.get("selector")),
         start=int(get(spec, "ordinals", "start", default=0)),
-        reserved=tuple(filter(None, map(reserved_range, spec.get("reserveOrdinals") or ()))),
+        reserved=tuple(_disjoint(map(reserved_range, spec.get("reserveOrdinals") or ()))),
         in_order=spec.get("podManagementPolicy") != "Parallel",
         update=_update(strategy, rolling, unordered),
         partition=int(partition or 0),
@@ -196,6 +223,20 @@ def reserved_range(value: int | str) -> tuple[int, int] | None:
         return None
     first, last = int(matched[1]), int(matched[2])
     return (first, last) if first <= last else None
+
+
+def _disjoint(spans: Iterable[tuple[int, int] | None]) -> Iterator[tuple[int, int]]:
+    """`spans` in ascending order; those that touch become one."""
+    begun: tuple[int, int] | None = None
+    for first, last in sorted(span for span in spans if span is not None):
+        if begun is None or first > begun[1] + 1:
+            if begun is not None:
+                yield begun
+            begun = first, last
+        else:
+            begun = begun[0], max(begun[1], last)
+    if begun is not None:
+        yield begun
 
 
 def ordinal_of(pod: str, owner: str) -> int | None:

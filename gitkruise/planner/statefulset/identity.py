@@ -11,7 +11,7 @@ from typing import Any, Final
 from gitkruise.model.planning.plan import Create, Delete, Event
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.pod import PodFacts
-from gitkruise.planner.statefulset.facts import ordinal_of
+from gitkruise.planner.statefulset.facts import named_claims, ordinal_of
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_reference
 from gitkruise.wire.primitives.paths import get
 
@@ -71,7 +71,7 @@ def _pod_spec(owner: Obj, template: Obj, pod: str) -> Obj:
     spec["hostname"] = pod
     if owner["spec"].get("serviceName"):
         spec["subdomain"] = owner["spec"]["serviceName"]
-    mine = [t["metadata"]["name"] for t in claim_templates(owner)]
+    mine = [t["metadata"]["name"] for t in named_claims(owner)]
     if mine:
         claimed = [
             {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{pod}"}} for name in mine
@@ -81,14 +81,9 @@ def _pod_spec(owner: Obj, template: Obj, pod: str) -> Obj:
     return spec
 
 
-def claim_templates(owner: Obj) -> Sequence[Obj]:
-    found: Sequence[Obj] = owner["spec"].get("volumeClaimTemplates") or ()
-    return found
-
-
 def claims_of(owner: Obj, pod: str) -> tuple[Obj, ...]:
     """The claims of a pod, as they are created without an owner."""
-    return tuple(_claim(owner, template, pod) for template in claim_templates(owner))
+    return tuple(_claim(owner, template, pod) for template in named_claims(owner))
 
 
 def _claim(owner: Obj, template: Obj, pod: str) -> Obj:

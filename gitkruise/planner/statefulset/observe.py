@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,8 +11,13 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
-from gitkruise.planner.statefulset.facts import StatefulSetFacts, ordinal_of, stateful_set_facts
-from gitkruise.planner.statefulset.identity import CLAIM, claim_templates, pods_by_ordinal
+from gitkruise.planner.statefulset.facts import (
+    StatefulSetFacts,
+    named_claims,
+    ordinal_of,
+    stateful_set_facts,
+)
+from gitkruise.planner.statefulset.identity import CLAIM, pods_by_ordinal
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 
@@ -71,14 +76,14 @@ def _revisions(view: ClusterView, owner: StatefulSetFacts) -> tuple[list[Revisio
 
 
 def _claims(
-    view: ClusterView, owner: StatefulSetFacts, pods: Iterable[int]
+    view: ClusterView, owner: StatefulSetFacts, pods: Collection[int]
 ) -> Iterator[tuple[str, Obj]]:
-    """Live claims by name: of its pods, and of every ordinal that is to have one."""
+    """Live claims by name: of its pods, and of every ordinal that may get one."""
     templates = [template["metadata"]["name"] for template in owner.claim_templates]
     if not templates:
         return
     gates = (Gates(), Gates(stateful_set_start_ordinal=True))
-    for at in sorted({*pods, *(n for one in gates for n in owner.ordinals(one))}):
+    for at in sorted({*pods, *(n for one in gates for n in owner.ordinals(one, pods))}):
         for template in templates:
             name = f"{template}-{owner.name}-{at}"
             claim = view.get(ObjectKey(*CLAIM, owner.key.namespace, name))
@@ -90,7 +95,7 @@ def sets_of_claim(view: ClusterView, key: ObjectKey) -> Iterator[ObjectKey]:
     """The Advanced StatefulSets that a change of a claim concerns, by its name."""
     for raw in view.objects(ADVANCED_STATEFULSET, key.namespace):
         meta = raw["metadata"]
-        for template in claim_templates(raw):
+        for template in named_claims(raw):
             prefix = f"{template['metadata']['name']}-"
             pod = key.name.removeprefix(prefix)
             if key.name.startswith(prefix) and ordinal_of(pod, meta["name"]) is not None:

@@ -56,7 +56,7 @@ def plan_stateful_set(snapshot: StatefulSetSnapshot, gates: Gates) -> Plan:
         owner=owner,
         pods=snapshot.pods,
         claims=snapshot.claims,
-        ordinals=owner.ordinals(gates),
+        ordinals=owner.ordinals(gates, snapshot.pods.keys()),
         history=history,
         gates=gates,
         now=snapshot.now,

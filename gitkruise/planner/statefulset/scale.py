@@ -121,17 +121,18 @@ def _create(context: StatefulRound, at: int, made: Scaling) -> bool:
             if claim["metadata"]["name"] not in context.claims
         ],
     )
-    made.out.actions.append(_timed(create, format_time(context.now)))
+    wave = (len(made.creating) + 1).bit_length() - 1  # slow start: 1, 2, 4, … pods
+    made.out.actions.append(_started(create, format_time(context.now), wave))
     made.creating[at] = revision
     return True
 
 
-def _timed(create: Create, stamp: str) -> Create:
-    """`create` with the time of its lifecycle state."""
+def _started(create: Create, stamp: str, wave: int) -> Create:
+    """`create` with the time of its lifecycle state, in a wave."""
     meta: dict[str, Any] = dict(create.obj["metadata"])
     meta["annotations"] = {**(meta.get("annotations") or {}), wire.LIFECYCLE_TIME: stamp}
     obj: Obj = {**create.obj, "metadata": meta}
-    return Create(obj=obj, claims=create.claims, done=create.done, failed=create.failed)
+    return Create(obj=obj, claims=create.claims, wave=wave, done=create.done, failed=create.failed)
 
 
 def _first_state(hook: Hook | None, template: Obj) -> LifecycleState:
@@ -151,7 +152,7 @@ def revision_for(context: StatefulRound, at: int, made: Scaling) -> Revision:
     if owner.update.on_delete:
         return history.update
     if not owner.unordered:
-        return history.current if context.ordinals.index(at) < owner.kept else history.update
+        return history.current if context.below(at) else history.update
     old = sum(not context.updated(pod) for pod in context.in_range)
     old += sum(revision.name != history.update.name for revision in made.creating.values())
     return history.current if old < owner.kept else history.update

@@ -105,11 +105,11 @@ def _specified(
 
 def _targets(context: StatefulRound, creating: dict[int, Revision]) -> Sequence[PodFacts]:
     """The pods that are to run the update revision, the first to update first."""
-    most = context.owner.replicas - context.owner.kept
-    descending = [context.pods.get(at) for at in reversed(context.ordinals)]
+    descending = [at for at in reversed(context.ordinals) if at in context.pods]
     if not context.owner.unordered:
-        return [pod for pod in descending[:most] if pod is not None]
-    there = [pod for pod in descending if pod is not None]
+        return [context.pods[at] for at in descending if not context.below(at)]
+    most = context.owner.replicas - context.owner.kept
+    there = [context.pods[at] for at in descending]
     counted = [p for p in there if context.updated(p) or p.deleting is not None]
     waiting = [p for p in there if not context.updated(p) and p.deleting is None]
     created = sum(r.name == context.history.update.name for r in creating.values())

@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from gitkruise.errors import Forbidden
 from gitkruise.model.planning.plan import Applied, Create, Event, Refused
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.planner.statefulset.facts import ordinal_of, reserved_range, stateful_set_facts
+from gitkruise.planner.statefulset.facts import (
+    CREATED_MAX,
+    ordinal_of,
+    reserved_range,
+    stateful_set_facts,
+)
 from gitkruise.planner.statefulset.status import StatusConclusion
 from tests.planner.statefulset.build import StatefulLab, advanced
 
@@ -110,7 +115,7 @@ def test_asts_30_ordinals_are_the_first_that_are_free(
     replicas: int, start: int, reserved: list[int | str]
 ) -> None:
     raw = advanced(replicas, reserveOrdinals=reserved, ordinals={"start": start})
-    found = stateful_set_facts(raw).ordinals(Gates(stateful_set_start_ordinal=True))
+    found = stateful_set_facts(raw).ordinals(Gates(stateful_set_start_ordinal=True), ())
     taken = {
         n for r in reserved for first, last in [reserved_range(r) or (1, 0)]
         for n in range(first, last + 1)
@@ -122,11 +127,28 @@ def test_asts_30_ordinals_are_the_first_that_are_free(
             expected.append(at)
         at += 1
     assert list(found) == expected
+    facts = stateful_set_facts(raw)
+    gates = Gates(stateful_set_start_ordinal=True)
+    places = {at: facts.position(at, gates) for at in range(200)}
+    assert {at: place for at, place in places.items() if place is not None} == {
+        at: place for place, at in enumerate(expected)
+    }
 
 
 def test_a_wide_reserved_range_costs_nothing() -> None:
     raw = advanced(2, reserveOrdinals=["0-2000000000"])
-    assert stateful_set_facts(raw).ordinals(Gates()) == (2000000001, 2000000002)
+    assert stateful_set_facts(raw).ordinals(Gates(), ()) == (2000000001, 2000000002)
+
+
+def test_a_huge_set_is_looked_at_in_parts() -> None:
+    """A pod far above missing ones stays in range."""
+    facts = stateful_set_facts(advanced(2**31 - 1))
+    found = facts.ordinals(Gates(), (7, 5_000))
+    assert (found[0], found[-2], found[-1]) == (0, CREATED_MAX + 1, 5_000)
+
+
+def test_a_claim_template_without_a_name_means_none() -> None:
+    assert stateful_set_facts(advanced(volumeClaimTemplates=[{}])).claim_templates == []
 
 
 def test_an_unreadable_amount_moves_no_pod() -> None:
