@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from gitkruise.admission.conversion.registry import convert
 from gitkruise.admission.kruise.pod_webhook import pinned_revision
-from gitkruise.admission.kruise.selector_overlap import overlap
 from gitkruise.admission.kruise.sidecarset import HUB, sidecarset_problems
 from gitkruise.admission.rules.field_errors import Path, forbidden, invalid, not_found
 from gitkruise.admission.rules.request import AdmissionRequest
+from gitkruise.admission.rules.selector_overlap import overlap
 from gitkruise.errors import BadRequest, Problem
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import SIDECARSET

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gitkruise.admission.kruise.selector_overlap import overlap
 from gitkruise.admission.rules.engine import at_most_all, count_or_percent
 from gitkruise.admission.rules.field_errors import Path, invalid, required, unsupported
 from gitkruise.admission.rules.labels import is_empty, selector_problems
 from gitkruise.admission.rules.request import AdmissionRequest
+from gitkruise.admission.rules.selector_overlap import overlap
 from gitkruise.errors import Forbidden, MapKey, Problem
 from gitkruise.model.planning.budget_matching import budget_of_new_pod
 from gitkruise.model.planning.unavailable_budget import (

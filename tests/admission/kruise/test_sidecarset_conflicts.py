@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitkruise.admission.kruise.selector_overlap import overlap
+from gitkruise.admission.rules.selector_overlap import overlap
 from gitkruise.model.workloads.sidecarset_revision import SET_LABEL, sidecarset_revision_data
 from gitkruise.wire.primitives.gojson import RawJSON
 from gitkruise.wire.values.selectors import label_selector
