@@ -97,7 +97,7 @@ def cloneset_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Prob
     replicas = spec.get("replicas") or 0
     if replicas < 0:
         yield invalid(("spec", "replicas"), replicas, NOT_NEGATIVE)
-    yield from _selector_problems(spec)
+    yield from template_selector_problems(spec, "empty selector is not valid for cloneset.")
     yield from _template_problems(spec)
     yield from _deletion_problems(request, spec, version)
     yield from strategy_problems(spec, version)
@@ -108,7 +108,8 @@ def cloneset_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Prob
         yield from _change_problems(before, spec, version)
 
 
-def _selector_problems(spec: Obj) -> Iterator[Problem]:
+def template_selector_problems(spec: Obj, empty: str) -> Iterator[Problem]:
+    """Problems of a workload's selector; `empty` is the message for one without requirements."""
     at: Path = ("spec", "selector")
     selector = spec.get("selector")
     if selector is None:
@@ -119,7 +120,7 @@ def _selector_problems(spec: Obj) -> Iterator[Problem]:
     if found:
         yield invalid(at, selector, "")
     elif is_empty(selector):
-        yield invalid(at, selector, "empty selector is not valid for cloneset.")
+        yield invalid(at, selector, empty)
     else:
         labels = paths.get(spec, "template", "metadata", "labels", default={})
         if not label_selector(selector).matches(labels):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gitkruise.admission.conversion.registry import POLICIES, convert
+from gitkruise.admission.kruise.cloneset import template_selector_problems
 from gitkruise.admission.kruise.update_strategy import priority_problems
 from gitkruise.admission.pods.template import KRUISE, template_problems
 from gitkruise.admission.rules.engine import Table, count_or_percent, not_negative
@@ -17,7 +18,6 @@ from gitkruise.admission.rules.field_errors import (
     required,
     unsupported,
 )
-from gitkruise.admission.rules.labels import is_empty, selector_problems
 from gitkruise.admission.rules.request import AdmissionRequest
 from gitkruise.errors import Problem
 from gitkruise.model.workloads.feature_gates import Gates
@@ -26,7 +26,6 @@ from gitkruise.wire.kruise.revision_data import default_claim, default_template,
 from gitkruise.wire.primitives import paths
 from gitkruise.wire.primitives.names import Obj, split_api_version
 from gitkruise.wire.values.intstr import IntOrString, UnreadableAmount, resolve
-from gitkruise.wire.values.selectors import label_selector
 
 _TYPE: Final = "AdvancedStatefulSetSpec"
 _TOP: Final = {"podManagementPolicy": "OrderedReady", "replicas": 1, "revisionHistoryLimit": 10}
@@ -110,7 +109,7 @@ def stateful_set_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[
         yield from _budget_problems(limit, at, parallel=parallel)
     yield from _strategy_problems(spec, parallel=parallel)
     yield from _retention_problems(spec)
-    yield from _selector_problems(spec)
+    yield from template_selector_problems(spec, "empty selector is invalid for statefulset")
     yield from _template_problems(spec)
     if request.old is not None:
         _, version = split_api_version(request.new["apiVersion"])
@@ -197,24 +196,6 @@ def _retention_problems(spec: Obj) -> Iterator[Problem]:
         if policy.get(field) not in _RETAINED:
             at = (*_SPEC, "persistentVolumeClaimRetentionPolicy", field)
             yield unsupported(at, policy.get(field) or "", _RETAINED)
-
-
-def _selector_problems(spec: Obj) -> Iterator[Problem]:
-    at, selector = (*_SPEC, "selector"), spec.get("selector")
-    if selector is None:
-        yield required(at)
-        return
-    found = list(selector_problems(selector, at))
-    yield from found
-    if found:
-        yield invalid(at, selector, "")
-    elif is_empty(selector):
-        yield invalid(at, selector, "empty selector is invalid for statefulset")
-    else:
-        labels = paths.get(spec, "template", "metadata", "labels", default={})
-        if not label_selector(selector).matches(labels):
-            text = "`selector` does not match template `labels`"
-            yield invalid(("spec", "template", "metadata", "labels"), labels, text)
 
 
 def _template_problems(spec: Obj) -> Iterator[Problem]:

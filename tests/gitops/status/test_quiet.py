@@ -12,11 +12,18 @@ from gitkruise.gitops.status.serializer import record_files
 from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from tests.git.repos import run_git
-from tests.gitops.stage import STATUS, MakeStage, config_map, documents, web
+from tests.gitops.stage import STATUS, MakeStage, Stage, config_map, documents, web
 
 pytestmark = pytest.mark.slow
 
 SETTINGS = config_map("settings", mode="fast")
+
+
+def cut(stage: Stage) -> None:
+    """Let the cluster answer nothing; the next event breaks the watches."""
+    stage.wire.cut = True
+    stage.meddle(config_map("any", a="b"))
+    stage.meddle({**web(), "metadata": {"name": "web", "labels": {"a": "b"}}})
 
 
 def test_a_thousand_idle_rounds_write_nothing(staged: MakeStage) -> None:
@@ -44,9 +51,7 @@ def test_a_cluster_that_falls_silent_is_told_without_a_push(staged: MakeStage) -
         async with stage.running():
             await stage.push(web())
             await stage.rest()
-            stage.wire.cut = True
-            stage.meddle(config_map("any", a="b"))  # the next event breaks the watches
-            stage.meddle({**web(), "metadata": {"name": "web", "labels": {"a": "b"}}})
+            cut(stage)
             await stage.rest(90)
             assert (stage.state, stage.record.findings[0].code) == ("Unknown", "GK4103")
             stage.wire.cut = False
@@ -63,9 +68,7 @@ def test_a_watch_that_works_again_is_told_at_once(staged: MakeStage) -> None:
         async with stage.running():
             await stage.push(web())
             await stage.rest()
-            stage.wire.cut = True
-            stage.meddle(config_map("any", a="b"))  # the next event breaks the watches
-            stage.meddle({**web(), "metadata": {"name": "web", "labels": {"a": "b"}}})
+            cut(stage)
             await stage.rest(90)
             assert stage.state == "Unknown"
             stage.wire.cut = False
@@ -84,8 +87,7 @@ def test_a_watch_that_fails_concerns_units_with_its_kind_alone(staged: MakeStage
         async with stage.running():
             await stage.push(web(), SETTINGS)
             await stage.rest()
-            stage.wire.cut = True
-            stage.meddle({**web(), "metadata": {"name": "web", "labels": {"a": "b"}}})
+            cut(stage)
             await stage.rest(1)
             failing = stage.live.problem({CLONESET})
             assert failing is not None
