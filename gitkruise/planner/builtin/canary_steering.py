@@ -354,7 +354,10 @@ class _Turn:
         return [rs.patch(self.raw, body, done=done)]
 
     def _held(self, lock: CanaryLock, pause: CanaryPause) -> list[Action]:
-        """CAN-117: while paused, the canary gets pods again that scaling took from it."""
+        """CAN-117: while paused, the canary gets pods again that scaling took from it.
+
+        CAN-118: where all pods became the canary's, nothing is left to hold back.
+        """
         state = self.state(becomes_new=False)
         if not self.wanted:
             return self._emptied(lock, pause)
@@ -363,6 +366,8 @@ class _Turn:
         if self.new is not None and self.new.hash != pause.canary:
             return []
         limit = state.canary.pods(self.wanted) if state.canary is not None else None
+        if limit is not None and self.pods > limit and not self.old_pods:
+            return self._release(lock)
         same = state.canary is not None and state.canary.text == pause.value
         lost = not self.pods and self.old_pods == self.wanted and self.wanted > 1
         if same and lost and limit:

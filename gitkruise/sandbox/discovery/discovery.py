@@ -118,13 +118,17 @@ class Discovery:
                 raise no_such_path()
 
     def _groups(self) -> dict[str, list[str]]:
-        """Groups with their versions, preferred first."""
+        """Groups with their versions, preferred first; those of definitions last, by name."""
         groups: dict[str, list[str]] = {}
+        defined: set[str] = set()
         for kind in self._catalog.kinds():
             versions = groups.setdefault(kind.group, [])
             if kind.version not in versions:
                 versions.append(kind.version)
-        return groups
+            if kind.crd:
+                defined.add(kind.group)
+        last = {name: groups.pop(name) for name in sorted(defined)}
+        return groups | last
 
     def _group(self, group: str) -> dict[str, Any]:
         versions = [

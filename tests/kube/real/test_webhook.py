@@ -25,6 +25,7 @@ from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
 from tests.kube.real.apiserver import Apiserver, free_port, talking
 from tests.kube.real.shop import PODS, News, Shop, install_crds
+from tests.webhook.test_registration import EVERYTHING
 
 pytestmark = [
     pytest.mark.kube,
@@ -118,12 +119,7 @@ def barrier(obj: Obj, at: int) -> Any:
 
 def test_pods_clonesets_and_conversion(fresh: Apiserver, tmp_path: Path) -> None:
     async def scene(transport: HttpTransport, found: Serving, _: WebhookOptions) -> None:
-        assert found.written == (
-            "MutatingWebhookConfiguration",
-            "ValidatingWebhookConfiguration",
-            "clonesets.apps.kruise.io",
-            "sidecarsets.apps.kruise.io",
-        )
+        assert found.written == tuple(EVERYTHING)
         made = await told(transport, ALPHA, cloneset("v1alpha1", updateStrategy={"partition": 2}))
         assert made["spec"]["updateStrategy"]["type"] == "ReCreate", "defaulted as v1alpha1"
         assert made["spec"]["replicas"] == 1
@@ -170,7 +166,7 @@ def test_dead_it_blocks_our_kinds_and_no_pods(fresh: Apiserver, tmp_path: Path) 
                 await create(transport, BETA, cloneset("v1beta1", "other"))
             address = Address(namespace="gitkruise-system", url="https://127.0.0.1:1")
             gone = await Registrar(transport, address).withdraw()
-            assert len(gone) == 4
+            assert len(gone) == len(EVERYTHING)
             crd = await read(transport, CRDS, "clonesets.apps.kruise.io")
             assert get(crd, "spec", "conversion", "strategy") == "None"
             assert [v["name"] for v in crd["spec"]["versions"] if v["served"]] == ["v1beta1"]

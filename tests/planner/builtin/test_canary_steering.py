@@ -245,3 +245,15 @@ def test_the_users_values_are_read_from_the_lock() -> None:
     assert pending_lock(wished).text == waiting_lock(wished).text
     broken = merge_patch(one.raw, {"metadata": {"annotations": {LOCK: "{}"}}})
     assert lock_of(broken) is None
+
+
+def test_can_118_a_pause_ends_where_all_pods_became_the_canarys() -> None:
+    """The other controller did it while gitkruise was stopped, on the way over no pods."""
+    one = started(2, 0, 1, "0")
+    one.commit("v2")
+    assert one.settle()[-1] == "2,0 paused"
+    for raw in one.sets:
+        size = 2 if version_of(raw) == "v2" else 0
+        one._store({**raw, "spec": {**raw["spec"], "replicas": size}})
+    assert one.settle()[-1] == "0,2"
+    assert lock_of(one.raw) is None
