@@ -8,9 +8,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from gitkruise.errors import BadRequest
 from gitkruise.kube.client.codec import encode
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import parse_time
+from gitkruise.wire.values.selectors import label_selector
 
 Cell: TypeAlias = str | int | float | bool | None
 Step: TypeAlias = str | int | tuple[str, str]  # a key, an index, "*", or a filter (key, value)
@@ -46,6 +48,14 @@ def human_duration(seconds: float) -> str:
         if total < until:
             return f"{large}{unit}" + (f"{small}{small_unit}" if small else "")
     return f"{days // 365}y"
+
+
+def selector_cell(selector: Obj | None) -> str:
+    """A label selector as kubectl prints it: "" for none, `<error>` for an unreadable one."""
+    try:
+        return str(label_selector(selector)) if selector else ""
+    except BadRequest:
+        return "<error>"
 
 
 def since(text: str | None, now: datetime) -> str:

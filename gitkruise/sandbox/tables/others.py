@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from gitkruise.sandbox.tables.cells import Cell
+from gitkruise.sandbox.tables.cells import Cell, selector_cell
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.values.selectors import label_selector
 
 Reader: TypeAlias = Callable[[Obj], Cell]
 
@@ -90,7 +89,7 @@ def _parent(obj: Obj) -> Cell:
 
 
 def _pod_selector(obj: Obj) -> Cell:
-    return str(label_selector(get(obj, "spec", "podSelector", default={}))) or NONE
+    return selector_cell(get(obj, "spec", "podSelector")) or NONE
 
 
 def _endpoints(obj: Obj) -> Cell:

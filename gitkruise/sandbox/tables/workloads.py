@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from gitkruise.sandbox.tables.cells import Cell, age, human_duration, since
+from gitkruise.sandbox.tables.cells import Cell, age, human_duration, selector_cell, since
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import parse_time
-from gitkruise.wire.values.selectors import label_selector
 
 NONE: Final = "<none>"
 
@@ -130,5 +129,4 @@ def _template(obj: Obj) -> tuple[str, str]:
 
 
 def _selector(obj: Obj) -> str:
-    selector = get(obj, "spec", "selector")
-    return (str(label_selector(selector)) if selector else "") or NONE
+    return selector_cell(get(obj, "spec", "selector")) or NONE

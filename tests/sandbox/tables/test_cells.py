@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitkruise.sandbox.tables.cells import Cell, crd_cell, human_duration
+from gitkruise.sandbox.tables.cells import Cell, crd_cell, human_duration, selector_cell
 from gitkruise.sandbox.tables.pods import pod
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -141,3 +141,15 @@ def test_wide_pod_columns() -> None:
         "status": {"podIPs": [{"ip": "10.0.0.1"}], "conditions": [{"type": "X", "status": "True"}]},
     }
     assert pod(obj, NOW)[4:] == ["<unknown>", "10.0.0.1", "n1", "<none>", "1/1"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "cell"),
+    [
+        (None, ""),
+        ({"matchLabels": {"a": "b"}}, "a=b"),
+        ({"matchExpressions": [{"key": "a", "operator": "a"}]}, "<error>"),
+    ],
+)
+def test_selectors(selector: Any, cell: str) -> None:
+    assert selector_cell(selector) == cell
