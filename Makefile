@@ -77,7 +77,7 @@ kube-conformance: $(VENV)/dev ## Play every recorded scenario against a real kub
 	CONFORMANCE=all KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -m kube tests/kube/real/test_conformance.py
 
 .PHONY: kube-assets
-kube-assets: $(KUBE_ASSETS)/kube-apiserver $(KUBE_ASSETS)/kubectl $(KUBE_ASSETS)/endpoints ## Build kube-apiserver, kubectl and two controllers for `make kube` (needs Go, 4 minutes)
+kube-assets: $(addprefix $(KUBE_ASSETS)/,kube-apiserver kube-controller-manager kubectl endpoints) ## Build kube-apiserver, controllers and kubectl for `make kube` (needs Go, 6 minutes)
 
 $(KUBE_ASSETS)/kube-apiserver: tests/kube/real/go.mod tests/kube/real/go.sum
 	cd tests/kube/real && go build -o bin/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
@@ -114,7 +114,7 @@ kube: $(VENV)/dev ## Run the tests that want a real kube-apiserver; PROFILE=nigh
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m "kube$(if $(filter night,$(PROFILE)),, and not nightly)"
 
 .PHONY: node-assets
-node-assets: kube-assets $(addprefix $(KUBE_ASSETS)/,kubelet kube-controller-manager kube-scheduler node-app) ## Build what `make node` runs as well: kubelet, controllers, scheduler (needs Go, 4 minutes)
+node-assets: kube-assets $(addprefix $(KUBE_ASSETS)/,kubelet kube-scheduler node-app) ## Build what `make node` runs as well: kubelet and scheduler (needs Go, 3 minutes)
 
 # kubelet's version is part of its node, and clients read it.
 $(addprefix $(KUBE_ASSETS)/,kubelet kube-controller-manager kube-scheduler): tests/kube/real/go.mod tests/kube/real/go.sum

@@ -228,3 +228,15 @@ def test_planted_lie_applies_to_the_code_as_it_stands(patch: Path) -> None:
     words = ("git", "apply", "--check", str(patch))
     applied = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
     assert applied.returncode == 0, f"write {patch.name} anew: {applied.stderr}"
+
+
+def test_make_kube_assets_builds_what_the_kube_tests_run() -> None:
+    """CI runs `make kube` before it builds anything else, so no other target may provide it."""
+    wanted = re.compile(r'(?:find\(|_running\(server, )"([\w-]+)"')
+    paths = (ROOT / "tests/kube/real").glob("*.py")
+    programs = {name for path in paths for name in wanted.findall(path.read_text())} - {"etcd"}
+    makefile = (ROOT / "Makefile").read_text()
+    built = re.search(r"(?m)^kube-assets: \$\(addprefix \$\(KUBE_ASSETS\)/,([^)]*)\)", makefile)
+    assert built
+    assert programs
+    assert programs <= set(built[1].split())

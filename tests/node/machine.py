@@ -20,7 +20,7 @@ PROGRAMS = {
     "ctr": "apt-get install containerd",
     "runc": "apt-get install runc",
     "kube-apiserver": "make kube-assets",
-    "kube-controller-manager": "make node-assets",
+    "kube-controller-manager": "make kube-assets",
     "kube-scheduler": "make node-assets",
     "kubelet": "make node-assets",
     "node-app": "make node-assets",

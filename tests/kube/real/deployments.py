@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,8 +21,8 @@ from gitkruise.planner.builtin.proportional_scaling import bounds
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
-from tests.conftest import need
-from tests.kube.real.apiserver import Apiserver, find, free_port
+from tests.kube.real.apiserver import Apiserver
+from tests.kube.real.controllers import controller_manager
 from tests.worlds import deployment
 
 DEPLOYMENTS: Final = ResourceRef("apps", "v1", "deployments")
@@ -31,28 +30,12 @@ SETS: Final = ResourceRef("apps", "v1", "replicasets")
 PODS: Final = ResourceRef("", "v1", "pods")
 HANG_S: Final = 90.0  # a guard against hanging for ever, not a measurement
 QUIET_S: Final = 1.0  # without a write, after which a rollout has come to rest
-CONTROLLERS: Final = "deployment-controller,replicaset-controller"
 
 
-@contextmanager
-def manager(server: Apiserver) -> Iterator[None]:
-    """kube-controller-manager with the two controllers of Deployments. Skips without it."""
-    program = find("kube-controller-manager")
-    need("kube", present=bool(program), how="make node-assets")
-    who = server.kubeconfig(name="manager")
-    with (server.folder / "manager.log").open("wb") as log:
-        command = (
-            program, f"--kubeconfig={who}", f"--authentication-kubeconfig={who}",
-            f"--authorization-kubeconfig={who}", "--bind-address=127.0.0.1",
-            f"--secure-port={free_port()}", "--leader-elect=false",
-            f"--controllers={CONTROLLERS}", "--kube-api-qps=500", "--kube-api-burst=1000",
-        )  # fmt: skip
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            yield
-        finally:
-            process.kill()
-            process.wait()
+def manager(server: Apiserver) -> AbstractContextManager[None]:
+    """Return kube-controller-manager with the two controllers of Deployments."""
+    limits = ("--kube-api-qps=500", "--kube-api-burst=1000")
+    return controller_manager(server, ("deployment", "replicaset"), *limits)
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +15,17 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.wire.primitives.names import GroupKind, Obj
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
-from tests.conftest import need
-from tests.kube.real.apiserver import Apiserver, find, free_port, need_both, talking
+from tests.kube.real.apiserver import Apiserver, need_both, talking
+from tests.kube.real.controllers import controller_manager
 from tests.kube.real.kubelet import Kubelet
 from tests.worlds import SPACE, Lab, deployment, template
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow]
 
 CONTROLLERS: Final = (
-    "replicationcontroller,daemonset,cronjob,job,horizontal-pod-autoscaler,deployment,replicaset"
-)
+    "replicationcontroller", "daemonset", "cronjob", "job", "horizontal-pod-autoscaler",
+    "deployment", "replicaset",
+)  # fmt: skip
 LOOKS: Final = 600  # a tenth of a second apart
 REFS: Final = {
     "Namespace": ResourceRef("", "v1", "namespaces"),
@@ -202,27 +202,13 @@ def _group_kind(kind: str) -> GroupKind:
 
 @contextmanager
 def managed(folder: Path) -> Iterator[Apiserver]:
-    """A control plane with the controllers of the test. Skips when a program is missing."""
-    program = find("kube-controller-manager")
-    need("kube", present=bool(program), how="make node-assets")
+    """A control plane with the controllers of the test."""
     server = Apiserver(folder, need_both(), unplugged=("ServiceAccount", "TaintNodesByCondition"))
     try:
         server.start()
-        who = server.kubeconfig(name="controllers")
-        names = ",".join(f"{name}-controller" for name in CONTROLLERS.split(","))
-        command = (
-            program, f"--kubeconfig={who}", f"--authentication-kubeconfig={who}",
-            f"--authorization-kubeconfig={who}", "--bind-address=127.0.0.1",
-            f"--secure-port={free_port()}", "--leader-elect=false", f"--controllers={names}",
-            "--horizontal-pod-autoscaler-sync-period=1s",
-        )  # fmt: skip
-        with (folder / "controllers.log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
-            try:
-                yield server
-            finally:
-                process.kill()
-                process.wait()
+        period = "--horizontal-pod-autoscaler-sync-period=1s"
+        with controller_manager(server, CONTROLLERS, period):
+            yield server
     finally:
         server.stop()
 
