@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from gitkruise.agent.cri.calls import RuntimeCallFailed
-from gitkruise.agent.cri.runtime import LocalImage, Runtime
+from gitkruise.agent.cri.runtime import Runtime
+from gitkruise.agent.removal import NODE_IMAGES, ImageRemoval
 from gitkruise.agent.rounds import Rounds
 from gitkruise.errors import ApiError
 from gitkruise.kube.cache.list_watch import Feed
@@ -22,6 +23,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.node_image import NODE_IMAGE, NodeImage, SecretRef, node_image
 from gitkruise.model.node.wire_shapes import VERSION, OwnerRef
+from gitkruise.planner.node.image_removal import removal_event
 from gitkruise.planner.node.pull_agent import (
     Attempt,
     GiveUp,
@@ -31,7 +33,7 @@ from gitkruise.planner.node.pull_agent import (
     agent_status,
     begun,
     given_up,
-    is_present,
+    held,
     next_move,
     not_pulled,
     open_tasks,
@@ -49,7 +51,6 @@ from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import Obj, ObjectKey, split_api_version
 from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 
-NODE_IMAGES: Final = ResourceRef(NODE_IMAGE.group, VERSION, "nodeimages")
 SECRETS: Final = ResourceRef("", "v1", "secrets")
 COMPONENT: Final = "kruise-daemon-imagepuller"
 WRITE_EVERY: Final = timedelta(milliseconds=500)  # tags that end together share a write
@@ -82,9 +83,11 @@ class PullAgent:
     _pulls: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
     _slots: asyncio.Semaphore = field(init=False)
     _rounds: Rounds = field(init=False)
+    _removal: ImageRemoval = field(init=False)
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.most or WITHOUT_LIMIT)
+        self._removal = ImageRemoval(self.store, self.transport, self.runtime, self.clock)
         self._rounds = Rounds(
             self.store, self.clock, NODE_IMAGE, self._look, event="pull-status-failed"
         )
@@ -111,13 +114,18 @@ class PullAgent:
             return None
         tasks = open_tasks(wanted)
         self._keep(tasks.keys())
+        raw = await self._removal.note(raw, wanted, tasks.keys() - self._runs.keys())
         for task, tag in tasks.items():
             if task not in self._runs:
                 self._runs[task] = PullRun(wanted=tag)
                 self._workers[task] = self._pulls.create_task(self._pull(task))
         if await self._report(raw, agent_status(wanted, self._runs)):
             await self.clock.sleep(WRITE_EVERY.total_seconds())
-        return None
+            return None  # the write is a change, and so brings the next look
+        gone, due = await self._removal.clear(raw, wanted)
+        for image in gone:
+            self.recorder.record(_subject_of(raw), removal_event(image), COMPONENT)
+        return due
 
     def _keep(self, tasks: Any) -> None:
         """Cancel and forget every task but `tasks`; one that has been reported is over."""
@@ -176,7 +184,7 @@ class PullAgent:
 
     async def _fetch(self, task: PullTask, attempt: Attempt) -> str:
         """Return the id of the image, pulled where need be. Raises PullFailed."""
-        if attempt.if_absent and (found := _find(task, await self.runtime.images())):
+        if attempt.if_absent and (found := held(task, await self.runtime.images())):
             return found.id
         wanted = self._wanted()
         logins, faults = await self._logins(task, wanted)
@@ -195,7 +203,7 @@ class PullAgent:
                 faults.append(str(failed))
         if not reference:
             raise PullFailed(f"Failed to pull image {task.image}: {'; '.join(faults)}")
-        found = _find(task, await self.runtime.images())
+        found = held(task, await self.runtime.images())
         return reference if found is None else found.id
 
     def _wanted(self) -> NodeImage:
@@ -234,10 +242,6 @@ class PullAgent:
             subjects += [_subject(owner) for owner in run.wanted.owners]
         for subject in subjects:
             self.recorder.record(subject, event, COMPONENT)
-
-
-def _find(task: PullTask, images: list[LocalImage]) -> LocalImage | None:
-    return next((i for i in images if is_present(task, i.tags, i.digests)), None)
 
 
 def _subject_of(raw: Obj) -> Subject:

@@ -29,6 +29,7 @@ class Stored:
     state: Any = cri.CONTAINER_RUNNING
     environment: tuple[str, ...] = ()
     plain: int = 0
+    image: str = ""
 
     @property
     def created(self) -> int:
@@ -50,6 +51,7 @@ class MemoryRuntime:
     failing: dict[str, tuple[grpc.StatusCode, str]] = field(default_factory=dict)
     registry: dict[str, str] = field(default_factory=dict)  # image → the login that it needs
     held: set[str] = field(default_factory=set)  # images in the store
+    digests: dict[str, str] = field(default_factory=dict)  # ids; without: one for each image
 
     def create(self, pod_uid: str, name: str, attempt: int = 0) -> str:
         found = Stored(f"c-{len(self.containers)}", pod_uid, name, attempt)
@@ -67,15 +69,16 @@ class MemoryRuntime:
         )
 
     def list_containers(self, request: Any) -> Any:
-        uid = request.filter.label_selector["io.kubernetes.pod.uid"]
+        uid = request.filter.label_selector.get("io.kubernetes.pod.uid", "")
         found = [
             cri.Container(
                 id=c.id, metadata=cri.ContainerMetadata(name=c.name, attempt=c.attempt),
                 state=c.state, created_at=c.created,
-                labels={"io.kubernetes.pod.uid": uid, "io.kubernetes.container.name": c.name},
+                labels={"io.kubernetes.pod.uid": c.pod_uid, "io.kubernetes.container.name": c.name},
+                image=cri.ImageSpec(image=c.image), image_ref=c.image,
                 annotations={"io.kubernetes.container.restartCount": str(c.attempt)},
             )
-            for c in self.containers if c.pod_uid == uid
+            for c in self.containers if uid in {"", c.pod_uid}
         ]  # fmt: skip
         return cri.ListContainersResponse(containers=found)
 
@@ -107,8 +110,18 @@ class MemoryRuntime:
         return cri.ExecSyncResponse(exit_code=self.exec_code, stderr=b"said why")
 
     def list_images(self, request: Any) -> Any:
-        found = [cri.Image(id=f"sha256:{name}", repo_tags=[name]) for name in sorted(self.held)]
-        return cri.ListImagesResponse(images=found)
+        found = dict[str, list[str]]()
+        for name in sorted(self.held):
+            found.setdefault(self.digests.get(name, f"sha256:{name}"), []).append(name)
+        images = [cri.Image(id=id_, repo_tags=names) for id_, names in found.items()]
+        return cri.ListImagesResponse(images=images)
+
+    def remove_image(self, request: Any) -> Any:
+        """Every tag of the image goes, as in containerd."""
+        self.asked.append(("remove", request.image.image))
+        id_ = self.digests.get(request.image.image, f"sha256:{request.image.image}")
+        self.held = {n for n in self.held if self.digests.get(n, f"sha256:{n}") != id_}
+        return cri.RemoveImageResponse()
 
     def pull_image(self, request: Any) -> Any:
         name, login = request.image.image, f"{request.auth.username}:{request.auth.password}"
@@ -128,6 +141,7 @@ METHODS: dict[str, tuple[Callable[[MemoryRuntime, Any], Any], Any]] = {
     "ExecSync": (MemoryRuntime.exec_sync, cri.ExecSyncRequest),
     "ListImages": (MemoryRuntime.list_images, cri.ListImagesRequest),
     "PullImage": (MemoryRuntime.pull_image, cri.PullImageRequest),
+    "RemoveImage": (MemoryRuntime.remove_image, cri.RemoveImageRequest),
 }
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gitkruise.agent.pull import NODE_IMAGES, SECRETS
+from gitkruise.agent.pull import SECRETS
+from gitkruise.agent.removal import NODE_IMAGES
 from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.wire.primitives.names import Obj
@@ -171,5 +172,61 @@ def test_an_agent_that_starts_again_reports_what_is_there(tmp_path: Path) -> Non
                 second = await reported(here, lambda s: over(s) and s["desired"] == 2)
             assert tags_of(second)["v1"] == tags_of(first)["v1"]
             assert [asked[1] for asked in memory.asked] == [f"{APP}:v1", f"{APP}:v2"]
+
+    play(body)
+
+
+ASKING = {"sandboxConfig": {"annotations": {"gitkruise.io/remove-image": "true"}}}
+
+
+async def noted(here: Scene, *tags: str) -> None:
+    """Wait until the annotation names these tags of APP."""
+    clock, found = SystemClock(), [""]
+    async with clock.timeout(HANG_S):
+        while found != sorted(f"{APP}:{name}" for name in tags):
+            await clock.sleep(0.01)
+            ask = ApiRequest(verb="get", resource=NODE_IMAGES, name=NODE)
+            meta = thaw((await here.transport.send(ask)).body)["metadata"]
+            notes = meta.get("annotations") or {}
+            found = sorted(notes.get("gitkruise.io/pulled-images", "").split())
+
+
+def test_images_go_with_the_jobs_that_asked_for_it(tmp_path: Path) -> None:
+    """IMG-40 to IMG-42: what was present, is in use or has another tag stays."""
+
+    async def body() -> None:
+        names = ("v1", "used", "shared", "present")
+        memory = MemoryRuntime(
+            registry={f"{APP}:{name}": "" for name in names}, held={f"{APP}:present"},
+            digests={f"{APP}:shared": "sha256:one", f"{APP}:other": "sha256:one"},
+        )  # fmt: skip
+        async with scene(tmp_path, memory) as here:
+            async with here.agent():
+                tags = [tag(name, imagePullPolicy="IfNotPresent") for name in names]
+                await wanted(here, {APP: {**entry(*tags), **ASKING}})
+                await reported(here, over)
+                await noted(here, "v1", "used", "shared")
+            memory.held.add(f"{APP}:other")
+            memory.create("a", "app")
+            memory.containers[-1].image = f"{APP}:used"
+            async with here.agent():  # one that was not there when the images were pulled
+                await changed(here, {APP: None})
+                await noted(here, "used", "shared")
+            removals = [asked for asked in memory.asked if asked[0] == "remove"]
+            assert removals == [("remove", f"{APP}:v1")]
+            assert memory.held == {f"{APP}:{n}" for n in ("used", "shared", "present", "other")}
+
+    play(body)
+
+
+def test_an_image_that_a_job_does_not_ask_to_remove_stays(tmp_path: Path) -> None:
+    async def body() -> None:
+        memory = MemoryRuntime(registry={f"{APP}:v1": ""})
+        async with scene(tmp_path, memory) as here, here.agent():
+            await wanted(here, {APP: entry(tag("v1"))})
+            await reported(here, over)
+            await changed(here, {APP: None})
+            await reported(here, lambda status: status.get("desired") == 0)
+            assert memory.held == {f"{APP}:v1"}
 
     play(body)

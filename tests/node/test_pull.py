@@ -11,7 +11,7 @@ import pytest
 
 from tests.node.agents import acting
 from tests.node.cluster import Cluster
-from tests.node.engine import NODE_IMAGES, install_pull_jobs
+from tests.node.engine import NODE_IMAGES, driving, install_pull_jobs
 from tests.node.pods import until
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
@@ -75,3 +75,32 @@ def test_images_are_pulled_with_the_right_login(served: Cluster) -> None:
     listed = worker.ctr("images", "list", "-q").stdout
     assert f"{names['private/good']}:v1" in listed
     assert names["private/bad"] not in listed
+
+
+def test_an_image_goes_with_its_job(served: Cluster) -> None:
+    """Pulled for a job that asks for it, and removed from containerd once the job is gone."""
+    image = served.image("passing/app:v1")
+    worker, jobs = (
+        served.workers[0],
+        "/apis/apps.kruise.io/v1beta1/namespaces/default/imagepulljobs",
+    )
+    sandbox = {"annotations": {"gitkruise.io/remove-image": "true"}}
+    spec = {"image": image, "completionPolicy": {"type": "Always"}, "sandboxConfig": sandbox}
+    install_pull_jobs(served)
+
+    def listed() -> bool:
+        return image in worker.ctr("images", "list", "-q").stdout.split()
+
+    async def play() -> None:
+        async with driving(served), acting(served):
+            body = {"metadata": {"name": "passing"}, "spec": spec}
+            await asyncio.to_thread(served.ask, jobs, "POST", body)
+            await asyncio.to_thread(until, listed, bool)
+            done = f"{jobs}/passing"
+            await asyncio.to_thread(
+                until, lambda: served.ask(done), lambda job: "completionTime" in job["status"]
+            )
+            await asyncio.to_thread(served.ask, done, "DELETE")
+            await asyncio.to_thread(until, listed, lambda there: not there)
+
+    asyncio.run(play())

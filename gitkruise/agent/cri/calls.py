@@ -27,6 +27,7 @@ _REPLIES: Final = {
     (RUNTIME, "StopContainer"): cri_pb2.StopContainerResponse,
     (IMAGES, "ListImages"): cri_pb2.ListImagesResponse,
     (IMAGES, "PullImage"): cri_pb2.PullImageResponse,
+    (IMAGES, "RemoveImage"): cri_pb2.RemoveImageResponse,
 }
 
 

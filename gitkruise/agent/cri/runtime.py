@@ -15,7 +15,12 @@ from typing import Any, Final, NamedTuple
 from gitkruise.agent.cri import cri_pb2
 from gitkruise.agent.cri.calls import IMAGES, RUNTIME, Calls, RuntimeCallFailed
 from gitkruise.errors import ClusterFailed, Finding
-from gitkruise.model.node.containers import ContainerPhase, NodeContainer, newest_by_name
+from gitkruise.model.node.containers import (
+    ContainerPhase,
+    HeldImage,
+    NodeContainer,
+    newest_by_name,
+)
 
 POD_UID: Final = "io.kubernetes.pod.uid"
 CONTAINER_NAME: Final = "io.kubernetes.container.name"
@@ -51,14 +56,6 @@ class StartedWith(NamedTuple):
 
     plain: int | None
     environment: Mapping[str, str] | None
-
-
-class LocalImage(NamedTuple):
-    """An image in the runtime's store."""
-
-    id: str
-    tags: tuple[str, ...]
-    digests: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +109,12 @@ class Runtime:
         text = (reply.stdout + reply.stderr).decode(errors="replace").strip()
         return CommandResult(reply.exit_code, text[:OUTPUT_MAX])
 
-    async def images(self) -> list[LocalImage]:
+    async def images(self) -> list[HeldImage]:
         """Return what the store holds. Raises RuntimeCallFailed."""
         reply = await self.calls.call(
             IMAGES, "ListImages", cri_pb2.ListImagesRequest(), within_s=LIST_IMAGES_S
         )
-        return [LocalImage(i.id, tuple(i.repo_tags), tuple(i.repo_digests)) for i in reply.images]
+        return [HeldImage(i.id, tuple(i.repo_tags), tuple(i.repo_digests)) for i in reply.images]
 
     async def pull(
         self,
@@ -138,6 +135,19 @@ class Runtime:
         )
         reply = await self.calls.call(IMAGES, "PullImage", request, within_s=within_s)
         return str(reply.image_ref)
+
+    async def images_in_use(self) -> frozenset[str]:
+        """Return ids and references of the images of all containers. Raises RuntimeCallFailed."""
+        reply = await self.calls.call(
+            RUNTIME, "ListContainers", cri_pb2.ListContainersRequest(), within_s=CALL_S
+        )
+        found = ((c.image.image, c.image_ref, c.image_id) for c in reply.containers)
+        return frozenset(name for names in found for name in names if name)
+
+    async def remove_image(self, image: str) -> None:
+        """Remove an image with all its tags. Raises RuntimeCallFailed."""
+        request = cri_pb2.RemoveImageRequest(image=cri_pb2.ImageSpec(image=image))
+        await self.calls.call(IMAGES, "RemoveImage", request, within_s=LIST_IMAGES_S)
 
     async def _with_start(self, container: NodeContainer) -> NodeContainer | None:
         """`container` with its phase and start of now; None when it was removed meanwhile."""

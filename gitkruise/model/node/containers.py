@@ -1,4 +1,4 @@
-"""A container as the runtime of a node reports it."""
+"""Containers and images as the runtime of a node reports them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from typing import NamedTuple
 
 
 class ContainerPhase(Enum):
@@ -35,6 +36,14 @@ class NodeContainer:
     @property
     def runs(self) -> bool:
         return self.phase is ContainerPhase.RUNNING
+
+
+class HeldImage(NamedTuple):
+    """An image in the store of a runtime."""
+
+    id: str
+    tags: tuple[str, ...]
+    digests: tuple[str, ...]
 
 
 def newest_by_name(containers: Iterable[NodeContainer]) -> dict[str, NodeContainer]:

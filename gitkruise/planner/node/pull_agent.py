@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from gitkruise.model.node.containers import HeldImage
 from gitkruise.model.node.node_image import (
     BACKOFF_LIMIT,
     TIMEOUT_S,
@@ -178,15 +179,17 @@ def result_event(task: PullTask, run: PullRun) -> Event:
     return Event("Normal", "PullImageSucceed", f"Image {image}, ecalpsedTime {seconds:.1f}s")
 
 
-def is_present(task: PullTask, repo_tags: Iterable[str], repo_digests: Iterable[str]) -> bool:
-    """Return whether a runtime that lists these names has the image.
+def held(task: PullTask, images: Iterable[HeldImage]) -> HeldImage | None:
+    """Return the image of a runtime's store that a task names; None when it holds none.
 
     A name is compared in its familiar form; a digest with the digests of the same repository.
     """
-    listed = repo_digests if ":" in task.tag else repo_tags
-    return any(
-        is_image(entry) and familiar_parts(entry) == (task.name, task.tag) for entry in listed
-    )
+    wanted = (task.name, task.tag)
+    for image in images:
+        listed = image.digests if ":" in task.tag else image.tags
+        if any(is_image(entry) and familiar_parts(entry) == wanted for entry in listed):
+            return image
+    return None
 
 
 def sandbox_settings(node_image: NodeImage, name: str) -> dict[str, dict[str, str]]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitkruise.model.node.containers import HeldImage
 from gitkruise.model.node.node_image import node_image
 from gitkruise.planner.node.pull_agent import (
     Attempt,
@@ -21,7 +22,7 @@ from gitkruise.planner.node.pull_agent import (
     agent_status,
     begun,
     given_up,
-    is_present,
+    held,
     next_move,
     not_pulled,
     open_tasks,
@@ -229,7 +230,8 @@ PRESENT = {
 @pytest.mark.parametrize("row", PRESENT)
 def test_an_image_is_present(row: str) -> None:
     (name, tag_), tags, digests, expected = PRESENT[row]
-    assert is_present(PullTask(name, tag_, 0), tags, digests) is expected
+    image = HeldImage("sha256:1", tuple(tags), tuple(digests))
+    assert held(PullTask(name, tag_, 0), [image]) == (image if expected else None)
 
 
 def test_quirk_a_digest_is_joined_so_that_a_runtime_can_pull_it() -> None:
