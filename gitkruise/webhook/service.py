@@ -72,7 +72,8 @@ async def serve_webhooks(
     """Serve while the body runs; the registration stays when it ends.
 
     Raises UsageProblem GK5110 where it cannot listen, ClusterFailed GK5111 next to OpenKruise,
-    GK5112 for unreadable certificates, GK5113 when it cannot see what it needs; ApiError.
+    GK5112 for unreadable certificates, in an ExceptionGroup GK5113 when it cannot see what it
+    needs; ApiError.
     """
     registrar = Registrar(transport, options.address, options.gates)
     await registrar.refuse_beside_openkruise()

@@ -16,6 +16,7 @@ from gitkruise.model.node.node_image import NODE_IMAGE, NodeImage, node_image
 from gitkruise.model.node.pull_job import PULL_JOB
 from gitkruise.model.node.wire_shapes import VERSION
 from gitkruise.model.workloads.pod import pod_facts
+from gitkruise.planner.node.node_image import CREATION_DELAY
 from gitkruise.planner.node.prepull_draft import (
     PrepullOptions,
     draft_jobs,
@@ -71,10 +72,12 @@ async def prepare_jobs(
         for job in draft_jobs(workload, namespace, options)
     ]
     if not nodes:
-        why = f"no NodeImage exists for {', '.join(lost)}" if lost else "it has no running pods"
-        raise refused(
-            "GK4606", f"{who}: no node to pull on: {why}", "gitkruise prepull --all-nodes"
-        )
+        why, way_out = "it has no running pods", "gitkruise prepull --all-nodes"
+        if lost:
+            why = f"no NodeImage exists for {listed_names(lost)}"
+            delay = CREATION_DELAY.seconds
+            way_out = f"again later: a node gets one {delay} s after it became Ready"
+        raise refused("GK4606", f"{who}: no node to pull on: {why}", way_out)
     agents = await find_agents(transport)
     missing = agents.without(nodes)
     told = (

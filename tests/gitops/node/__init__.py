@@ -1,0 +1,1 @@
+"""Requests to node agents from the command line."""
