@@ -1,4 +1,4 @@
-"""OCI images of one static program, and a registry on loopback that serves them."""
+"""OCI images of one layer, and a registry on loopback that serves them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import io
 import json
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
+FOLDERS = ("dev", "etc", "proc", "sys", "tmp")  # of every root file system
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
@@ -52,17 +54,27 @@ class Image:
 
 def layer(program: Path) -> tuple[bytes, str]:
     """(compressed layer, digest of what is in it): the program as /app, and folders."""
-    raw = _tar({"app": program.read_bytes()}, folders=("dev", "etc", "proc", "sys", "tmp"))
+    raw = _tar({"app": program.read_bytes()}, folders=FOLDERS)
     return gzip.compress(raw, 1, mtime=0), digest(raw)
 
 
 def image(parts: tuple[bytes, str], version: str) -> Image:
     """An image over a layer; its program knows `version` from the environment."""
+    return _image(parts, {"Entrypoint": ["/app"], "Env": [f"VERSION={version}"]})
+
+
+def image_of(files: Mapping[str, bytes], settings: Mapping[str, Any]) -> Image:
+    """An image of files by path, with the configuration of its containers."""
+    raw = _tar(files, folders=FOLDERS)
+    return _image((gzip.compress(raw, 1, mtime=0), digest(raw)), settings)
+
+
+def _image(parts: tuple[bytes, str], settings: Mapping[str, Any]) -> Image:
     compressed, inside = parts
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Entrypoint": ["/app"], "WorkingDir": "/", "Env": [f"VERSION={version}"]},
+        "config": {"WorkingDir": "/", **settings},
         "rootfs": {"type": "layers", "diff_ids": [inside]},
     }
     text = json.dumps(config).encode()
@@ -75,9 +87,9 @@ def image(parts: tuple[bytes, str], version: str) -> Image:
     return Image(text, compressed, json.dumps(manifest).encode())
 
 
-def _tar(files: dict[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
+def _tar(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
     written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in folders:
             info = tarfile.TarInfo(name)
             info.type, info.mode = tarfile.DIRTYPE, 0o755

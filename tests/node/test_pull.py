@@ -93,7 +93,8 @@ def test_an_image_goes_with_its_job(served: Cluster) -> None:
 
     async def play() -> None:
         async with driving(served), acting(served):
-            body = {"metadata": {"name": "passing"}, "spec": spec}
+            kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob"}
+            body = {**kind, "metadata": {"name": "passing"}, "spec": spec}
             await asyncio.to_thread(served.ask, jobs, "POST", body)
             await asyncio.to_thread(until, listed, bool)
             done = f"{jobs}/passing"
