@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, tuple[str, str, str]]] = {
     "plan": (".change.plan", "plan", "Preview a commit, pod by pod."),
     "status": (".inspect.status", "status", "Show managed objects and their states."),
     "get": (".inspect.get", "get", "List or watch rollouts, pods, revisions, events, units."),
+    "dashboard": (".inspect.dashboard", "dashboard", "Show rollouts and pods in a browser."),
     "history": (".inspect.history", "history", "Show the commits of an object and their outcomes."),
     "why": (".inspect.why", "why", "Explain why an object is not rolled out."),
     "trace": (".inspect.trace", "trace", "Trace a pod to its commit."),

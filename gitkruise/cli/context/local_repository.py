@@ -148,9 +148,15 @@ def recorded_units(cluster: str, path: str) -> list[UnitNews]:
 
 def records_at_hand(cluster: str, path: str, commits: frozenset[str]) -> Records:
     """Fetch and return the units and steps recorded for this cluster, and the data of `commits`."""
+    if path:
+        fetch_records(path, cluster)
+    return known_records(cluster, path, commits)
+
+
+def known_records(cluster: str, path: str, commits: frozenset[str]) -> Records:
+    """Return the same as last fetched."""
     if not path:
         return Records()
-    fetch_records(path, cluster)
     from gitkruise.git.repository.repository import Repository  # noqa: PLC0415
     from gitkruise.gitops.status.reader import read_steps, read_units, status_branches  # noqa: PLC0415
 

@@ -109,12 +109,13 @@ class Survey:
         namespace: str = "",
         marked: bool = False,
     ) -> None:
-        """`marked`: only objects that units have applied, their pods and revisions aside."""
+        """`marked`: only objects of units, apart from their pods, revisions and events."""
         self.kinds = tuple(kinds)
         self.namespace = namespace
         self.changed = asyncio.Event()
         self._transport = transport
         self._store = InformerCache()
+        self._informers: tuple[Informer, ...] = ()
         rolling = [ROLLOUTS[gk] for gk in self.kinds if gk in ROLLOUTS]
         along = (POD, *sorted({kind.kept_in for kind in rolling})) if rolling else ()
         protected = (BUDGET,) if _PROTECTED.intersection(self.kinds) else ()
@@ -126,7 +127,7 @@ class Survey:
                 ref=kind.ref,
                 kind=kind.kind,
                 namespace=namespace if kind.namespaced and gk not in everywhere else "",
-                label_selector=UNIT if marked and gk in self.kinds else "",
+                label_selector=UNIT if marked and gk in self.kinds and gk != EVENT else "",
             )
             for gk in (*self.kinds, *along, *protected)
             if (kind := catalog.stored(gk)) is not None
@@ -157,10 +158,20 @@ class Survey:
     async def follow(self, clock: Clock) -> None:
         """Keep up with the cluster and set `changed`, until cancelled."""
         self._store.subscribe(self._note)
+        feeds = self._feeds
+        self._informers = tuple(Informer(f, self._transport, self._store, clock) for f in feeds)
         async with asyncio.TaskGroup() as tasks:
-            for feed in self._feeds:
-                informer = Informer(feed, self._transport, self._store, clock)
+            for informer in self._informers:
                 tasks.create_task(informer.run())
+
+    @property
+    def problem(self) -> str:
+        """Return the error that holds up what is followed; "" while all of it is up to date.
+
+        A kind that the cluster does not serve holds up nothing.
+        """
+        errors = (i.error for i in self._informers)
+        return next((str(e) for e in errors if e and not isinstance(e, NotFound)), "")
 
     def _note(self, _: StoreChange) -> None:
         self.changed.set()

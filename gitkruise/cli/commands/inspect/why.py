@@ -65,7 +65,7 @@ def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) 
     answer, activity, records, now = asyncio.run(_ask(cluster, namespace, kind, name, path))
     style = Style.of(read_environment())
     if flags["output"] == "json":
-        say_json({**why_obj(answer, records), **activity_obj(activity)}, style)
+        say_json(why_document(answer, activity, records), style)
     else:
         say(why_lines(answer, records, style, now, wide=flags["output"] == "wide"), style)
         say(activity_lines(activity, style), style)
@@ -74,12 +74,6 @@ def why(object_name: str, namespace: str, cluster: ClusterChoice, **flags: Any) 
 async def _ask(
     choice: ClusterChoice, namespace: str, kind: GroupKind, name: str, path: str
 ) -> tuple[Why, AgentActivity, Records, datetime]:
-    from gitkruise.gitops.inspect.cluster_view import pods_and_images  # noqa: PLC0415
-    from gitkruise.gitops.inspect.disruption_budgets import sharing, unavailable_budgets  # noqa: PLC0415
-    from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
-    from gitkruise.gitops.node.activity import agent_activity  # noqa: PLC0415
-    from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
-
     async with connected(choice, read_environment()) as chosen:
         survey = await read_kind(chosen, kind, namespace or chosen.namespace)
         now = chosen.clock.now()
@@ -88,17 +82,30 @@ async def _ask(
             raise not_found(name, kind, survey, now)
         commits = frozenset({found.commit})
         records = await asyncio.to_thread(records_at_hand, chosen.name, path, commits)
-        unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
-        plan = survey.plan(found.key, now, Gates())
-        others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
-        pods, images = pods_and_images(survey, found)
-        held = plan.held if plan is not None else ()
-        budgets = unavailable_budgets(survey.budgets(found.key.namespace), pods, held)
-        answer = explain(found, plan, unit, step, others, budgets)
-        steps = tuple(lines_carrying(answer.next, chosen.flags))
-        space = found.key.namespace
-        activity = await agent_activity(chosen.transport, space, pods, images)
-        return replace(answer, next=steps), activity, records, now
+        return *await ask(chosen, survey, found, records), records, now
+
+
+async def ask(
+    chosen: ChosenCluster, survey: Survey, found: Managed, records: Records
+) -> tuple[Why, AgentActivity]:
+    """Explain an object of a survey, and what node agents do for its pods. Raises ApiError."""
+    from gitkruise.gitops.inspect.cluster_view import pods_and_images  # noqa: PLC0415
+    from gitkruise.gitops.inspect.disruption_budgets import sharing, unavailable_budgets  # noqa: PLC0415
+    from gitkruise.gitops.inspect.explain import explain, newest_step, unit_of  # noqa: PLC0415
+    from gitkruise.gitops.node.activity import agent_activity  # noqa: PLC0415
+    from gitkruise.model.workloads.feature_gates import Gates  # noqa: PLC0415
+
+    now, space = chosen.clock.now(), found.key.namespace
+    unit, step = unit_of(records.units, found), newest_step(records.steps, found.key)
+    plan = survey.plan(found.key, now, Gates())
+    others = await sharing(found, lambda other: read_kind(chosen, other, ""), now)
+    pods, images = pods_and_images(survey, found)
+    held = plan.held if plan is not None else ()
+    budgets = unavailable_budgets(survey.budgets(space), pods, held)
+    answer = explain(found, plan, unit, step, others, budgets)
+    steps = tuple(lines_carrying(answer.next, chosen.flags))
+    activity = await agent_activity(chosen.transport, space, pods, images)
+    return replace(answer, next=steps), activity
 
 
 async def read_kind(chosen: ChosenCluster, kind: GroupKind, namespace: str) -> Survey:
@@ -241,6 +248,11 @@ def activity_obj(activity: AgentActivity) -> dict[str, Any]:
         ],
         "agentsUnread": list(activity.unread),
     }
+
+
+def why_document(answer: Why, activity: AgentActivity, records: Records) -> dict[str, Any]:
+    """Return the explanation with the requests to node agents, for JSON."""
+    return {**why_obj(answer, records), **activity_obj(activity)}
 
 
 def why_obj(answer: Why, records: Records) -> dict[str, Any]:

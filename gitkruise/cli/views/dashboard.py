@@ -1,0 +1,126 @@
+"""Rows of the dashboard: items of `status`, `get` and `why` of a cluster that is followed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from gitkruise.cli.views.resources import events, rollout_obj
+from gitkruise.cli.views.status import build_view, status_obj
+from gitkruise.dashboard.pod_rows import pod_rows
+from gitkruise.dashboard.source import HEAD, Rows, Topic
+from gitkruise.gitops.inspect.cluster_view import Managed, Survey
+from gitkruise.gitops.status.reader import UnitNews
+from gitkruise.kube.system.clock import Clock
+from gitkruise.wire.primitives.names import ObjectKey, noun
+from gitkruise.wire.primitives.times import format_time
+
+EVENTS_MAX: Final = 500
+Ask = Callable[[Managed], Awaitable[Mapping[str, Any]]]
+
+
+@dataclass(slots=True)
+class ClusterSource:
+    """A survey that is followed, and the records of units; `ask` explains an object.
+
+    `stale` are the lines that say why the records are not fresh, `problem` why the cluster is not,
+    since `problem_since`.
+    """
+
+    survey: Survey
+    clock: Clock
+    cluster: str
+    repository: str  # its name; "" for none
+    ask: Ask
+    units: list[UnitNews] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    problem: str = ""
+    problem_since: datetime | None = None
+
+    @property
+    def changed(self) -> asyncio.Event:
+        return self.survey.changed
+
+    def rows(self, topic: Topic) -> Rows:
+        """Return the rows of `fleet`, `events`, or `pods/NOUN/[NAMESPACE/]NAME`."""
+        first, *rest = topic.split("/")
+        match first, len(rest):
+            case "fleet", 0:
+                return dict(self._fleet())
+            case "events", 0:
+                return self._events()
+            case "pods", 2 | 3:
+                return self._pods(*_place(rest))
+            case _:
+                return {}
+
+    async def why(self, noun: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return the explanation of an object; None when it is gone. Raises GitkruiseError."""
+        found = self._find(noun, namespace, name)
+        return None if found is None else await self.ask(found)
+
+    def look(self) -> None:
+        """Notice whether the cluster can be followed; a difference is a change."""
+        found = self.survey.problem
+        if bool(found) != bool(self.problem):
+            self.problem_since = self.clock.now() if found else None
+        if found != self.problem:
+            self.problem = found
+            self.changed.set()
+
+    def _fleet(self) -> Iterator[tuple[str, Any]]:
+        now = self.clock.now()
+        view = build_view(
+            self.survey.managed(now), self.units, now,
+            cluster=self.cluster, source=self.repository, namespace="",
+        )  # fmt: skip
+        told = status_obj(view)
+        for m, item in zip(view.objects, told["items"], strict=True):
+            if m.key.kind != "Event":
+                yield _path(m.key), {**item, "noun": noun(m.key.group_kind)}
+        yield (
+            HEAD,
+            {
+                "cluster": self.cluster,
+                "repository": self.repository,
+                "units": told["units"],
+                "stale": self.stale,
+                "problem": self.problem,
+                "problemSince": format_time(self.problem_since) if self.problem_since else "",
+            },
+        )
+
+    def _events(self) -> Rows:
+        found = events(self.survey.events(), frozenset())[-EVENTS_MAX:]
+        return {f"{i['namespace']}/{i['name']}": i for i in found}
+
+    def _pods(self, noun_: str, namespace: str, name: str) -> Rows:
+        m = self._find(noun_, namespace, name)
+        if m is None:
+            return {}
+        head = {
+            "noun": noun_, "kind": m.key.kind, "namespace": namespace, "name": name,
+            "state": str(m.state), "message": m.message,
+            "unit": m.unit, "commit": m.commit, "path": m.path,
+        }  # fmt: skip
+        if m.rollout is None:
+            return {HEAD: head}
+        return {HEAD: {**head, "rollout": rollout_obj(m.rollout)}, **pod_rows(m.rollout, m.pods)}
+
+    def _find(self, noun_: str, namespace: str, name: str) -> Managed | None:
+        now = self.clock.now()
+        found = (m for m in self.survey.managed(now, name=name) if m.key.namespace == namespace)
+        return next((m for m in found if noun(m.key.group_kind) == noun_), None)
+
+
+def _place(parts: list[str]) -> tuple[str, str, str]:
+    noun_, *space, name = parts
+    return noun_, "".join(space), name
+
+
+def _path(key: ObjectKey) -> str:
+    """The page of an object, below "/"."""
+    return "/".join(filter(None, (noun(key.group_kind), key.namespace, key.name)))

@@ -1,0 +1,206 @@
+// The frame of every page: session, places, connection, theme and keys.
+import { Client } from "./client.js";
+import { el, fill, say } from "./dom.js";
+import { EventsPage } from "./events.js";
+import { FleetPage } from "./fleet.js";
+import { clock, span } from "./words.js";
+import { WorkloadPage } from "./workload.js";
+
+const LINKS = {
+  connecting: "connecting",
+  live: "live",
+  reconnecting: "reconnecting",
+  refused: "no access",
+};
+const KEYS = [
+  ["g f", "go to the fleet"],
+  ["g e", "go to the events"],
+  ["j, k", "next or previous row"],
+  ["Enter", "open the row"],
+  ["/", "filter"],
+  ["p", "pods as a grid or as a table"],
+  ["n", "next failing pod of the grid"],
+  ["u", "up to the fleet"],
+  ["t", "theme: system, light, dark"],
+  ["?", "these keys"],
+];
+
+class App {
+  constructor() {
+    this.page = null;
+    this.link = { state: "connecting", since: Date.now() };
+    this.cluster = el("span", { class: "cluster" });
+    this.state = el("span", { class: "link", role: "status" });
+    this.main = el("main", { id: "main", tabindex: "-1" });
+    this.help = dialog();
+    this.theme = el("button", { type: "button", click: () => this.turnTheme() });
+    document.body.append(
+      el("a", { class: "skip", href: "#main" }, "Skip to the content"),
+      this.header(),
+      this.main,
+      this.help,
+    );
+    this.applyTheme(localStorage.getItem("theme") ?? "system");
+    document.addEventListener("click", (event) => this.follow(event));
+    document.addEventListener("keydown", (event) => this.press(event));
+    window.addEventListener("popstate", () => this.open());
+    setInterval(() => this.showLink(), 1000);
+  }
+
+  header() {
+    this.links = [
+      el("a", { href: "/" }, "Fleet"),
+      el("a", { href: "/events" }, "Events"),
+    ];
+    return el(
+      "header",
+      {},
+      el("a", { class: "brand", href: "/" }, "gitkruise"),
+      this.cluster,
+      el("nav", { "aria-label": "Pages" }, ...this.links),
+      this.state,
+      el("button", { type: "button", click: () => this.help.showModal() }, "Keys"),
+      this.theme,
+    );
+  }
+
+  /** Show data, or why there is none. */
+  async start() {
+    if (!(await entered())) {
+      this.refuse();
+      return;
+    }
+    this.client = new Client(
+      (topic, rows, told) => this.take(topic, rows, told),
+      (link) => this.hear(link),
+    );
+    this.open();
+  }
+
+  refuse() {
+    this.hear({ state: "refused", since: Date.now() });
+    fill(this.main, [
+      el("h1", {}, "No access"),
+      el("p", {}, "Open the address that gitkruise dashboard printed: it contains the token."),
+    ]);
+  }
+
+  /** Show the page of the address. */
+  open() {
+    const [first, ...rest] = location.pathname.split("/").filter(Boolean).map(decodeURIComponent);
+    if (first === undefined) this.page = new FleetPage();
+    else if (first === "events") this.page = new EventsPage();
+    else this.page = new WorkloadPage(first, rest.length > 1 ? rest[0] : "", rest.at(-1));
+    document.title = `${this.page.title} · gitkruise`;
+    fill(this.main, [this.page.root]);
+    for (const link of this.links)
+      if (link.getAttribute("href") === location.pathname) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    this.client.show([...new Set(["fleet", ...this.page.topics])]);
+  }
+
+  take(topic, rows, told) {
+    if (topic === "fleet") this.showCluster(rows.get(""));
+    this.page.take(topic, rows, told);
+  }
+
+  showCluster(head) {
+    if (!head) return;
+    say(this.cluster, head.cluster);
+    this.page.root.dataset.stale = String(head.problem !== "");
+  }
+
+  hear(link) {
+    this.link = link;
+    this.showLink();
+    if (link.state === "refused" && this.client) this.refuse();
+  }
+
+  showLink() {
+    const { state, since } = this.link;
+    const age = state === "reconnecting" ? ` (as of ${clock(since)}, ${span(Date.now() - since)} ago)` : "";
+    this.state.dataset.state = state;
+    say(this.state, `${LINKS[state]}${age}`);
+  }
+
+  /** Follow a link within the dashboard without loading the page again. */
+  follow(event) {
+    const link = event.target instanceof Element ? event.target.closest("a") : null;
+    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
+    if (!link || !plain || link.origin !== location.origin || link.hash !== "") return;
+    event.preventDefault();
+    this.go(link.pathname + link.search);
+  }
+
+  go(path) {
+    history.pushState(null, "", path);
+    this.open();
+    window.scrollTo(0, 0);
+    this.main.focus();
+  }
+
+  press(event) {
+    const typing = event.target instanceof HTMLElement && event.target.matches("input, textarea, select");
+    if (event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
+    if (typing) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const chord = this.first === "g" ? `g ${event.key}` : event.key;
+    this.first = event.key;
+    const places = { "g f": "/", "g e": "/events", u: "/" };
+    if (places[chord]) this.go(places[chord]);
+    else if (chord === "?") this.help.showModal();
+    else if (chord === "t") this.turnTheme();
+    else if (chord === "j" || chord === "k") move(this.main, chord === "j" ? 1 : -1);
+    else if (!this.page?.press?.(chord)) return;
+    event.preventDefault();
+  }
+
+  turnTheme() {
+    const order = ["system", "light", "dark"];
+    const now = localStorage.getItem("theme") ?? "system";
+    this.applyTheme(order[(order.indexOf(now) + 1) % order.length]);
+  }
+
+  applyTheme(theme) {
+    localStorage.setItem("theme", theme);
+    if (theme === "system") document.documentElement.removeAttribute("data-theme");
+    else document.documentElement.dataset.theme = theme;
+    say(this.theme, `Theme: ${theme}`);
+    window.dispatchEvent(new Event("themechange"));
+  }
+}
+
+function dialog() {
+  const rows = KEYS.map(([key, does]) => el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, key)), el("td", {}, does)));
+  const found = el(
+    "dialog",
+    { "aria-labelledby": "keys" },
+    el("h2", { id: "keys" }, "Keys"),
+    el("table", {}, el("tbody", {}, ...rows)),
+    el("button", { type: "button", click: () => found.close() }, "Close"),
+  );
+  return found;
+}
+
+/** Focus the next or previous link that opens a row. */
+function move(main, step) {
+  const links = [...main.querySelectorAll("[data-row] a")];
+  const here = links.indexOf(document.activeElement);
+  const next = here < 0 ? (step > 0 ? 0 : links.length - 1) : here + step;
+  links[Math.min(Math.max(next, 0), links.length - 1)]?.focus();
+}
+
+/** Exchange the token of the address for a session; true where there is one. */
+async function entered() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token !== null) {
+    history.replaceState(null, "", location.pathname + location.search);
+    const reply = await fetch("/api/v1/session", { method: "POST", body: JSON.stringify({ token }) });
+    return reply.ok;
+  }
+  return (await fetch("/api/v1/session")).ok;
+}
+
+new App().start();

@@ -1,0 +1,75 @@
+// Events of the cluster, the newest first.
+import { el, keep, say } from "./dom.js";
+import { clock, plural } from "./words.js";
+
+const SHOWN = 200;
+
+export class EventsPage {
+  constructor() {
+    this.title = "Events";
+    this.topics = ["events"];
+    this.rows = new Map();
+    this.filter = el("input", {
+      type: "search",
+      "aria-label": "Filter events",
+      placeholder: "object, reason or message",
+      input: () => this.show(),
+    });
+    this.summary = el("p", { class: "summary", role: "status" }, "Reading the cluster …");
+    this.list = new EventList("Events of the cluster");
+    this.root = el("div", { class: "page" }, el("h1", {}, "Events"), el("div", { class: "tools" }, this.filter), this.summary, this.list.root);
+  }
+
+  press(key) {
+    if (key !== "/") return false;
+    this.filter.focus();
+    return true;
+  }
+
+  take(topic, rows) {
+    if (topic !== "events") return;
+    this.rows = rows;
+    this.show();
+  }
+
+  show() {
+    const text = this.filter.value.toLowerCase();
+    const found = [...this.rows.values()].filter((e) => `${e.namespace} ${e.object} ${e.reason} ${e.message}`.toLowerCase().includes(text));
+    const shown = this.list.show(found);
+    const more = found.length > shown ? `, the newest ${shown} are shown` : "";
+    say(this.summary, found.length ? `${plural(found.length, "event")}${more}` : "No events");
+  }
+}
+
+/** A table of events. */
+export class EventList {
+  constructor(caption) {
+    const heads = ["Time", "Type", "Reason", "Object", "Message", "Count"];
+    this.body = el("tbody");
+    this.root = el(
+      "div",
+      { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
+      el(
+        "table",
+        { class: "events" },
+        el("caption", { class: "hidden" }, caption),
+        el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
+        this.body,
+      ),
+    );
+  }
+
+  /** Show the newest of some events; returns how many that are. */
+  show(events) {
+    const order = (a, b) => (a.last < b.last ? 1 : a.last > b.last ? -1 : a.name < b.name ? -1 : 1);
+    const found = [...events].sort(order).slice(0, SHOWN);
+    const make = () => el("tr", {}, ...Array.from({ length: 6 }, () => el("td")));
+    keep(this.body, found.map((e) => [`${e.namespace}/${e.name}`, e]), make, (row, event) => {
+      const place = event.namespace === "" ? event.object : `${event.object} -n ${event.namespace}`;
+      const texts = [clock(event.last), event.type, event.reason, place, event.message, String(event.count)];
+      texts.forEach((text, n) => say(row.children[n], text));
+      row.dataset.type = event.type;
+    });
+    return found.length;
+  }
+}

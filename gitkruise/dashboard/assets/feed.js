@@ -1,0 +1,124 @@
+// The one stream of a browser: topics of all its tabs in, rows of each topic out.
+// Runs in a SharedWorker where there is one, otherwise in the page.
+
+const SILENCE_MS = 25_000; // pings come every 10 s
+const GONE_MS = 90_000; // a tab that said nothing for so long was closed
+const PAUSES_MS = [500, 1000, 2000, 5000];
+
+export class Feed {
+  constructor() {
+    this.members = new Map(); // port → {topics, heard}
+    this.rows = new Map(); // topic → Map of rows by key
+    this.link = { state: "connecting", since: Date.now() };
+    this.source = null;
+    this.stream = "";
+    this.failures = 0;
+    this.heard = Date.now();
+    setInterval(() => this.check(), 5000);
+  }
+
+  /** Take in what a tab says: its topics, or that it leaves. */
+  hear(port, said) {
+    if (said.bye) this.members.delete(port);
+    else {
+      const before = this.members.get(port)?.topics ?? new Set();
+      this.members.set(port, { topics: new Set(said.topics), heard: Date.now() });
+      port.postMessage({ link: this.link });
+      for (const topic of said.topics)
+        if (!before.has(topic) && this.rows.has(topic))
+          port.postMessage({ topic, reset: true, set: Object.fromEntries(this.rows.get(topic)), gone: [] });
+    }
+    this.tune();
+  }
+
+  /** Ask for the topics that some tab shows; without any, ask for nothing. */
+  tune() {
+    const wanted = this.wanted();
+    for (const topic of [...this.rows.keys()]) if (!wanted.includes(topic)) this.rows.delete(topic);
+    if (wanted.length === 0) this.close();
+    else if (this.source === null) this.open();
+    else if (this.stream !== "" && wanted.join() !== this.asked) this.choose(wanted);
+  }
+
+  wanted() {
+    const found = new Set();
+    for (const member of this.members.values()) for (const topic of member.topics) found.add(topic);
+    return [...found].sort();
+  }
+
+  open() {
+    const wanted = this.wanted();
+    if (wanted.length === 0) return;
+    this.asked = wanted.join();
+    const query = wanted.map((topic) => `topic=${encodeURIComponent(topic)}`).join("&");
+    const source = new EventSource(`/api/v1/stream?${query}`);
+    this.source = source;
+    source.addEventListener("hello", (event) => {
+      this.stream = JSON.parse(event.data).stream;
+      this.failures = 0;
+      this.alive();
+      this.tune();
+    });
+    source.addEventListener("rows", (event) => this.take(JSON.parse(event.data)));
+    source.addEventListener("ping", () => this.alive());
+    source.onerror = () => this.lost();
+  }
+
+  close() {
+    this.source?.close();
+    this.source = null;
+    this.stream = "";
+  }
+
+  async choose(topics) {
+    this.asked = topics.join();
+    const stream = this.stream;
+    const reply = await fetch(`/api/v1/stream/${stream}`, {
+      method: "POST",
+      body: JSON.stringify({ topics }),
+    }).catch(() => null);
+    if (!reply?.ok && stream === this.stream) this.lost();
+  }
+
+  alive() {
+    this.heard = Date.now();
+    this.say("live");
+  }
+
+  take(told) {
+    this.alive();
+    const rows = told.reset ? new Map() : (this.rows.get(told.topic) ?? new Map());
+    for (const [key, row] of Object.entries(told.set)) rows.set(key, row);
+    for (const key of told.gone) rows.delete(key);
+    this.rows.set(told.topic, rows);
+    for (const [port, member] of this.members) if (member.topics.has(told.topic)) port.postMessage(told);
+  }
+
+  async lost() {
+    this.close();
+    const reply = await fetch("/api/v1/session").catch(() => null);
+    this.say(reply?.status === 401 ? "refused" : "reconnecting");
+    if (this.retry) return;
+    const pause = PAUSES_MS[Math.min(this.failures, PAUSES_MS.length - 1)];
+    this.failures += 1;
+    this.retry = setTimeout(() => {
+      this.retry = null;
+      if (this.source === null) this.open();
+    }, pause);
+  }
+
+  check() {
+    const now = Date.now();
+    for (const [port, member] of this.members)
+      if (now - member.heard > GONE_MS) this.members.delete(port);
+    this.tune();
+    if (this.source !== null && now - this.heard > SILENCE_MS) this.lost();
+  }
+
+  /** Tell every tab the state of the connection; `since` is when it became so. */
+  say(state) {
+    if (this.link.state === state) return;
+    this.link = { state, since: state === "live" ? Date.now() : this.heard };
+    for (const port of this.members.keys()) port.postMessage({ link: this.link });
+  }
+}

@@ -1,0 +1,245 @@
+// One workload: its state and reasons, every pod by revision and condition, revisions, events.
+import { el, fill, keep, say } from "./dom.js";
+import { EventList } from "./events.js";
+import { showBar, showState } from "./fleet.js";
+import { PodGrid } from "./pods.js";
+import { plural } from "./words.js";
+
+const ASK_AFTER_MS = 400; // explanations of a state that lasts
+const PAGE = 200;
+const ROLES = { update: "newest", current: "previous", other: "older" };
+
+export class WorkloadPage {
+  constructor(noun, namespace, name) {
+    this.title = `${noun}/${name}`;
+    this.place = [noun, namespace, name].filter(Boolean);
+    this.pods = `pods/${this.place.join("/")}`;
+    this.topics = [this.pods, "events"];
+    this.rows = new Map();
+    this.asked = "";
+    this.first = 0;
+    this.state = el("span", { class: "state" });
+    this.facts = el("p", { class: "facts" });
+    this.bar = el("p", { class: "progress" });
+    this.why = el("section", { "aria-labelledby": "why", hidden: "" });
+    this.grid = new PodGrid();
+    this.table = this.podTable();
+    this.revisions = el("tbody");
+    this.events = new EventList(`Events of ${this.title} and its pods`);
+    this.switch = el("button", { type: "button", "aria-pressed": "false", click: () => this.turn() }, "Table");
+    this.count = el("h2", {}, "Pods");
+    this.root = el(
+      "div",
+      { class: "page" },
+      el("h1", {}, this.title, el("span", { class: "space" }, namespace), this.state),
+      this.bar,
+      this.facts,
+      this.why,
+      el("section", {}, el("div", { class: "tools" }, this.count, this.switch), this.grid.root, this.table),
+      el("section", {}, el("h2", {}, "Revisions"), this.revisionTable()),
+      el("section", {}, el("h2", {}, "Events"), this.events.root),
+    );
+  }
+
+  podTable() {
+    this.podBody = el("tbody");
+    this.pages = el("p", { class: "tools" });
+    const heads = ["Pod", "State", "Revision", "Node", "Restarts", "Reason"];
+    return el(
+      "div",
+      { class: "wide", tabindex: "0", role: "region", "aria-label": "Pods", hidden: "" },
+      el(
+        "table",
+        {},
+        el("caption", { class: "hidden" }, `Pods of ${this.title}`),
+        el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
+        this.podBody,
+      ),
+      this.pages,
+    );
+  }
+
+  revisionTable() {
+    const heads = ["Revision", "Role", "Pods", "Available", "Commit", "Images"];
+    return el(
+      "div",
+      { class: "wide", tabindex: "0", role: "region", "aria-label": "Revisions" },
+      el(
+        "table",
+        {},
+        el("caption", { class: "hidden" }, `Revisions of ${this.title}`),
+        el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
+        this.revisions,
+      ),
+    );
+  }
+
+  press(key) {
+    if (key === "p") this.turn();
+    else if (key === "n") this.grid.nextFailing();
+    else return false;
+    return true;
+  }
+
+  /** Switch between the grid and the table, which says the same. */
+  turn() {
+    const table = this.table.hidden;
+    this.table.hidden = !table;
+    this.grid.root.hidden = table;
+    this.switch.setAttribute("aria-pressed", String(table));
+    this.showTable();
+  }
+
+  take(topic, rows, told) {
+    if (topic === "events") this.showEvents(rows);
+    if (topic !== this.pods) return;
+    this.rows = rows;
+    const head = rows.get("");
+    if (!head) {
+      this.absent();
+      return;
+    }
+    this.showHead(head, rows.size - 1);
+    this.grid.take(rows, told);
+    this.showTable();
+    this.ask(head);
+  }
+
+  absent() {
+    fill(this.state, ["not there"]);
+    say(this.facts, "The cluster has no such object, or gitkruise does not manage it.");
+    this.grid.take(new Map(), { reset: true });
+    this.why.hidden = true;
+  }
+
+  showHead(head, pods) {
+    showState(this.state, head.state);
+    const { rollout } = head;
+    const from = head.commit === "" ? "not applied by a unit" : `commit ${head.commit.slice(0, 7)}${head.unit ? ` of unit ${head.unit}` : ""}`;
+    if (!rollout) {
+      say(this.facts, [head.message, from].filter(Boolean).join(" · "));
+      return;
+    }
+    showBar(this.bar, rollout);
+    const gate = rollout.canary !== "" ? `canary ${rollout.canary}` : `partition ${rollout.partition}`;
+    const parts = [
+      `${rollout.ready} of ${plural(rollout.replicas, "pod")} ready`,
+      `${rollout.updated} new, ${rollout.asked} asked for (${gate})`,
+      `maxUnavailable ${rollout.maxUnavailable}`,
+      from,
+    ];
+    say(this.facts, parts.join(" · "));
+    say(this.count, plural(pods, "pod"));
+    keep(this.revisions, rollout.revisions.map((r) => [r.hash, r]), makeRevision, showRevision);
+  }
+
+  showTable() {
+    if (this.table.hidden) return;
+    const all = [...this.rows].filter(([key]) => key !== "").sort(([a], [b]) => (a < b ? -1 : 1));
+    this.first = Math.min(this.first, Math.max(0, all.length - 1));
+    const make = () => el("tr", {}, el("th", { scope: "row" }), ...Array.from({ length: 5 }, () => el("td")));
+    keep(this.podBody, all.slice(this.first, this.first + PAGE), make, (row, pod) => {
+      const texts = [row.dataset.key, pod.state, pod.revision, pod.node, String(pod.restarts), pod.why];
+      texts.forEach((text, n) => say(row.children[n], text));
+    });
+    this.showPages(all.length);
+  }
+
+  showPages(count) {
+    if (count <= PAGE) {
+      fill(this.pages, []);
+      return;
+    }
+    const last = Math.min(this.first + PAGE, count);
+    const turn = (step) => () => {
+      this.first = Math.max(0, this.first + step);
+      this.showTable();
+    };
+    if (!this.pages.firstChild)
+      fill(this.pages, [
+        el("button", { type: "button", click: turn(-PAGE) }, "Previous"),
+        el("span"),
+        el("button", { type: "button", click: turn(PAGE) }, "Next"),
+      ]);
+    const [before, where, after] = this.pages.children;
+    before.disabled = this.first === 0;
+    after.disabled = last >= count;
+    say(where, `pods ${this.first + 1} to ${last} of ${count}`);
+  }
+
+  showEvents(rows) {
+    const [noun, ...rest] = this.place;
+    const name = rest.at(-1);
+    const namespace = rest.length > 1 ? rest[0] : "";
+    const pods = new Set([...this.rows.keys()].map((pod) => `pod/${pod}`));
+    const kind = this.rows.get("")?.kind.toLowerCase() ?? noun;
+    const mine = [...rows.values()].filter(
+      (event) =>
+        (namespace === "" || event.namespace === namespace) &&
+        (event.object === `${kind}/${name}` || pods.has(event.object)),
+    );
+    this.events.show(mine);
+  }
+
+  /** Ask for the reasons once the state has lasted for a moment. */
+  ask(head) {
+    const about = JSON.stringify([head.state, head.message, head.commit, head.rollout?.updatedReady, head.rollout?.ready]);
+    if (about === this.asked) return;
+    this.asked = about;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.explain(about), ASK_AFTER_MS);
+  }
+
+  async explain(about) {
+    const path = this.place.map(encodeURIComponent).join("/");
+    const reply = await fetch(`/api/v1/why/${path}`).catch(() => null);
+    if (about !== this.asked || !reply) return;
+    if (!reply.ok) {
+      const failure = reply.status === 502 ? (await reply.json()).message : "the object is gone";
+      this.tell([`No explanation: ${failure}`], []);
+      return;
+    }
+    const answer = await reply.json();
+    this.tell(answer.reasons, answer.next, answer);
+  }
+
+  tell(reasons, next, answer = {}) {
+    const about = answer.subject ? `commit ${answer.commit.slice(0, 7)} "${answer.subject}"` : "";
+    this.why.hidden = reasons.length + next.length === 0 && about === "";
+    fill(this.why, [
+      el("h2", { id: "why" }, "Why"),
+      about === "" ? null : el("p", { class: "commit" }, about),
+      reasons.length === 0 ? null : el("ol", {}, ...reasons.map((reason) => el("li", {}, reason))),
+      next.length === 0 ? null : el("h3", {}, "What would move it"),
+      ...next.map((line) => el("p", { class: "command" }, el("code", {}, line), copy(line))),
+    ]);
+  }
+}
+
+function copy(text) {
+  const button = el("button", { type: "button", "aria-label": `Copy ${text}` }, "Copy");
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    say(button, "Copied");
+    setTimeout(() => say(button, "Copy"), 2000);
+  });
+  return button;
+}
+
+function makeRevision() {
+  return el("tr", {}, el("th", { scope: "row" }), ...Array.from({ length: 5 }, () => el("td")));
+}
+
+function showRevision(row, revision) {
+  const images = Object.entries(revision.images).map(([name, image]) => `${name}: ${image}`);
+  row.dataset.role = revision.role;
+  const texts = [
+    revision.hash,
+    ROLES[revision.role] ?? revision.role,
+    String(revision.pods),
+    String(revision.available),
+    revision.commit.slice(0, 7),
+    images.join(", "),
+  ];
+  texts.forEach((text, n) => say(row.children[n], text));
+}

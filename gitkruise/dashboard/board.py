@@ -1,0 +1,102 @@
+"""Rows of the topics that somebody watches, each encoded once per change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from gitkruise.dashboard.source import Source, Topic
+from gitkruise.kube.system.clock import Clock, wait_for
+
+# Encoded rows by key. A row that did not change stays the same object, so that a comparison of
+# identities finds the changed ones.
+Encoded: TypeAlias = Mapping[str, bytes]
+FRAME_S: Final = 0.2  # at most five frames a second
+SHARE: Final = 0.2  # of the event loop's time, at most, for reading rows
+NOTHING: Final[Encoded] = {}
+
+
+@dataclass(eq=False, slots=True)
+class Watcher:
+    """One browser: the topics that it watches. `news` is set when one of them may have changed."""
+
+    topics: frozenset[Topic] = frozenset()
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Board:
+    """Reads the watched topics of a source after each change, not oftener than FRAME_S."""
+
+    def __init__(self, source: Source, clock: Clock) -> None:
+        self._source, self._clock = source, clock
+        self._rows: dict[Topic, Encoded] = {}
+        self._watchers: set[Watcher] = set()
+
+    @contextmanager
+    def watching(self, watcher: Watcher) -> Iterator[None]:
+        """Keep the topics of a watcher up to date while the block runs."""
+        self._watchers.add(watcher)
+        try:
+            yield
+        finally:
+            self._watchers.discard(watcher)
+            self._forget()
+
+    def choose(self, watcher: Watcher, topics: frozenset[Topic]) -> None:
+        """Change what a watcher watches."""
+        watcher.topics = topics
+        self._forget()
+        watcher.news.set()
+
+    def rows(self, topic: Topic) -> Encoded:
+        """Return the newest rows of a watched topic."""
+        if topic not in self._rows:
+            self._renew(topic)
+        return self._rows[topic]
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await wait_for(self._source.changed, self._clock, None)
+            self._source.changed.clear()
+            began = self._clock.monotonic()
+            for topic in tuple(self._rows):
+                self._renew(topic)
+            for watcher in self._watchers:
+                watcher.news.set()
+            spent = self._clock.monotonic() - began
+            await self._clock.sleep(max(FRAME_S, spent / SHARE))
+
+    def _renew(self, topic: Topic) -> None:
+        before = self._rows.get(topic, NOTHING)
+        after = {}
+        for key, row in self._source.rows(topic).items():
+            text = msgspec.json.encode(row)
+            known = before.get(key)
+            after[key] = known if known == text else text
+        self._rows[topic] = after
+
+    def _forget(self) -> None:
+        """Drop the rows that nobody watches any more."""
+        watched = frozenset[Topic]().union(*(w.topics for w in self._watchers))
+        for topic in self._rows.keys() - watched:
+            del self._rows[topic]
+
+
+def frame(topic: Topic, before: Encoded | None, after: Encoded) -> bytes | None:
+    """Return what turns `before` (None: nothing is known there) into `after`; None for no change.
+
+    A JSON object {topic, reset, set: rows by key, gone: keys}.
+    """
+    known = NOTHING if before is None else before
+    fresh = {key: msgspec.Raw(row) for key, row in after.items() if known.get(key) is not row}
+    gone = sorted(known.keys() - after.keys())
+    if before is not None and not fresh and not gone:
+        return None
+    told: dict[str, Any] = {"topic": topic, "reset": before is None, "set": fresh, "gone": gone}
+    return msgspec.json.encode(told)

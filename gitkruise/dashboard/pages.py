@@ -1,0 +1,57 @@
+"""Pages and the modules that run in a browser, as they lie in the package."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path(__file__).parent / "assets"
+PAGE: Final = "index.html"
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_VERSION: Final = b"{version}"
+# First parts of the paths of pages; what follows is read by the page.
+PLACES: Final = frozenset({"", "events", "units"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file and its media type."""
+
+    content: bytes
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Every asset by name. `version` changes with any of them, so that caches may keep them."""
+
+    assets: Mapping[str, Asset]
+    version: str
+
+    @property
+    def page(self) -> bytes:
+        """The page of every place, with the addresses of its assets."""
+        return self.assets[PAGE].content.replace(_VERSION, self.version.encode())
+
+    def asset(self, path: str) -> Asset | None:
+        """Return the asset at `/static/VERSION/NAME`; None for any other path."""
+        head, _, name = path.rpartition("/")
+        return self.assets.get(name) if head == f"/static/{self.version}" else None
+
+
+def load_pages(folder: Path = FOLDER) -> Pages:
+    """Read the assets of the package. Raises OSError."""
+    files = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
+    assets = {name: Asset(p.read_bytes(), _TYPES[p.suffix]) for name, p in files.items()}
+    digest = hashlib.sha256()
+    for name, asset in assets.items():
+        digest.update(name.encode() + b"\0" + asset.content + b"\0")
+    return Pages(assets, digest.hexdigest()[:16])

@@ -1,0 +1,31 @@
+"""Source of the rows that pages show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+# A topic as a path: `fleet`, `events`, or `pods/cloneset/shop/checkout`.
+Topic: TypeAlias = str
+# JSON objects by a key of their own; HEAD is what the whole topic has once.
+Rows: TypeAlias = Mapping[str, Any]
+HEAD: Final = ""
+TOPIC_MAX: Final = 600  # characters: a kind, a namespace and a name
+
+
+class Source(Protocol):
+    """State of a cluster as its readers see it."""
+
+    @property
+    def changed(self) -> asyncio.Event:
+        """Return what is set when rows may have changed."""
+        ...
+
+    def rows(self, topic: Topic) -> Rows:
+        """Return the rows of a topic as of now; none for a topic that does not exist."""
+        ...
+
+    async def why(self, noun: str, namespace: str, name: str) -> Any:
+        """Return the explanation of an object, None when it is gone. Raises GitkruiseError."""
+        ...
