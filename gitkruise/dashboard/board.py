@@ -56,8 +56,15 @@ class Board:
     def rows(self, topic: Topic) -> Encoded:
         """Return the newest rows of a watched topic."""
         if topic not in self._rows:
-            self._renew(topic)
+            self.read(topic)
         return self._rows[topic]
+
+    def read_all(self) -> None:
+        """Read every watched topic, and tell the watchers."""
+        for topic in tuple(self._rows):
+            self.read(topic)
+        for watcher in self._watchers:
+            watcher.news.set()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -65,14 +72,12 @@ class Board:
             await wait_for(self._source.changed, self._clock, None)
             self._source.changed.clear()
             began = self._clock.monotonic()
-            for topic in tuple(self._rows):
-                self._renew(topic)
-            for watcher in self._watchers:
-                watcher.news.set()
+            self.read_all()
             spent = self._clock.monotonic() - began
             await self._clock.sleep(max(FRAME_S, spent / SHARE))
 
-    def _renew(self, topic: Topic) -> None:
+    def read(self, topic: Topic) -> None:
+        """Read a topic; rows that are as before stay the same objects."""
         before = self._rows.get(topic, NOTHING)
         after = {}
         for key, row in self._source.rows(topic).items():

@@ -17,8 +17,8 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _VERSION: Final = b"{version}"
-# First parts of the paths of pages; what follows is read by the page.
-PLACES: Final = frozenset({"", "events", "units"})
+_STATIC: Final = "static"
+_PLACES: Final = frozenset({"/", "/events"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,14 @@ class Pages:
     def asset(self, path: str) -> Asset | None:
         """Return the asset at `/static/VERSION/NAME`; None for any other path."""
         head, _, name = path.rpartition("/")
-        return self.assets.get(name) if head == f"/static/{self.version}" else None
+        return self.assets.get(name) if head == f"/{_STATIC}/{self.version}" else None
+
+
+def is_page(path: str) -> bool:
+    """Return whether a path is one of a page: a place, or /NOUN/[NAMESPACE/]NAME."""
+    first, *rest = path.removeprefix("/").split("/")
+    noun = first.isalpha() and first != _STATIC
+    return path in _PLACES or (noun and len(rest) in {1, 2} and all(rest))
 
 
 def load_pages(folder: Path = FOLDER) -> Pages:

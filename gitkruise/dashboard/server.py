@@ -14,7 +14,7 @@ from aiohttp import ClientConnectionResetError, web
 
 from gitkruise.dashboard.access import HEADERS, Access
 from gitkruise.dashboard.board import Board
-from gitkruise.dashboard.pages import PLACES, Pages, load_pages
+from gitkruise.dashboard.pages import Pages, is_page, load_pages
 from gitkruise.dashboard.source import Source
 from gitkruise.dashboard.stream import Streams, topics_of
 from gitkruise.errors import GitkruiseError
@@ -30,6 +30,7 @@ TERMS: Final = ServerTerms(
     code="GK7027",
     log="gitkruise.dashboard.http",
     limits={"keepalive_timeout": 75.0, "lingering_time": 1.0},
+    leaving_s=0.2,  # streams never end by themselves
 )
 BODY_MAX: Final = 64 * 1024
 API: Final = "/api/v1"
@@ -70,8 +71,7 @@ class Handler:
         asset = self.pages.asset(path)
         if asset is not None:
             return _reply(200, asset.content, asset.type, cached=_KEPT)
-        first, *rest = path.strip("/").split("/")
-        if (first in PLACES and not rest) or (len(rest) in {1, 2} and first.isalpha()):
+        if is_page(path):
             return _reply(200, self.pages.page, "text/html; charset=utf-8")
         return _reply(404)
 

@@ -1,0 +1,1 @@
+"""The dashboard: access, frames, the server, and its pages in a real browser."""

@@ -1,0 +1,25 @@
+"""A source of rows that a test writes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+class Table:
+    """A source whose rows a test writes."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+        self.topics: dict[str, dict[str, Any]] = {}
+        self.reads = 0
+        self.failure: Exception | None = None
+
+    def rows(self, topic: str) -> dict[str, Any]:
+        self.reads += 1
+        return self.topics.get(topic, {})
+
+    async def why(self, noun: str, namespace: str, name: str) -> Any:
+        if self.failure is not None:
+            raise self.failure
+        return {"reasons": [f"{noun} {namespace} {name}"]} if name == "cart" else None
