@@ -38,11 +38,11 @@ LINTS := $(addprefix tests/test_,architecture.py prose.py docs.py tidy.py)
 
 .PHONY: test
 test: $(VENV)/dev ## Run the tests
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not e2e and not kube and not node and not forge and not slow" $(SUITES) $(addprefix --ignore ,$(LINTS))
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not e2e and not kube and not node and not forge and not browser and not slow" $(SUITES) $(addprefix --ignore ,$(LINTS))
 
 .PHONY: slow
 slow: $(VENV)/dev ## Run the tests that take longer: real programs, whole units, budgets
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not e2e and not kube and not node and not forge" $(SUITES)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not e2e and not kube and not node and not forge and not browser" $(SUITES)
 
 .PHONY: laws
 laws: $(VENV)/dev ## Hold the laws over many drawn cases; PROFILE=night draws new ones each time
@@ -65,6 +65,10 @@ lies: $(VENV)/dev ## Plant lies in gitkruise, one by one, and have the observer 
 .PHONY: e2e
 e2e: $(VENV)/dev ## Run the installed command: demo, wheel, tutorial, crashes; and others' clients
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(KUBE_ASSETS)}" $(BIN)/python -m pytest -q -n 2 --dist loadfile -m e2e tests/e2e tests/clients
+
+.PHONY: browser
+browser: $(VENV)/dev ## Look at the dashboard in Chromium (needs chromium)
+	$(BIN)/python -m pytest -q -m browser tests/dashboard
 
 .PHONY: conformance
 conformance: $(VENV)/dev ## Play every recorded scenario against a sandbox over HTTPS (5 minutes)

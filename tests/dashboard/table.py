@@ -14,6 +14,7 @@ class Table:
         self.topics: dict[str, dict[str, Any]] = {}
         self.reads = 0
         self.failure: Exception | None = None
+        self.known = True  # whether objects have an explanation
 
     def rows(self, topic: str) -> dict[str, Any]:
         self.reads += 1
@@ -22,4 +23,5 @@ class Table:
     async def why(self, noun: str, namespace: str, name: str) -> Any:
         if self.failure is not None:
             raise self.failure
-        return {"reasons": [f"{noun} {namespace} {name}"]} if name == "cart" else None
+        reasons = [f"{noun} {namespace} {name}"]
+        return {"reasons": reasons, "next": [f"gitkruise promote {name}"]} if self.known else None

@@ -43,7 +43,8 @@ class App {
     this.applyTheme(localStorage.getItem("theme") ?? "system");
     document.addEventListener("click", (event) => this.follow(event));
     document.addEventListener("keydown", (event) => this.press(event));
-    window.addEventListener("popstate", () => this.open());
+    window.addEventListener("popstate", () => this.client && this.open());
+    window.addEventListener("hashchange", () => location.hash.startsWith("#token=") && location.reload());
     setInterval(() => this.showLink(), 1000);
   }
 

@@ -1,0 +1,89 @@
+"""Debian's Chromium, and a dashboard of rows that a test writes, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from playwright.sync_api import Browser, sync_playwright
+
+from gitkruise.dashboard.server import serve_dashboard
+from gitkruise.kube.serve.addresses import Listen
+from gitkruise.kube.system.clock import SystemClock
+from tests.conftest import need
+from tests.dashboard.table import Table
+
+TOKEN: Final = "t" * 43
+# Without these Chromium looks for its maker's servers, which nothing here reaches.
+QUIET: Final = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run a browser without a window. Skips where there is none."""
+    program = shutil.which("chromium")
+    need("browser", present=bool(program), how="apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(QUIET))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A dashboard that is served; `url` opens a session."""
+
+    url: str
+    table: Table
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def base(self) -> str:
+        return self.url.partition("/#")[0]
+
+    @property
+    def port(self) -> int:
+        return int(self.base.rpartition(":")[2])
+
+    def write(self, **topics: Mapping[str, Any]) -> None:
+        """Replace the rows of topics; `pods` are those of cloneset/shop/cart."""
+
+        def change() -> None:
+            for name, rows in topics.items():
+                topic = "pods/cloneset/shop/cart" if name == "pods" else name
+                self.table.topics[topic] = dict(rows)
+            self.table.changed.set()
+
+        self.loop.call_soon_threadsafe(change)
+
+
+@contextmanager
+def served(port: int = 0) -> Iterator[Dashboard]:
+    """Serve a dashboard without rows."""
+    ready: Future[tuple[str, Table, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def main() -> None:
+        table, stop = Table(), asyncio.Event()
+        async with serve_dashboard(table, Listen(port=port), TOKEN, SystemClock()) as url:
+            ready.set_result((url, table, asyncio.get_running_loop(), stop))
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    url, table, loop, stop = ready.result(30)
+    try:
+        yield Dashboard(url, table, loop)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()

@@ -1,0 +1,228 @@
+"""The pages in Chromium: what they show, live, by keyboard, and to everybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.dashboard.browser import Dashboard, served
+from tests.dashboard.scenes import event, fleet, pod, pods, row
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+CART = "/cloneset/shop/cart"
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
+
+
+def enter(page: Page, dashboard: Dashboard, path: str = "/") -> None:
+    """Open the address that the command prints, then a page."""
+    page.goto(dashboard.url)
+    expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
+    if path != "/":
+        page.goto(dashboard.base + path)
+
+
+def test_the_fleet_shows_who_needs_you_first(page: Page, dashboard: Dashboard) -> None:
+    stuck = row("search", "Stuck", "image search:v7.1 cannot be pulled")
+    dashboard.write(fleet=fleet(row("cart"), stuck, row("checkout", "Held")))
+    enter(page, dashboard)
+    objects = page.locator("tbody [data-row]")
+    expect(objects).to_have_count(3)
+    expect(objects.nth(0)).to_contain_text("cloneset/search")
+    expect(objects.nth(0)).to_contain_text("image search:v7.1 cannot be pulled")
+    expect(objects.nth(1)).to_contain_text("Held")
+    page.get_by_role("button", name="Stuck 1").click()
+    expect(objects).to_have_count(1)
+    assert page.url.endswith("/?state=Stuck")
+    page.reload()
+    expect(objects).to_have_count(1)
+    expect(page.get_by_role("button", name="Stuck 1")).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Stuck 1").click()
+    page.get_by_role("searchbox").fill("check")
+    expect(objects).to_have_count(1)
+    expect(page.get_by_text("1 object of 3")).to_be_visible()
+
+
+def test_rows_change_while_one_looks(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(row("cart", "Rolling")))
+    enter(page, dashboard)
+    line = page.locator("[data-row]").filter(has_text="cart")
+    expect(line).to_contain_text("Rolling")
+    dashboard.write(fleet=fleet(row("cart", "Done"), row("search")))
+    expect(line).to_contain_text("Done")
+    expect(page.locator("[data-row]")).to_have_count(2)
+    dashboard.write(fleet=fleet(row("search")))
+    expect(line).to_have_count(0)
+
+
+def test_a_workload_shows_every_pod_as_a_cell_and_as_a_row(
+    page: Page, dashboard: Dashboard
+) -> None:
+    dashboard.write(fleet=fleet(row("cart", "Held")), pods=pods(), events={"a": event("a")})
+    enter(page, dashboard, CART)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Held")
+    expect(page.get_by_text("10 pods, 4 of the newest revision: 10 Ready")).to_be_visible()
+    expect(page.get_by_text("4 new, 4 asked for (partition 60%)")).to_be_visible()
+    expect(page.get_by_text("updated pod cart-00001 in place")).to_be_visible()
+    expect(page.get_by_role("list").filter(has_text="cloneset shop cart")).to_be_visible()
+    expect(page.get_by_text("gitkruise promote cart", exact=True)).to_be_visible()
+    assert colours(page) == 2
+    broken = {**pods(), "cart-00001": pod(state="Failing", why="image cannot be pulled")}
+    dashboard.write(pods=broken)
+    expect(page.get_by_text("4 of the newest revision: 1 Failing, 9 Ready")).to_be_visible()
+    page.keyboard.press("n")
+    expect(page.get_by_text("cart-00001: Failing")).to_contain_text("image cannot be pulled")
+    page.keyboard.press("p")
+    rows = page.get_by_role("region", name="Pods", exact=True).locator("tbody tr")
+    expect(rows).to_have_count(10)
+    expect(rows.nth(1)).to_contain_text("image cannot be pulled")
+    fewer = {key: value for key, value in pods().items() if key != "cart-00003"}
+    dashboard.write(pods=fewer)
+    expect(rows).to_have_count(9)
+
+
+def colours(page: Page) -> int:
+    """How many colours of revisions the grid draws."""
+    script = """() => {
+      const canvas = document.querySelector("canvas");
+      const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+      const found = new Map();
+      for (let at = 0; at < data.length; at += 4)
+        if (data[at + 3] === 255) {
+          const colour = data.slice(at, at + 3).join();
+          found.set(colour, (found.get(colour) ?? 0) + 1);
+        }
+      return [...found.values()].filter((pixels) => pixels > 200).length;
+    }"""
+    return int(page.evaluate(script))
+
+
+def test_an_object_that_is_gone_is_said_to_be(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet())
+    enter(page, dashboard, CART)
+    expect(page.get_by_text("The cluster has no such object")).to_be_visible()
+
+
+def test_everything_works_without_a_mouse(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(row("cart"), row("search")), pods=pods())
+    enter(page, dashboard)
+    expect(page.locator("[data-row]")).to_have_count(2)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("cloneset/cart")
+    page.get_by_role("img", name="10 pods").focus()
+    page.keyboard.press("End")
+    expect(page.get_by_text("cart-00009: Ready")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_text("cart-00008: Ready")).to_be_visible()
+    page.keyboard.press("u")
+    expect(page.get_by_role("heading", name="Fleet")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("e")
+    expect(page.get_by_role("heading", name="Events")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).not_to_be_visible()
+
+
+def test_text_of_others_stays_text(page: Page, dashboard: Dashboard) -> None:
+    hostile = row("cart", "Stuck", HOSTILE, unit=HOSTILE, commit=HOSTILE)
+    unit = {"unit": HOSTILE, "state": "Rejected", "message": HOSTILE, "problems": [], "waits": ""}
+    dashboard.write(
+        fleet=fleet(hostile, cluster=HOSTILE, units=[unit]),
+        pods={**pods(message=HOSTILE), "x": pod(state="Failing", why=HOSTILE, node=HOSTILE)},
+        events={"a": event("a", message=HOSTILE, reason=HOSTILE)},
+    )
+    for path in ("/", CART, "/events"):
+        enter(page, dashboard, path)
+        expect(page.get_by_text("onerror").first).to_be_visible()
+        assert page.locator("main img, main script").count() == 0
+        assert "owned" not in page.title()
+
+
+def test_without_the_token_there_is_nothing_to_see(page: Page, dashboard: Dashboard) -> None:
+    dashboard.write(fleet=fleet(row("cart")))
+    for url in (dashboard.base, f"{dashboard.base}/#token=wrong"):
+        page.goto(url)
+        expect(page.get_by_role("heading", name="No access")).to_be_visible()
+        assert "cart" not in page.content()
+    enter(page, dashboard)
+    expect(page.locator("[data-row]")).to_have_count(1)
+    assert "token" not in page.url
+
+
+def test_a_cluster_that_is_away_is_told_and_what_is_known_stays(
+    page: Page, dashboard: Dashboard
+) -> None:
+    away = {"problem": "connection refused", "problemSince": "2026-11-25T10:02:11Z"}
+    dashboard.write(fleet=fleet(row("cart")))
+    enter(page, dashboard)
+    dashboard.write(fleet=fleet(row("cart"), **away))
+    expect(page.get_by_text("The cluster cannot be read since")).to_be_visible()
+    expect(page.get_by_text("connection refused")).to_be_visible()
+    expect(page.locator("[data-row]")).to_have_count(1)
+
+
+def test_a_lost_connection_comes_back_without_loading_the_page(browser: Browser) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    with served() as first:
+        first.write(fleet=fleet(row("cart", "Rolling")))
+        enter(page, first)
+        expect(page.locator("[data-row]")).to_contain_text("Rolling")
+        page.evaluate("window.kept = true")
+    expect(page.get_by_text("reconnecting (as of")).to_be_visible()
+    expect(page.locator("[data-row]")).to_contain_text("Rolling")
+    with served(first.port) as second:
+        second.write(fleet=fleet(row("cart", "Done")))
+        expect(page.locator("[data-row]")).to_contain_text("Done", timeout=20_000)
+        assert page.evaluate("window.kept") is True
+        context.close()
+
+
+def test_seven_tabs_are_live_over_one_stream(browser: Browser, dashboard: Dashboard) -> None:
+    """A browser opens six connections to a server: the seventh tab would wait for ever."""
+    dashboard.write(fleet=fleet(row("cart", "Rolling")))
+    context = browser.new_context()
+    tabs = [context.new_page() for _ in range(7)]
+    for tab in tabs:
+        enter(tab, dashboard)
+    dashboard.write(fleet=fleet(row("cart", "Done")))
+    for tab in tabs:
+        expect(tab.locator("[data-row]")).to_contain_text("Done")
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/", CART, "/events"])
+def test_axe_finds_nothing(page: Page, dashboard: Dashboard, path: str, scheme: Any) -> None:
+    unit = {"unit": "shop/x", "state": "Rejected", "message": "m", "problems": ["p"], "waits": ""}
+    rows = [row(f"o{n}", state) for n, state in enumerate(("Stuck", "Held", "Rolling", "Drifted"))]
+    dashboard.write(
+        fleet=fleet(*rows, units=[unit]), pods=pods(),
+        events={"a": event("a"), "b": event("b", type="Warning")},
+    )  # fmt: skip
+    page.emulate_media(color_scheme=scheme)
+    enter(page, dashboard, path)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280, 2560])
+@pytest.mark.parametrize("path", ["/", CART, "/events"])
+def test_pages_fit_every_width(page: Page, dashboard: Dashboard, path: str, width: int) -> None:
+    """Also with text at twice its size; tables scroll within themselves."""
+    dashboard.write(fleet=fleet(row("cart", "Stuck", "m " * 80)), pods=pods(300, 40),
+                    events={"a": event("a", message="m " * 80)})  # fmt: skip
+    page.set_viewport_size({"width": width, "height": 800})
+    enter(page, dashboard, path)
+    expect(page.locator("tbody tr").first).to_be_visible()
+    for size in ("100%", "200%"):
+        page.evaluate("size => { document.documentElement.style.fontSize = size }", size)
+        page.wait_for_function(
+            "() => document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        )
