@@ -27,7 +27,7 @@ _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BrowserAccess:
     """Decides about requests to a server of loopback; `token` opens a session.
 
     The session follows from the token, so that a server that starts again knows its browsers.

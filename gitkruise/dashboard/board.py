@@ -1,4 +1,4 @@
-"""Rows of the topics that somebody watches, each encoded once per change."""
+"""Rows of the topics that browsers watch, each encoded once per change."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Board:
         self._rows[topic] = after
 
     def _forget(self) -> None:
-        """Drop the rows that nobody watches any more."""
+        """Drop the rows that no browser watches any more."""
         watched = frozenset[Topic]().union(*(w.topics for w in self._watchers))
         for topic in self._rows.keys() - watched:
             del self._rows[topic]

@@ -1,4 +1,4 @@
-"""How a pod is drawn: its condition and its revision, two channels that never share one."""
+"""Pods as they are drawn: condition and revision are two channels that never share one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.workloads.pod import PodFacts
 
 
-class PodState(StrEnum):
+class CellShape(StrEnum):
     """Condition of a pod in a word."""
 
     TERMINATING = "Terminating"
@@ -21,17 +21,17 @@ class PodState(StrEnum):
     ENDED = "Ended"
 
 
-def pod_state(pod: PodFacts, failing: Mapping[str, str]) -> PodState:
+def cell_shape(pod: PodFacts, failing: Mapping[str, str]) -> CellShape:
     """Return the condition of a pod; `failing` are those of its rollout with the reason."""
     if pod.deleting is not None:
-        return PodState.TERMINATING
+        return CellShape.TERMINATING
     if pod.name in failing:
-        return PodState.FAILING
+        return CellShape.FAILING
     if not pod.active:
-        return PodState.ENDED
+        return CellShape.ENDED
     if pod.in_place is False:
-        return PodState.UPDATING
-    return PodState.READY if pod.ready else PodState.STARTING
+        return CellShape.UPDATING
+    return CellShape.READY if pod.ready else CellShape.STARTING
 
 
 def pod_rows(rollout: Rollout, pods: Iterable[PodFacts]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def pod_rows(rollout: Rollout, pods: Iterable[PodFacts]) -> dict[str, Any]:
     return {
         pod.name: {
             "namespace": pod.namespace,
-            "state": str(pod_state(pod, failing)),
+            "state": str(cell_shape(pod, failing)),
             "why": failing.get(pod.name, ""),
             "role": roles.get(pod.short_revision, "other"),
             "revision": pod.short_revision,

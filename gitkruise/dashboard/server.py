@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import ClientConnectionResetError, web
 
-from gitkruise.dashboard.access import HEADERS, Access
+from gitkruise.dashboard.access import HEADERS, BrowserAccess
 from gitkruise.dashboard.board import Board
 from gitkruise.dashboard.pages import Pages, is_page, load_pages
 from gitkruise.dashboard.source import Source
@@ -51,7 +51,7 @@ class Handler:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request. Data needs a session; every answer carries the headers of pages."""
-        access = Access(self.token, _port(request))
+        access = BrowserAccess(self.token, _port(request))
         status = access.refusal(request.headers)
         if status:
             return _reply(status)
@@ -137,7 +137,7 @@ def _port(request: web.BaseRequest) -> int:
     return int(name[1]) if name else 0
 
 
-async def _session(access: Access, request: web.BaseRequest) -> web.Response:
+async def _session(access: BrowserAccess, request: web.BaseRequest) -> web.Response:
     """Exchange the token for a session."""
     body = await _body(request)
     token = body.get("token") if isinstance(body, dict) else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gitkruise.dashboard.access import HEADERS, Access
+from gitkruise.dashboard.access import HEADERS, BrowserAccess
 
-ACCESS = Access("t" * 43, 8800)
+ACCESS = BrowserAccess("t" * 43, 8800)
 HERE = "127.0.0.1:8800"
 
 REFUSALS = {
@@ -39,7 +39,7 @@ SESSIONS = {
     "wrong": ("gitkruise-8800=" + "0" * 64, False),
     "the token": (f"gitkruise-8800={ACCESS.token}", False),
     "of another port": (f"gitkruise-8801={ACCESS.session}", False),
-    "of another token": (f"gitkruise-8800={Access('u' * 43, 8800).session}", False),
+    "of another token": (f"gitkruise-8800={BrowserAccess('u' * 43, 8800).session}", False),
     "no cookie at all": ("\x00;;=;", False),
     "other letters": ("gitkruise-8800=é", False),
 }

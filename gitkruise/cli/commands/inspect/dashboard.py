@@ -126,7 +126,7 @@ async def _read_records(source: ClusterSource, path: str) -> None:
 
 
 def _token(environment: Environment) -> str:
-    """Return the token of this user's dashboards, made once, so that open pages stay usable."""
+    """Return the token of this user, which stays the same, so that open pages stay usable."""
     from gitkruise.kube.system.private_files import read_state, write_private  # noqa: PLC0415
 
     path = environment.state_dir / "dashboard" / "token"
