@@ -208,9 +208,11 @@ def sidecarset(name: str = "mesh", *containers: Obj, **spec: Any) -> dict[str, A
     }
 
 
-def budget(name: str = "keep", *, kind: str = "CloneSet", to: str = "web", **spec: Any) -> Obj:
+def budget(
+    name: str = "keep", *, kind: str = "CloneSet", to: str = "web", api: str = "", **spec: Any
+) -> Obj:
     """A v1beta1 PodUnavailableBudget for a workload, or for what `selector` selects."""
-    api = {"CloneSet": "apps.kruise.io/v1beta1"}.get(kind, "apps/v1")
+    api = api or {"CloneSet": "apps.kruise.io/v1beta1"}.get(kind, "apps/v1")
     target = {"targetRef": {"apiVersion": api, "kind": kind, "name": to}}
     return {
         "apiVersion": "policy.kruise.io/v1beta1",

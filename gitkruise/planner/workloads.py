@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gitkruise.model.planning.budget_matching import clonesets_of
+from gitkruise.model.planning.budget_matching import workloads_of
 from gitkruise.model.planning.snapshot import CloneSetSnapshot, SidecarSetSnapshot
 from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload import Shows, Workload
@@ -39,7 +39,7 @@ CLONESET: Final[Workload[CloneSetSnapshot]] = Workload(
     owns=(POD, CLAIM, REVISION),
     observe=observe_cloneset,
     decide=plan_cloneset,
-    watches={BUDGET: clonesets_of},
+    watches={BUDGET: workloads_of(CLONESET_KIND)},
     stalls=Shows.CONDITION,
 )
 

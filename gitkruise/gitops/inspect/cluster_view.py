@@ -68,7 +68,7 @@ WORKLOADS: Final = (
 # Kinds that a reader's account need not be allowed to list.
 _OPTIONAL: Final = frozenset({ADVANCED_STATEFULSET, RECREATE, PULL_JOB, LIST_PULL_JOB, BUDGET})
 # Their pods may have PodUnavailableBudgets.
-_PROTECTED: Final = frozenset({CLONESET, DEPLOYMENT, STATEFULSET})
+_PROTECTED: Final = frozenset({ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, STATEFULSET})
 # They find their pods by spec.selector, and are not followed pod by pod.
 _SELECTING: Final = frozenset({GroupKind("batch", "Job")})
 

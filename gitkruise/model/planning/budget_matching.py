@@ -5,7 +5,7 @@ Source: PUB-20 to PUB-24.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +17,16 @@ from gitkruise.model.planning.unavailable_budget import (
     related_budget,
 )
 from gitkruise.model.planning.view import ClusterView
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT, REPLICASET, STATEFULSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DEPLOYMENT,
+    REPLICASET,
+    STATEFULSET,
+)
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.names import (
+    GroupKind,
     Obj,
     ObjectKey,
     controller_of,
@@ -28,7 +35,7 @@ from gitkruise.wire.primitives.names import (
 from gitkruise.wire.primitives.paths import get
 
 # Kinds whose pods can be counted: those that views hold.
-TARGETS: Final = (CLONESET, DEPLOYMENT, REPLICASET, STATEFULSET)
+TARGETS: Final = (ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, REPLICASET, STATEFULSET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +88,19 @@ def expected_pods(view: ClusterView, budget: BudgetFacts) -> ExpectedPods:
     return ExpectedPods(tuple(sorted(pods, key=lambda p: p.name)), count, problem)
 
 
-def clonesets_of(view: ClusterView, key: ObjectKey) -> Iterable[ObjectKey]:
-    """CloneSets that the budget `key` means; all of its namespace when it is gone."""
-    raw = view.get(key)
-    budget = budget_facts(raw) if raw is not None else None
-    for workload in view.objects(CLONESET, key.namespace):
-        name = workload["metadata"]["name"]
-        labels = get(workload, "spec", "template", "metadata", "labels", default={})
-        if budget is None or means(budget, BudgetTarget(*CLONESET, name), labels):
-            yield ObjectKey(*CLONESET, key.namespace, name)
+def workloads_of(kind: GroupKind) -> Callable[[ClusterView, ObjectKey], Iterable[ObjectKey]]:
+    """Find the workloads of a kind that a budget means; all of its namespace when it is gone."""
+
+    def found(view: ClusterView, key: ObjectKey) -> Iterable[ObjectKey]:
+        raw = view.get(key)
+        budget = budget_facts(raw) if raw is not None else None
+        for workload in view.objects(kind, key.namespace):
+            name = workload["metadata"]["name"]
+            labels = get(workload, "spec", "template", "metadata", "labels", default={})
+            if budget is None or means(budget, BudgetTarget(*kind, name), labels):
+                yield ObjectKey(*kind, key.namespace, name)
+
+    return found
 
 
 def budgets_of_workload(view: ClusterView, key: ObjectKey) -> Iterable[ObjectKey]:

@@ -7,7 +7,7 @@ Source: PUB-60 to PUB-64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -29,6 +29,7 @@ from gitkruise.planner.budgets.decision import (
     is_gated,
     spent_status,
 )
+from gitkruise.wire.primitives.names import ObjectKey
 
 
 @dataclass(slots=True)
@@ -81,6 +82,14 @@ class BudgetLedger:
                 resource_version=budget.resource_version,
                 steps=(PatchStep(body={"status": budget.status}, subresource="status"),),
             )
+
+
+def ledger_of(
+    owner: ObjectKey, budgets: Iterable[BudgetFacts], gates: Gates, now: datetime
+) -> BudgetLedger:
+    """The ledger of a round of the workload `owner`; `budgets` are those of its namespace."""
+    target = BudgetTarget(*owner.group_kind, owner.name)
+    return BudgetLedger(target, gates, now, {b.name: b for b in budgets})
 
 
 def _spent(

@@ -10,12 +10,11 @@ from typing import Any
 from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.plan import Action, Create, Event, Hold, Patch, PatchStep, Plan
 from gitkruise.model.planning.snapshot import CloneSetSnapshot
-from gitkruise.model.planning.unavailable_budget import BudgetTarget
 from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads.cloneset import CloneSetFacts
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod_groups import PodGroups
-from gitkruise.planner.budgets.ledger import BudgetLedger
+from gitkruise.planner.budgets.ledger import ledger_of
 from gitkruise.planner.cloneset.conflicts import split_claims
 from gitkruise.planner.cloneset.context import RoundContext
 from gitkruise.planner.cloneset.deletes import instance_id
@@ -69,7 +68,7 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         claims=claims,
         gates=gates,
         now=snapshot.now,
-        ledger=_ledger(snapshot, gates),
+        ledger=ledger_of(snapshot.key, snapshot.budgets, gates, snapshot.now),
     )
     out = RoundResult(actions=[*owned.releases, *owned.adoptions, *claim_writes])
     out.problems += [*snapshot.conflicts, *conflicts, *_unreadable_revisions(context)]
@@ -81,11 +80,6 @@ def plan_cloneset(snapshot: CloneSetSnapshot, gates: Gates) -> Plan:
         out.actions += _housekeeping(context, snapshot)
     _hold_inactive(snapshot.pods, out)
     return _conclude(context, out)
-
-
-def _ledger(snapshot: CloneSetSnapshot, gates: Gates) -> BudgetLedger:
-    owner = BudgetTarget(*snapshot.key.group_kind, snapshot.key.name)
-    return BudgetLedger(owner, gates, snapshot.now, {b.name: b for b in snapshot.budgets})
 
 
 def _unreadable_revisions(context: RoundContext) -> list[str]:

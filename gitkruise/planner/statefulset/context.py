@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gitkruise.model.planning.plan import Hold
+from gitkruise.model.planning.unavailable_budget import PodOperation
 from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
+from gitkruise.planner.budgets.ledger import BudgetLedger
 from gitkruise.planner.pod_updates.rules import UpdateRules
 from gitkruise.planner.pods.inplace_batches import batch_done
 from gitkruise.planner.pods.inplace_state import read_state
@@ -24,7 +26,8 @@ from gitkruise.planner.statefulset.identity import delete_pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulRound:
-    """Input of scale and update. `ordinals` are those in range that it looks at, ascending."""
+    """Input of scale and update. `ordinals` are those in range that it looks at, ascending;
+    `ledger` notes what the round asks of PodUnavailableBudgets."""
 
     owner: StatefulSetFacts
     pods: Mapping[int, PodFacts]
@@ -33,6 +36,7 @@ class StatefulRound:
     history: RevisionHistory
     gates: Gates
     now: datetime
+    ledger: BudgetLedger
 
     @property
     def rules(self) -> UpdateRules:
@@ -43,6 +47,7 @@ class StatefulRound:
             gates=self.gates,
             now=self.now,
             template_hash=False,
+            holder=lambda pod: self.ledger.holder(pod, PodOperation.UPDATE),
         )
 
     def below(self, at: int) -> bool:
@@ -74,12 +79,19 @@ class StatefulRound:
         return ready and pod.deleting is None and not _updating(pod, self.gates)
 
     def delete(self, pod: PodFacts, out: RoundResult) -> bool:
-        """Delete a pod, or prepare it while its hook blocks; return whether that is a write."""
+        """Delete a pod that its budget lets go, or prepare it while its hook blocks.
+
+        Return whether that is a write, or waits for the budget.
+        """
         lifecycle = self.owner.lifecycle
         hook = lifecycle.pre_delete if lifecycle else None
         blockers = hooked(hook, pod)
         if not blockers:
-            out.act(pod, delete_pod(self.owner.raw, pod))
+            holder = self.ledger.holder(pod, PodOperation.DELETE)
+            if holder:
+                out.hold(pod, Hold.UNAVAILABLE_BUDGET, holder)
+            else:
+                out.act(pod, delete_pod(self.owner.raw, pod))
             return True
         if pod.state == LifecycleState.PREPARING_DELETE:
             out.hold(pod, Hold.HOOK, f"{', '.join(blockers)} to be removed")

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from gitkruise.model.planning.budget_matching import budgets_in
+from gitkruise.model.planning.unavailable_budget import BudgetFacts
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
@@ -26,7 +28,8 @@ class StatefulSetSnapshot:
     """One Advanced StatefulSet, its pods by ordinal, and its revisions, oldest first.
 
     `claims` are live claims by name that its claim templates name: of its pods, and of ordinals
-    whose pod is missing. `other_revisions` are foreign ones whose names might be wanted.
+    whose pod is missing. `other_revisions` are foreign ones whose names might be wanted;
+    `budgets` are the PodUnavailableBudgets of its namespace.
     """
 
     owner: StatefulSetFacts
@@ -35,6 +38,7 @@ class StatefulSetSnapshot:
     revisions: tuple[Revision, ...] = ()
     other_revisions: Mapping[str, Revision] = field(default_factory=dict)
     now: datetime
+    budgets: tuple[BudgetFacts, ...] = ()
 
 
 def observe_stateful_set(
@@ -56,6 +60,7 @@ def observe_stateful_set(
         revisions=in_order(ours),
         other_revisions={r.name: r for r in others},
         now=now,
+        budgets=tuple(budgets_in(view, key.namespace)),
     )
 
 

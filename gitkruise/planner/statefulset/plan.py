@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from gitkruise.model.planning.budget_matching import workloads_of
 from gitkruise.model.planning.plan import Create, Delete, Event, Hold, Plan
+from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload import Shows, Workload
 from gitkruise.model.workloads import conditions as rule
 from gitkruise.model.workloads import labels as wire
@@ -14,6 +16,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION, Revision
+from gitkruise.planner.budgets.ledger import ledger_of
 from gitkruise.planner.pod_updates.refresh import plan_refresh
 from gitkruise.planner.pods.round_result import RoundResult, earliest
 from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
@@ -60,6 +63,7 @@ def plan_stateful_set(snapshot: StatefulSetSnapshot, gates: Gates) -> Plan:
         history=history,
         gates=gates,
         now=snapshot.now,
+        ledger=ledger_of(owner.key, snapshot.budgets, gates, snapshot.now),
     )
     out = RoundResult()
     problems = owner.problems()
@@ -68,7 +72,7 @@ def plan_stateful_set(snapshot: StatefulSetSnapshot, gates: Gates) -> Plan:
         if history.action is not None:
             return Plan(actions=(history.action,))
         _decide(context, out, moves=not problems)
-        out.actions += _forgotten(context)
+        out.actions += [*context.ledger.writes(), *_forgotten(context)]
     out.hold_all([p for p in snapshot.pods.values() if p.deleting is not None], Hold.TERMINATING)
     return _conclude(context, out)
 
@@ -167,6 +171,6 @@ ADVANCED: Final[Workload[StatefulSetSnapshot]] = Workload(
     owns=(POD, CLAIM, REVISION),
     observe=observe_stateful_set,
     decide=plan_stateful_set,
-    watches={CLAIM: sets_of_claim},
+    watches={CLAIM: sets_of_claim, BUDGET: workloads_of(ADVANCED_STATEFULSET)},
     stalls=Shows.CONDITION,
 )

@@ -61,13 +61,17 @@ def _move(
             down.add(pod.name)
             continue
         try:
-            moved = _update(context, pod, known, out)
+            _update(context, pod, known, out)
         except ValueError as error:  # of this pod alone: its conditions or annotations
             out.problems.append(f"pod {pod.name}: {error}")
             out.hold(pod, Hold.UPDATING, str(error))
-            moved = False
-        if moved:
+        if _leaves(context, pod, out):
             down.add(pod.name)
+
+
+def _leaves(context: StatefulRound, pod: PodFacts, out: RoundResult) -> bool:
+    """Return whether a pod is unavailable from this round on, or from the next one (PUB-62)."""
+    return pod.name in out.busy or pod.name in context.ledger.noted
 
 
 def held_by(context: StatefulRound, scaling: Scaling) -> Hold | None:
@@ -99,7 +103,8 @@ def _specified(
             continue
         context.delete(pod, out)
         removed.add(pod.name)
-        down.add(pod.name)
+        if _leaves(context, pod, out):
+            down.add(pod.name)
     return removed
 
 
@@ -126,19 +131,16 @@ def _hold_rest(
 
 def _update(
     context: StatefulRound, pod: PodFacts, known: RevisionFindings, out: RoundResult
-) -> bool:
-    """Update one pod; True when it is unavailable from now on."""
+) -> None:
     policy, target = context.owner.update.policy, context.history.update
     if policy is Policy.RECREATE:
         context.delete(pod, out)
-        return True
+        return
     spec = spec_of(context.rules, pod, target, known)
     if isinstance(spec, UpdateSpec):
         update_in_place(context.rules, pod, target, known, out)
-        return True
-    if policy is Policy.IN_PLACE_ONLY:
+    elif policy is Policy.IN_PLACE_ONLY:
         out.problems.append(f"pod {pod.name} cannot be updated in place: {spec.why}")
         out.hold(pod, Hold.CANNOT_UPDATE, spec.why)
-        return False
-    context.delete(pod, out)
-    return True
+    else:
+        context.delete(pod, out)

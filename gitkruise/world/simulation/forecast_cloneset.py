@@ -55,12 +55,12 @@ def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
         hold=hold_of(verdict),
         message=verdict.message,
         held=tuple(sorted(simulation.held(key).items())),
-        budgets=_budgets(lines),
+        budgets=budgets_waited_for(lines),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
     )
 
 
-def _budgets(lines: Sequence[Line]) -> tuple[str, ...]:
+def budgets_waited_for(lines: Sequence[Line]) -> tuple[str, ...]:
     """The PodUnavailableBudgets that pods waited for."""
     found = (line.why.split() for line in lines if line.what == "held")
     return tuple(sorted({words[1] for words in found if words[:1] == [Hold.UNAVAILABLE_BUDGET]}))

@@ -10,7 +10,12 @@ from gitkruise.model.planning.forecast import CREATE, DELETE, RECREATE, PodMove,
 from gitkruise.model.planning.trace import IN_PLACE, Line
 from gitkruise.planner.health.health import health
 from gitkruise.planner.statefulset.facts import stateful_set_facts
-from gitkruise.world.simulation.forecast_cloneset import hold_of, on_revision, previous_revision
+from gitkruise.world.simulation.forecast_cloneset import (
+    budgets_waited_for,
+    hold_of,
+    on_revision,
+    previous_revision,
+)
 from gitkruise.world.simulation.run import SimulatedRollout, in_steps
 
 _MOVES: Final = {IN_PLACE: IN_PLACE, "CreatePod": CREATE, "DeletePod": DELETE}
@@ -40,6 +45,7 @@ def predict_stateful_set(played: SimulatedRollout) -> RolloutForecast:
         hold=hold_of(verdict),
         message=verdict.message,
         held=tuple(sorted(simulation.held(key).items())),
+        budgets=budgets_waited_for(lines),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
     )
 

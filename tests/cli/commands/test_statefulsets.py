@@ -9,10 +9,12 @@ from typing import Final
 
 import pytest
 
+from gitkruise.wire.primitives.requests import ApiRequest, ResourceRef
 from tests.cli.calls import Caller, Ended
-from tests.cli.live import applied, apply
+from tests.cli.live import applied, apply, send
 from tests.cli.shop import Checkout
 from tests.git.repos import ENV, Origin, make_origin, run_git
+from tests.worlds import budget
 
 Golden = Callable[[str, str], None]
 FILE: Final = "apps/ledger.yaml"
@@ -128,6 +130,27 @@ def test_get_status_and_why_show_it(gk: Caller, cluster: Path) -> None:
     assert "gitkruise promote asts/ledger -n shop" in why
     traced = gk("trace", "ledger-4", "-n", "shop", **env).out
     assert "owner     asts/ledger" in traced
+
+
+def test_why_names_the_budget_that_holds_its_pods(gk: Caller, cluster: Path) -> None:
+    env = {"KUBECONFIG": str(cluster)}
+    budgets = ResourceRef("policy.kruise.io", "v1beta1", "podunavailablebudgets")
+    target = {"kind": "StatefulSet", "to": "ledger", "api": "apps.kruise.io/v1beta1"}
+    body = budget("ledger", **target, maxUnavailable=0)
+    asked = ("why", "asts/ledger", "-n", "shop")
+    with applied(cluster, ledger("v1", in_place=False)):
+        try:
+            send(cluster, ApiRequest(verb="create", resource=budgets, namespace="shop", body=body))
+            assert waited(gk, cluster).code == 0
+            apply(cluster, ledger("v2", in_place=False))
+            # Until the controller has seen it.
+            said = (gk(*asked, **env).out for _ in range(200))
+            assert any("5 pods wait for PodUnavailableBudget ledger" in text for text in said)
+            (told,) = gk(*asked, "-o", "json", **env).obj["unavailableBudgets"]
+            assert len(told["holds"]) == told["desiredAvailable"] == 5
+        finally:
+            gone = ApiRequest(verb="delete", resource=budgets, namespace="shop", name="ledger")
+            send(cluster, gone)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from gitkruise.planner.report.forecast import rollout_view
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
 from gitkruise.wire.primitives.names import Obj
+from tests.planner.statefulset.build import advanced
 from tests.planner.sync.build import desired
 from tests.worlds import SPACE, START, Lab, budget, cloneset
 
@@ -91,3 +92,18 @@ def test_budgets_of_a_live_cluster() -> None:
     found = asyncio.run(rollout_objects(transport, CATALOG, [SPACE], kinds=()))
     told, _ = foreseen(live_world(found, CATALOG, Gates()), [web()], [web("app:v2")], lab.now)
     assert (told.hold, told.budgets) == (STUCK, ("keep",))
+
+
+def db(image: str) -> Desired:
+    most = {"maxUnavailable": 5}
+    return placed(advanced(5, image=image, rolling=most, podManagementPolicy="Parallel"))
+
+
+def test_budget_50_of_an_advanced_stateful_set() -> None:
+    keep = placed(
+        budget(kind="StatefulSet", to="db", api="apps.kruise.io/v1beta1", maxUnavailable=1)
+    )
+    told, notes = offline([db("app:v1"), keep], [db("app:v2"), keep])
+    assert (told.hold, told.updated_after, told.budgets) == ("", 5, ("keep",))
+    assert {len(step.moves) for step in told.steps} == {1}
+    assert notes.startswith("PodUnavailableBudget keep holds pods of this rollout back")
