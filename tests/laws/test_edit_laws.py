@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gitkruise.git.edit.copy_field import graft
 from gitkruise.git.edit.set_field import edit_field
 from gitkruise.git.parsing.documents import parse_file
-from gitkruise.gitops.actions.gate import strategy_path
 from gitkruise.model.gitops.document import Document
+from gitkruise.model.gitops.gate import strategy_path
 from gitkruise.wire.primitives.names import ObjectKey
 from gitkruise.wire.primitives.paths import get, put
 

@@ -15,14 +15,6 @@ from gitkruise.errors import Finding, NothingToDo, UsageProblem
 from gitkruise.git.edit.set_field import edit_field
 from gitkruise.git.plumbing.commits import format_message
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.gate import (
-    RolloutGate,
-    counted,
-    keeping,
-    lacking,
-    open_gate,
-    strategy_path,
-)
 from gitkruise.gitops.actions.hold import ACTION, OBJECT, held_by
 from gitkruise.gitops.actions.kustomized import Kustomized
 from gitkruise.gitops.actions.rollback import (
@@ -34,6 +26,14 @@ from gitkruise.gitops.actions.rollback import (
 from gitkruise.gitops.preview.inputs import name_in_config
 from gitkruise.model.gitops.change import Desired, FieldChange
 from gitkruise.model.gitops.config import Unit
+from gitkruise.model.gitops.gate import (
+    RolloutGate,
+    counted,
+    keeping,
+    lacking,
+    open_gate,
+    strategy_path,
+)
 from gitkruise.model.workloads.labels import DEPLOYMENT, SIDECARSET
 from gitkruise.planner.sync.diff import all_differences
 from gitkruise.wire.primitives.names import ObjectKey, named
@@ -77,8 +77,8 @@ class ActionTarget:
         """Return whether its unit promotes it step by step."""
         promotion = self.unit.spec.promotion
         workload = promotion.workload if promotion is not None else None
-        return workload is not None and (workload.kind, workload.name) == (
-            self.key.kind, self.key.name,
+        return workload is not None and (workload.group_kind, workload.name) == (
+            self.key.group_kind, self.key.name,
         )  # fmt: skip
 
     @property

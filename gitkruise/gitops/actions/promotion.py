@@ -36,11 +36,11 @@ from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.analysis.schedule import blocks, counts_of
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.planner.notify.comment import plain
+from gitkruise.planner.progress.builtin import min_ready_s
 from gitkruise.planner.sync.annotations import hold_of
 from gitkruise.printable import many
 from gitkruise.wire.primitives.log_line import log_line
 from gitkruise.wire.primitives.names import ObjectKey, named
-from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.times import format_time
 
 log = logging.getLogger(__name__)
@@ -431,6 +431,6 @@ class Soak:
             return Soaking(now, arrived=True)
         if seen.spec_written is None:
             return Soaking(now, RESTARTED)
-        rest = timedelta(seconds=get(seen.read(), "spec", "minReadySeconds", default=0))
+        rest = timedelta(seconds=min_ready_s(seen.read()))
         ready = [pod.ready_since + rest for pod in pods if pod.ready_since]
         return Soaking(max([seen.spec_written, *ready]))

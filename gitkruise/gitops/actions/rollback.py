@@ -16,10 +16,10 @@ from gitkruise.git.edit.copy_field import graft
 from gitkruise.git.edit.set_field import edit_field, refused
 from gitkruise.git.parsing.documents import parse_file
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.actions.gate import gate_of, open_gate, replicas_of, strategy_path
 from gitkruise.gitops.actions.kustomized import Kustomized, KustomizedEdits
 from gitkruise.model.gitops.change import FieldChange
 from gitkruise.model.gitops.document import Document, FieldPath, GitCommit
+from gitkruise.model.gitops.gate import gate_of, open_gate, replicas_of, strategy_path
 from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.sidecarset_revision import RECORDED
 from gitkruise.planner.sync.diff import all_differences

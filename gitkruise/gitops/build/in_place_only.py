@@ -12,7 +12,7 @@ from typing import Any, Final
 from gitkruise.errors import Finding
 from gitkruise.model.gitops.change import Desired, FieldChange
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET
 from gitkruise.planner.pods.json_diff import Operation, json_diff
 from gitkruise.planner.report.summary import shown
 from gitkruise.planner.sync.diff import all_differences
@@ -22,11 +22,12 @@ from gitkruise.wire.primitives.paths import get
 
 REFUSAL: Final = "InPlaceOnly update strategy type"  # the webhook's words, which ours replace
 _TEMPLATE: Final = ("spec", "template")
+UPDATED_IN_PLACE: Final = frozenset({CLONESET, ADVANCED_STATEFULSET})
 
 
 def in_place_problems(desired: Desired, old: Obj, gates: Gates) -> Iterator[Finding]:
     """One finding for each changed field of the pod spec that needs new pods."""
-    if desired.key.group_kind != CLONESET or _policy(desired.obj) != "InPlaceOnly":
+    if desired.key.group_kind not in UPDATED_IN_PLACE or _policy(desired.obj) != "InPlaceOnly":
         return
     try:
         before, after = (_spec(obj) for obj in (old, desired.obj))

@@ -10,7 +10,7 @@ from gitkruise.gitops.config.analysis_checks import bad_analysis
 from gitkruise.gitops.config.dependency_checks import places
 from gitkruise.model.gitops.config import Config, Unit, resolve_reference
 from gitkruise.model.gitops.document import Document
-from gitkruise.model.gitops.promotion import Promotion, PromotionStep
+from gitkruise.model.gitops.promotion import PROMOTED, Promotion, PromotionStep
 from gitkruise.wire.primitives.times import parse_duration
 
 
@@ -30,6 +30,7 @@ def check_promotion(config: Config, unit: Unit) -> None:
 def _impossible(config: Config, unit: Unit) -> Iterator[Finding]:
     promotion, failure_handler = unit.spec.promotion, unit.spec.on_failure
     if promotion is not None:
+        yield from _workload(unit, promotion)
         yield from _steps(unit, promotion)
         for path, why, next_ in bad_analysis(unit, promotion):
             yield _bad(unit, ("promotion", *path), why, next_)
@@ -41,6 +42,17 @@ def _impossible(config: Config, unit: Unit) -> Iterator[Finding]:
     if failure_handler != "hold":
         pull_field = "onFailure" if failure_handler == "revert-pr" else ""
         yield from _way(config, unit, ("onFailure",), pull=pull_field)
+
+
+def _workload(unit: Unit, promotion: Promotion) -> Iterator[Finding]:
+    workload = promotion.workload
+    if workload.group_kind in PROMOTED:
+        return
+    known = [kind for kind in PROMOTED if kind.kind == workload.kind]
+    groups = " or ".join(kind.group for kind in known)
+    why = f"{workload.api_version} has no {workload.kind} that can be promoted"
+    next_ = f"name a version of {groups}, or take apiVersion out"
+    yield _bad(unit, ("promotion", "workload", "apiVersion"), why, next_)
 
 
 def _steps(unit: Unit, promotion: Promotion) -> Iterator[Finding]:

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from gitkruise.git.repository.repository import Repository
-from gitkruise.gitops.build.in_place_only import leaves_place, template_moved
+from gitkruise.gitops.build.in_place_only import UPDATED_IN_PLACE, leaves_place, template_moved
 from gitkruise.gitops.status.observer import Observation
 from gitkruise.model.gitops.change import Desired, Live
 from gitkruise.model.gitops.config import Unit
-from gitkruise.model.planning.amounts import resolve_amounts
-from gitkruise.model.workloads.cloneset import cloneset_facts
+from gitkruise.model.gitops.gate import RolloutGate, strategy_path
 from gitkruise.model.workloads.feature_gates import Gates
-from gitkruise.model.workloads.labels import CLONESET
 from gitkruise.planner.sync.annotations import DIGEST, annotation
 from gitkruise.planner.sync.prune import TRAILER
 from gitkruise.printable import listing
 from gitkruise.wire.primitives.names import ObjectKey
+from gitkruise.wire.primitives.paths import get
 
 _APPROVAL: Final = re.compile(rf"^{TRAILER}:[ \t]*([0-9a-f]{{12}})[ \t]*$", re.MULTILINE)
 _HISTORY: Final = 200  # commits that are searched for an approval
@@ -101,9 +100,9 @@ class Consent:
             found = live.get(d.key)
             if d.key in replaced:
                 yield f"{d.key} is deleted and created again"
-            if found is None or d.key.group_kind != CLONESET:
+            if found is None:
                 continue
-            if leaves_place(d, found.obj, self.gates):
+            if d.key.group_kind in UPDATED_IN_PLACE and leaves_place(d, found.obj, self.gates):
                 yield f"pods of {d.key} are recreated, which went in place before"
             if self._promoted(d) and template_moved(d, found.obj):
                 yield from _without_canary(d)
@@ -122,8 +121,12 @@ def _line(key: ObjectKey, digest: str, live: Live | None) -> str:
 
 
 def _without_canary(d: Desired) -> Iterator[str]:
-    amounts = resolve_amounts(cloneset_facts(d.obj))
-    for problem in amounts.problem_texts:
-        yield f"{d.key}: {problem}"
-    if amounts.asked(0) == amounts.replicas:
+    path = strategy_path(d.document, "partition")
+    gate = RolloutGate(d.key.group_kind, get(d.obj, *path))
+    try:
+        kept = gate.kept(get(d.obj, "spec", "replicas", default=1))
+    except ValueError as error:
+        yield f"{d.key}: {'.'.join(map(str, path))}: {error}"
+        return
+    if kept == 0 and get(d.obj, "spec", "updateStrategy", "type") != "OnDelete":
         yield f"all pods of {d.key} change without a canary"

@@ -18,11 +18,11 @@ from gitkruise.model.workloads.labels import SIDECARSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.health.health import Health, Phase, health
 from gitkruise.planner.health.kinds import ROLLOUTS
+from gitkruise.planner.progress.builtin import min_ready_s
 from gitkruise.planner.report.redaction import covered
 from gitkruise.planner.report.summary import shown
 from gitkruise.planner.sync.annotations import COMMIT, annotation
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.secret_names import concealed
 from gitkruise.wire.primitives.times import format_time
 
@@ -157,7 +157,7 @@ class Observer:
         )
         evidence = _Evidence(seen, pods, revisions)
         known = self._rollouts.get(seen.key)
-        timed = get(obj, "spec", "minReadySeconds", default=0)
+        timed = min_ready_s(obj)
         if known is not None and known.evidence == evidence and not timed:
             return known
         told = kind.judge(obj, pods, revisions, now)

@@ -1,6 +1,7 @@
 """A rollout that git lets further step by step: its strategy and its progress.
 
-Steps are partitions of a CloneSet, and as canaries let through what a partition does.
+Steps are partitions of a CloneSet or a StatefulSet; a Deployment gets the canaries that let the
+same pods through.
 """
 
 from __future__ import annotations
@@ -11,23 +12,35 @@ from typing import Final, Literal
 
 from gitkruise.model.gitops.analysis import AnalysisRun, Metric
 from gitkruise.model.gitops.strict_struct import Strict
-from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
-from gitkruise.wire.primitives.names import GroupKind, ObjectKey
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DEPLOYMENT,
+    STATEFULSET,
+)
+from gitkruise.wire.primitives.names import GroupKind, ObjectKey, split_api_version
 from gitkruise.wire.primitives.times import parse_duration
 from gitkruise.wire.values.intstr import Partition
 
 BRANCHES: Final = "gitkruise/step-"  # of pull requests that propose the next one
 
 
+PROMOTED: Final = (CLONESET, DEPLOYMENT, STATEFULSET, ADVANCED_STATEFULSET)
+
+
 class PromotedWorkload(Strict, frozen=True):
     """By name, in the namespace the unit's objects go to."""
 
     name: str
-    kind: Literal["CloneSet", "Deployment"] = "CloneSet"
+    kind: Literal["CloneSet", "Deployment", "StatefulSet"] = "CloneSet"
+    api_version: str = ""
 
     @property
     def group_kind(self) -> GroupKind:
-        return {"CloneSet": CLONESET, "Deployment": DEPLOYMENT}[self.kind]
+        """Without an API version the first of its kind that can be promoted."""
+        group, _ = split_api_version(self.api_version)
+        default = next(known for known in PROMOTED if known.kind == self.kind)
+        return GroupKind(group, self.kind) if self.api_version else default
 
 
 class PromotionStep(Strict, frozen=True):

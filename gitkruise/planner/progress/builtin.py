@@ -27,6 +27,12 @@ _RECREATE: Final = "ReCreate"
 _ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 
 
+def min_ready_s(raw: Obj) -> int:
+    """The minReadySeconds of a workload; an Advanced StatefulSet has it below rollingUpdate."""
+    least = get(raw, "spec", "minReadySeconds") or get(raw, *_ROLLING, "minReadySeconds")
+    return int(least or 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted:
     """One workload with its pods, counted at one instant. `update` is its newest revision."""
@@ -48,9 +54,7 @@ class _Counted:
         return tuple(p for p in self.active if p.on_revision(self.update))
 
     def available(self, pod: PodFacts) -> bool:
-        rolling = get(self.raw, *_ROLLING, "minReadySeconds")  # of an Advanced StatefulSet
-        least = get(self.raw, "spec", "minReadySeconds") or rolling or 0
-        return pod.available(self.now, min_ready_s=least)
+        return pod.available(self.now, min_ready_s=min_ready_s(self.raw))
 
     @property
     def paused(self) -> bool:

@@ -11,6 +11,13 @@ from gitkruise.errors import UsageProblem
 from gitkruise.gitops.config.loader import load_config
 from gitkruise.gitops.config.metric_addresses import out_of_reach, unusable
 from gitkruise.model.gitops.promotion import PromotionStep
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DEPLOYMENT,
+    STATEFULSET,
+)
+from gitkruise.wire.primitives.names import GroupKind
 
 SOURCE = """
 apiVersion: gitkruise.io/v1alpha1
@@ -54,6 +61,11 @@ BAD = {
         "steps.1.updated: updated: 20% keeps no fewer pods back than 75%",
     ),
     "upwards": ("50%}", "80%}", "steps.1.partition: 80% keeps no fewer pods back than 75%"),
+    "another-group": (
+        "{kind: CloneSet, name: web}",
+        "{kind: CloneSet, name: web, apiVersion: apps/v1}",
+        "workload.apiVersion: apps/v1 has no CloneSet that can be promoted",
+    ),
     "no-time": ("10m", '"10"', "steps.0.soak: '10' has no unit"),
     "a-tag": ("branch: main", "tag: v1", "follows no branch"),
     "no-sink": ("sinkRef: {name: out}", "path: .", "no Sink that may write"),
@@ -82,6 +94,26 @@ def test_a_promotion_that_could_never_go_on_is_refused_with_its_line(
         load_config(file)
     (finding,) = told.value.findings
     assert (finding.code, finding.places[0].file) == ("GK7033", str(file))
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("kind: StatefulSet", STATEFULSET),
+        ("kind: StatefulSet, apiVersion: apps/v1", STATEFULSET),
+        ("kind: StatefulSet, apiVersion: apps.kruise.io/v1beta1", ADVANCED_STATEFULSET),
+        ("kind: StatefulSet, apiVersion: apps.kruise.io/v1alpha1", ADVANCED_STATEFULSET),
+        ("kind: CloneSet, apiVersion: apps.kruise.io/v1alpha1", CLONESET),
+        ("kind: Deployment", DEPLOYMENT),
+    ],
+)
+def test_the_kind_of_a_promoted_workload(words: str, kind: GroupKind, tmp_path: Path) -> None:
+    file = tmp_path / "gitkruise.yaml"
+    good = SOURCE.replace("{REF}", "{branch: main}")
+    file.write_text(good.replace("kind: CloneSet, name", f"{words}, name"))
+    promotion = load_config(file).units["shop/web"].spec.promotion
+    assert promotion is not None
+    assert promotion.workload.group_kind == kind
 
 
 def test_a_bare_step_is_refused_with_both_spellings(tmp_path: Path) -> None:
@@ -131,6 +163,11 @@ BAD_METRICS = {
     "twice": ("name: smoke", "name: errors", "metrics.0.name: errors is the name of two metrics"),
     "nothing-follows": ("{partition: 50%}", "{partition: 50%, analysis: [errors]}",
                         "steps.1.analysis: no step follows"),
+    "another-group": (
+        "{kind: CloneSet, name: web}",
+        "{kind: CloneSet, name: web, apiVersion: apps/v1}",
+        "workload.apiVersion: apps/v1 has no CloneSet that can be promoted",
+    ),
     "no-time": ("interval: 30s", 'interval: "30"', PROM + "interval: '30' has no unit"),
     "no-interval": ("interval: 30s", "initialDelay: 1m",
                     PROM + "interval: 5 measurements need time between them"),

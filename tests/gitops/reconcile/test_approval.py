@@ -11,11 +11,12 @@ from gitkruise.wire.primitives.names import Obj
 from tests.git.repos import run_git
 from tests.gitops.promoted import promotion
 from tests.gitops.stage import MakeStage, Stage, config_map, web
+from tests.planner.statefulset.build import GATE, IN_PLACE, advanced
+from tests.worlds import deployment
 
 KEEP: Final = config_map("keep", a="b")
 EXTRA: Final = config_map("extra", a="b")
 SPACE: Final[Obj] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "more"}}
-IN_PLACE: Final = {"type": "InPlaceIfPossible"}
 
 
 def asks(stage: Stage) -> str:
@@ -136,6 +137,39 @@ def env(image: str, **rolling: Any) -> dict[str, Any]:
     return made
 
 
+def db(image: str = "app:v1", **rolling: Any) -> dict[str, Any]:
+    """An Advanced StatefulSet of four pods that are updated in place."""
+    return advanced(4, image=image, pod=GATE, rolling={**IN_PLACE, **rolling})
+
+
+def env_db() -> dict[str, Any]:
+    made = db()
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    container["env"] = [{"name": "A", "value": "b"}]
+    return made
+
+
+def plain(image: str = "app:v1", partition: int = 0) -> dict[str, Any]:
+    """The same as Kubernetes' StatefulSet."""
+    made = advanced(4, image=image, rolling={"partition": partition})
+    return {**made, "apiVersion": "apps/v1"}
+
+
+def rolled(image: str = "app:v1", canary: str = "") -> dict[str, Any]:
+    made = {**deployment("web", 4, image)}
+    notes = {"gitkruise.io/canary": canary} if canary else {}
+    return {**made, "metadata": {**made["metadata"], "annotations": notes}}
+
+
+def promoted(kind: str, name: str = "db", **workload: str) -> dict[str, Any]:
+    """A unit that promotes an object of a kind."""
+    return {"promotion": promotion(workload={"kind": kind, "name": name, **workload})}
+
+
+ADVANCED: Final = promoted("StatefulSet", apiVersion="apps.kruise.io/v1beta1")
+PLAIN: Final = promoted("StatefulSet")
+
+
 # what the unit says besides, what is live, what is asked for, why consent is needed
 RISKS: Final[list[tuple[str, dict[str, Any], list[Obj], list[Obj], str]]] = [
     ("an image", {}, [web()], [web("app:v2")], ""),
@@ -150,6 +184,20 @@ RISKS: Final[list[tuple[str, dict[str, Any], list[Obj], list[Obj], str]]] = [
      [web("app:v2")], ""),
     ("another promoted", {"promotion": promotion(workload={"kind": "CloneSet", "name": "x"})},
      [web()], [web("app:v2")], ""),
+    ("a stateful set in place", {}, [db()], [db("app:v2")], ""),
+    ("a stateful set recreated", {}, [db()], [env_db()],
+     "pods of StatefulSet shop/db are recreated, which went in place before"),
+    ("a stateful set without a canary", ADVANCED, [db()], [db("app:v2")],
+     "all pods of StatefulSet shop/db change without a canary"),
+    ("a stateful set with a canary", ADVANCED, [db()], [db("app:v2", partition=3)], ""),
+    ("the other kind of stateful set", PLAIN, [db()], [db("app:v2")], ""),
+    ("a plain stateful set without a canary", PLAIN, [plain()], [plain("app:v2")],
+     "all pods of StatefulSet shop/db change without a canary"),
+    ("a plain stateful set with a canary", PLAIN, [plain()], [plain("app:v2", 3)], ""),
+    ("a deployment without a canary", promoted("Deployment", "web"), [rolled()],
+     [rolled("app:v2")], "all pods of Deployment shop/web change without a canary"),
+    ("a deployment with a canary", promoted("Deployment", "web"), [rolled()],
+     [rolled("app:v2", "25%")], ""),
     ("for the whole cluster", {}, [KEEP, SPACE], [KEEP], "Namespace more leaves the cluster"),
     ("kept in the cluster", {"prune": {"enabled": False}}, [KEEP, SPACE], [KEEP], ""),
 ]  # fmt: skip
@@ -160,9 +208,9 @@ RISKS: Final[list[tuple[str, dict[str, Any], list[Obj], list[Obj], str]]] = [
     ("unit", "old", "new", "why"), [r[1:] for r in RISKS], ids=[r[0] for r in RISKS]
 )
 def test_risky_changes_wait_for_consent(
-    staged: MakeStage, unit: dict[str, Any], old: list[Obj], new: list[Obj], why: str
+    embedded: MakeStage, unit: dict[str, Any], old: list[Obj], new: list[Obj], why: str
 ) -> None:
-    stage = staged(approval="risky", **unit)
+    stage = embedded(approval="risky", **unit)
 
     async def script() -> None:
         async with stage.running():
