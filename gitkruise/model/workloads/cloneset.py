@@ -64,7 +64,7 @@ class UpdateStrategy:
     grace_s: int = 0
     predownload_parallelism: IntOrPercent = None
     predownload_timeout_s: int | None = None
-    predownload_min_ready: int | None = None
+    predownload_min_ready: IntOrPercent = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,19 +183,20 @@ def _update_alpha(spec: Obj, meta: Obj) -> UpdateStrategy:
     raw = spec.get("updateStrategy") or {}
     if raw.get("type") == "OnDelete":
         return UpdateStrategy(on_delete=True, rolling=False)
-    notes = meta.get("annotations") or {}
-    downloads = {
-        "imagePreDownloadParallelism": _int_or_text(notes.get(wire.PREDOWNLOAD_PARALLELISM)),
-        "imagePreDownloadTimeoutSeconds": int_or_none(notes.get(wire.PREDOWNLOAD_TIMEOUT), 32),
-        "imagePreDownloadMinUpdatedReadyPods": int_or_none(
-            notes.get(wire.PREDOWNLOAD_MIN_READY), 32
-        ),
-    }
     in_place = {
         "gracePeriodSeconds": get(raw, "inPlaceUpdateStrategy", "gracePeriodSeconds"),
-        **downloads,
+        **predownload_settings(meta.get("annotations") or {}),
     }
     return rolling_update({**raw, "inPlaceUpdateStrategy": in_place}, raw.get("type"))
+
+
+def predownload_settings(notes: Mapping[str, str]) -> dict[str, IntOrPercent]:
+    """Image pre-download settings in annotations, by their fields in inPlaceUpdateStrategy."""
+    return {
+        "imagePreDownloadParallelism": _int_or_text(notes.get(wire.PREDOWNLOAD_PARALLELISM)),
+        "imagePreDownloadTimeoutSeconds": int_or_none(notes.get(wire.PREDOWNLOAD_TIMEOUT), 32),
+        "imagePreDownloadMinUpdatedReadyPods": _int_or_text(notes.get(wire.PREDOWNLOAD_MIN_READY)),
+    }
 
 
 def _update_beta(spec: Obj) -> UpdateStrategy:

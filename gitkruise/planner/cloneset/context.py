@@ -13,10 +13,12 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.budgets.ledger import BudgetLedger
 from gitkruise.planner.cloneset.diffs import PodSet
+from gitkruise.planner.pod_updates.predownload import PredownloadRules
 from gitkruise.planner.pod_updates.rules import UpdateRules
 from gitkruise.planner.pods.order import update_order
 from gitkruise.planner.revisions.revisions import RevisionHistory
 from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.values.intstr import unavailable_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,23 @@ class RoundContext:
             now=self.now,
             template_hash=True,
             holder=lambda pod: self.ledger.holder(pod, PodOperation.UPDATE),
+        )
+
+    @property
+    def predownload(self) -> PredownloadRules:
+        owner = self.owner
+        written = owner.update.max_unavailable
+        return PredownloadRules(
+            key=owner.key,
+            reference=owner.owner_reference,
+            selector=owner.selector_raw,
+            replicas=owner.replicas,
+            kept=self.amounts.partition,
+            unavailable=unavailable_count(written, owner.replicas, surge=1),  # rounded down
+            update=owner.update,
+            status=owner.status,
+            history=self.history,
+            gates=self.gates,
         )
 
     def in_turn(self, pods: Sequence[PodFacts]) -> list[PodFacts]:

@@ -20,8 +20,8 @@ from gitkruise.model.workloads.revision import REVISION, Revision, in_order, rev
 from gitkruise.planner.cloneset.conflicts import overlaps, taken_ids
 from gitkruise.planner.cloneset.create import instance_ids
 from gitkruise.planner.cloneset.deletes import instance_id
-from gitkruise.planner.cloneset.predownload import PULL_JOB
 from gitkruise.planner.cloneset.status import FAILED_UPDATE
+from gitkruise.planner.pod_updates.predownload import PULL_JOB
 from gitkruise.planner.pods.order import topology_keys
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
 

@@ -19,7 +19,6 @@ from gitkruise.planner.cloneset.conflicts import split_claims
 from gitkruise.planner.cloneset.context import RoundContext
 from gitkruise.planner.cloneset.deletes import instance_id
 from gitkruise.planner.cloneset.diffs import judge
-from gitkruise.planner.cloneset.predownload import plan_predownload
 from gitkruise.planner.cloneset.pvc_ownership import claim_pods, clean_claims
 from gitkruise.planner.cloneset.scale import TakenIds, plan_scale
 from gitkruise.planner.cloneset.status import (
@@ -31,6 +30,7 @@ from gitkruise.planner.cloneset.status import (
 )
 from gitkruise.planner.cloneset.status_after import Conclusion
 from gitkruise.planner.cloneset.update import begun_updates, held_by_scaling, plan_update
+from gitkruise.planner.pod_updates.predownload import plan_predownload
 from gitkruise.planner.pod_updates.refresh import plan_refresh
 from gitkruise.planner.pods.round_result import RoundResult, earliest
 from gitkruise.planner.revisions.revisions import next_revisions, template_of, truncate
@@ -112,7 +112,7 @@ def _decide(
     """Scale, refresh, update. A spec with an unreadable amount moves no pod at all."""
     problems = context.amounts.problems
     if not problems:
-        out.actions += plan_predownload(context, snapshot.pull_jobs)
+        out.actions += plan_predownload(context.predownload, snapshot.pull_jobs)
     out.problems += context.amounts.problem_texts
     scaling = RoundResult()
     if not problems and not adopting:

@@ -12,6 +12,7 @@ from gitkruise.model.workloads import labels as wire
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import LifecycleState, PodFacts
 from gitkruise.planner.budgets.ledger import BudgetLedger
+from gitkruise.planner.pod_updates.predownload import PredownloadRules
 from gitkruise.planner.pod_updates.rules import UpdateRules
 from gitkruise.planner.pods.inplace_batches import batch_done
 from gitkruise.planner.pods.inplace_state import read_state
@@ -48,6 +49,22 @@ class StatefulRound:
             now=self.now,
             template_hash=False,
             holder=lambda pod: self.ledger.holder(pod, PodOperation.UPDATE),
+        )
+
+    @property
+    def predownload(self) -> PredownloadRules:
+        owner = self.owner
+        return PredownloadRules(
+            key=owner.key,
+            reference=owner.owner_reference,
+            selector=owner.raw["spec"].get("selector") or {},
+            replicas=owner.replicas,
+            kept=owner.kept,
+            unavailable=owner.unavailable,
+            update=owner.update,
+            status=owner.status,
+            history=self.history,
+            gates=self.gates,
         )
 
     def below(self, at: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count, islice
@@ -16,6 +16,7 @@ from gitkruise.model.workloads.cloneset import (
     Lifecycle,
     UpdateStrategy,
     lifecycle_of,
+    predownload_settings,
     rolling_update,
 )
 from gitkruise.model.workloads.feature_gates import Gates
@@ -194,7 +195,7 @@ def stateful_set_facts(raw: Obj) -> StatefulSetFacts:
         start=int(get(spec, "ordinals", "start", default=0)),
         reserved=tuple(_disjoint(map(reserved_range, spec.get("reserveOrdinals") or ()))),
         in_order=spec.get("podManagementPolicy") != "Parallel",
-        update=_update(strategy, rolling, unordered),
+        update=_update(strategy, rolling, unordered, meta.get("annotations") or {}),
         partition=int(partition or 0),
         unordered=unordered is not None,
         min_ready_s=int(rolling.get("minReadySeconds") or 0),
@@ -206,10 +207,19 @@ def stateful_set_facts(raw: Obj) -> StatefulSetFacts:
     )
 
 
-def _update(strategy: Obj, rolling: Obj, unordered: Obj | None) -> UpdateStrategy:
-    """The strategy in a CloneSet's words; priorities are below unorderedUpdate here."""
+def _update(
+    strategy: Obj, rolling: Obj, unordered: Obj | None, notes: Mapping[str, str]
+) -> UpdateStrategy:
+    """The strategy in a CloneSet's words; priorities are below unorderedUpdate here.
+
+    Settings of the pre-download are annotations in both versions; fields win (PRE-16).
+    """
     priority = (unordered or {}).get("priorityStrategy")
-    made = rolling_update({**rolling, "priorityStrategy": priority}, rolling.get("podUpdatePolicy"))
+    in_place = {**predownload_settings(notes), **(rolling.get("inPlaceUpdateStrategy") or {})}
+    made = rolling_update(
+        {**rolling, "priorityStrategy": priority, "inPlaceUpdateStrategy": in_place},
+        rolling.get("podUpdatePolicy"),
+    )
     fields = {name: getattr(made, name) for name in UpdateStrategy.__slots__}
     return UpdateStrategy(**{**fields, "on_delete": strategy.get("type") == "OnDelete"})
 

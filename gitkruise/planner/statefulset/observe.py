@@ -13,6 +13,7 @@ from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import REVISION, Revision, in_order, revision_of
+from gitkruise.planner.pod_updates.predownload import PULL_JOB
 from gitkruise.planner.statefulset.facts import (
     StatefulSetFacts,
     named_claims,
@@ -29,7 +30,7 @@ class StatefulSetSnapshot:
 
     `claims` are live claims by name that its claim templates name: of its pods, and of ordinals
     whose pod is missing. `other_revisions` are foreign ones whose names might be wanted;
-    `budgets` are the PodUnavailableBudgets of its namespace.
+    `budgets` are the PodUnavailableBudgets of its namespace, `pull_jobs` refer to it.
     """
 
     owner: StatefulSetFacts
@@ -39,6 +40,7 @@ class StatefulSetSnapshot:
     other_revisions: Mapping[str, Revision] = field(default_factory=dict)
     now: datetime
     budgets: tuple[BudgetFacts, ...] = ()
+    pull_jobs: tuple[Obj, ...] = ()
 
 
 def observe_stateful_set(
@@ -61,6 +63,7 @@ def observe_stateful_set(
         other_revisions={r.name: r for r in others},
         now=now,
         budgets=tuple(budgets_in(view, key.namespace)),
+        pull_jobs=tuple(view.owned(owner.uid, PULL_JOB, key.namespace)),
     )
 
 

@@ -17,6 +17,7 @@ from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
 from gitkruise.model.workloads.pod import POD
 from gitkruise.model.workloads.revision import REVISION, Revision
 from gitkruise.planner.budgets.ledger import ledger_of
+from gitkruise.planner.pod_updates.predownload import plan_predownload
 from gitkruise.planner.pod_updates.refresh import plan_refresh
 from gitkruise.planner.pods.round_result import RoundResult, earliest
 from gitkruise.planner.revisions.registration import RevisionOwner, forget, register
@@ -71,6 +72,8 @@ def plan_stateful_set(snapshot: StatefulSetSnapshot, gates: Gates) -> Plan:
     if owner.deleting is None:
         if history.action is not None:
             return Plan(actions=(history.action,))
+        if not problems:
+            out.actions += plan_predownload(context.predownload, snapshot.pull_jobs)
         _decide(context, out, moves=not problems)
         out.actions += [*context.ledger.writes(), *_forgotten(context)]
     out.hold_all([p for p in snapshot.pods.values() if p.deleting is not None], Hold.TERMINATING)

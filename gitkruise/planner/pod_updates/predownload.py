@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gitkruise.model.planning.plan import Action, Create, Delete, Event, Patch, PatchStep
 from gitkruise.model.workloads import labels as wire
-from gitkruise.model.workloads.cloneset import Policy
+from gitkruise.model.workloads.cloneset import Policy, UpdateStrategy
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.revision import REVISION
-from gitkruise.planner.cloneset.context import RoundContext
 from gitkruise.planner.pods.inplace import Impossible, in_place_spec
-from gitkruise.planner.revisions.revisions import template_of
+from gitkruise.planner.revisions.revisions import RevisionHistory, template_of
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.values.intstr import unavailable_count
+from gitkruise.wire.values.intstr import UnreadableAmount, resolve
 
 PULL_JOB: Final = GroupKind(wire.KRUISE_GROUP, "ImagePullJob")
 _VERSION: Final = "v1beta1"
@@ -24,69 +24,92 @@ _TIMEOUT_S: Final = 300  # what OpenKruise writes; its API comment promises 600
 _TTL_S: Final = 600
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredownloadRules:
+    """The workload `key` whose images are pulled ahead, and its rollout.
+
+    `reference` is the controller reference to it, `selector` is that of its pods as written.
+    `kept` of `replicas` pods stay on the current revision, and `unavailable` may be down.
+    """
+
+    key: ObjectKey
+    reference: Obj
+    selector: Obj
+    replicas: int
+    kept: int
+    unavailable: int
+    update: UpdateStrategy
+    status: Obj
+    history: RevisionHistory
+    gates: Gates
+
+
 def enabled(gates: Gates) -> bool:
     """Jobs need the gate, and the node agent to carry them out."""
     return gates.pre_download_image_for_in_place_update and gates.kruise_daemon
 
 
-def plan_predownload(context: RoundContext, jobs: Sequence[Obj]) -> list[Action]:
-    """Jobs for a rollout that begins, none for one that is over; `jobs` refer to the CloneSet.
+def plan_predownload(rules: PredownloadRules, jobs: Sequence[Obj]) -> list[Action]:
+    """Jobs for a rollout that begins, none for one that is over; `jobs` refer to the workload.
 
     Whether a revision had its jobs is marked on the revision, once and for all: a template that
     comes back gets none. The mark is set even when creating them failed, because downloading
-    ahead must never hold a rollout up. Source: CloneSet's image pre-download.
+    ahead must never hold a rollout up. Source: image pre-download of CloneSets and Advanced
+    StatefulSets.
     """
-    if not enabled(context.gates):
+    if not enabled(rules.gates):
         return []
-    history = context.history
-    ours = [j for j in jobs if (controller_of(j) or {}).get("uid") == context.owner.uid]
+    history = rules.history
+    ours = [j for j in jobs if (controller_of(j) or {}).get("uid") == rules.reference["uid"]]
     if history.current.name == history.update.name:
         return [_delete(job) for job in ours if not job["metadata"].get("deletionTimestamp")]
     marks = {wire.PREDOWNLOAD_CREATED, wire.PREDOWNLOAD_IGNORED}
-    if history.creating or marks.intersection(history.update.labels) or not _due(context):
+    if history.creating or marks.intersection(history.update.labels) or not _due(rules):
         return []
-    if not _worth_it(context):
-        return _mark(context, wire.PREDOWNLOAD_IGNORED)
+    if not _worth_it(rules):
+        return _mark(rules, wire.PREDOWNLOAD_IGNORED)
     there = {job["metadata"]["name"] for job in ours}
-    made = [_job(context, name, image) for name, image in _new_images(context).items()]
+    made = [_job(rules, name, image) for name, image in _new_images(rules).items()]
     wanted: list[Action] = [
         create for create in made if create.obj["metadata"]["name"] not in there
     ]
-    return [*wanted, *_mark(context, wire.PREDOWNLOAD_CREATED)]
+    return [*wanted, *_mark(rules, wire.PREDOWNLOAD_CREATED)]
 
 
-def _due(context: RoundContext) -> bool:
+def _due(rules: PredownloadRules) -> bool:
     """As many pods as asked for are ready on the new revision."""
-    status = context.owner.status
-    known = status.get("updateRevision") == context.history.update.name
-    ready = int(status.get("updatedReadyReplicas") or 0) if known else 0
-    return ready >= (context.owner.update.predownload_min_ready or 0)
+    known = rules.status.get("updateRevision") == rules.history.update.name
+    ready = int(rules.status.get("updatedReadyReplicas") or 0) if known else 0
+    try:
+        least = resolve(rules.update.predownload_min_ready, rules.replicas, round_up=True)
+    except UnreadableAmount:
+        least = 0  # as upstream: it must not hold the pulls up
+    return ready >= least
 
 
-def _worth_it(context: RoundContext) -> bool:
-    owner, update = context.owner, context.owner.update
-    if not update.rolling or update.policy is Policy.RECREATE or owner.replicas <= _FEW:
+def _worth_it(rules: PredownloadRules) -> bool:
+    update = rules.update
+    if not update.rolling or update.policy is Policy.RECREATE or rules.replicas <= _FEW:
         return False
-    down = unavailable_count(update.max_unavailable, owner.replicas, surge=1)  # rounded down
-    if context.amounts.partition == 0 and down >= owner.replicas:
+    if rules.kept == 0 and rules.unavailable >= rules.replicas:
         return False
     spec = in_place_spec(
-        context.history.current, context.history.update, policy=update.policy, gates=context.gates
+        rules.history.current, rules.history.update, policy=update.policy, gates=rules.gates
     )
     return not isinstance(spec, Impossible)
 
 
-def _new_images(context: RoundContext) -> dict[str, str]:
+def _new_images(rules: PredownloadRules) -> dict[str, str]:
     """Images by container that the current revision does not run there."""
     before, after = (
         {c["name"]: c.get("image", "") for c in template_of(revision.data)["spec"]["containers"]}
-        for revision in (context.history.current, context.history.update)
+        for revision in (rules.history.current, rules.history.update)
     )
     return {name: image for name, image in after.items() if before.get(name) != image}
 
 
-def _job(context: RoundContext, container: str, image: str) -> Create:
-    owner, update = context.owner, context.history.update
+def _job(rules: PredownloadRules, container: str, image: str) -> Create:
+    update, settings = rules.history.update, rules.update
     name = f"{update.name}-{container}"
     template = template_of(update.data)
     labels = {
@@ -98,10 +121,10 @@ def _job(context: RoundContext, container: str, image: str) -> Create:
         sandbox["annotations"] = notes
     spec: dict[str, Any] = {
         "image": image,
-        "podSelector": _pods_to_come(context),
-        "parallelism": _or(owner.update.predownload_parallelism, 1),
+        "podSelector": _pods_to_come(rules),
+        "parallelism": _or(settings.predownload_parallelism, 1),
         "pullPolicy": {
-            "timeoutSeconds": _or(owner.update.predownload_timeout_s, _TIMEOUT_S),
+            "timeoutSeconds": _or(settings.predownload_timeout_s, _TIMEOUT_S),
             "backoffLimit": 1,
         },
         "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": _TTL_S},
@@ -115,9 +138,9 @@ def _job(context: RoundContext, container: str, image: str) -> Create:
             "kind": PULL_JOB.kind,
             "metadata": {
                 "name": name,
-                "namespace": owner.namespace,
+                "namespace": rules.key.namespace,
                 "labels": labels,
-                "ownerReferences": [owner.owner_reference],
+                "ownerReferences": [rules.reference],
             },
             "spec": spec,
         },
@@ -134,9 +157,9 @@ def _or(value: int | str | None, default: int) -> int | str:
     return default if value is None else value
 
 
-def _pods_to_come(context: RoundContext) -> Obj:
+def _pods_to_come(rules: PredownloadRules) -> Obj:
     """The nodes of pods that do not run the new revision yet."""
-    update, selector = context.history.update, context.owner.selector_raw
+    update, selector = rules.history.update, rules.selector
     not_new = {
         "key": wire.REVISION_HASH,
         "operator": "NotIn",
@@ -145,14 +168,14 @@ def _pods_to_come(context: RoundContext) -> Obj:
     return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), not_new]}
 
 
-def _mark(context: RoundContext, label: str) -> list[Action]:
+def _mark(rules: PredownloadRules, label: str) -> list[Action]:
     """The mark on the update revision; not while the round writes that revision already."""
-    update = context.history.update
-    if context.history.action is not None:
+    update = rules.history.update
+    if rules.history.action is not None:
         return []
     return [
         Patch(
-            key=ObjectKey(*REVISION, context.owner.namespace, update.name),
+            key=ObjectKey(*REVISION, rules.key.namespace, update.name),
             version="v1",
             uid=update.uid,
             resource_version=update.resource_version,
