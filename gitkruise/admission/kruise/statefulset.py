@@ -37,6 +37,7 @@ _ROLLING: Final = {
 }
 _RETENTION: Final = ("whenDeleted", "whenScaled")
 _RETAINED: Final = ("Retain", "Delete")
+_CLAIM_UPDATES: Final = ("OnDelete", "OnPodRollingUpdate")
 _RANGE: Final = re.compile(r"([0-9]+)-([0-9]+)")
 _READY_MAX_S: Final = 300
 _SPEC: Final[Path] = ("spec",)
@@ -83,6 +84,9 @@ def default_stateful_set(request: AdmissionRequest, gates: Gates) -> Obj:
         policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
         chosen = {**dict.fromkeys(_RETENTION, _RETAINED[0]), **policy}
         spec["persistentVolumeClaimRetentionPolicy"] = chosen
+    if gates.stateful_set_auto_resize_pvc_gate:
+        chosen = {"type": _CLAIM_UPDATES[0], **(spec.get("volumeClaimUpdateStrategy") or {})}
+        spec["volumeClaimUpdateStrategy"] = chosen
     return {**request.new, "spec": spec}
 
 
@@ -93,7 +97,7 @@ def _template_is_new(request: AdmissionRequest, template: Obj) -> bool:
     return bool(normalise("PodTemplateSpec", before) != template)
 
 
-def stateful_set_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[Problem]:
+def stateful_set_problems(request: AdmissionRequest, gates: Gates) -> Iterator[Problem]:
     """Validate an Advanced StatefulSet as OpenKruise's webhook does, with its field paths."""
     spec: Obj = request.new.get("spec") or {}
     policy = spec.get("podManagementPolicy")
@@ -109,12 +113,17 @@ def stateful_set_problems(request: AdmissionRequest, _gates: Gates) -> Iterator[
         yield from _budget_problems(limit, at, parallel=parallel)
     yield from _strategy_problems(spec, parallel=parallel)
     yield from _retention_problems(spec)
+    chosen = paths.get(spec, "volumeClaimUpdateStrategy", "type") or _CLAIM_UPDATES[0]
+    if chosen not in _CLAIM_UPDATES:
+        yield unsupported((*_SPEC, "volumeClaimUpdateStrategy", "type"), chosen, _CLAIM_UPDATES)
     yield from template_selector_problems(spec, "empty selector is invalid for statefulset")
     yield from _template_problems(spec)
     if request.old is not None:
         _, version = split_api_version(request.new["apiVersion"])
         before: Obj = convert(request.old, version).get("spec") or {}
         yield from _change_problems(before, spec)
+        if gates.stateful_set_auto_resize_pvc_gate:
+            yield from _claim_changes(before, spec)
 
 
 def _reserved_problems(spec: Obj) -> Iterator[Problem]:
@@ -231,3 +240,30 @@ def _change_problems(before: Obj, after: Obj) -> Iterator[Problem]:
             f"{listed} and '{_MUTABLE[-1]}' are forbidden"
         )
         yield forbidden(_SPEC, text)
+
+
+def _claim_changes(before: Obj, after: Obj) -> Iterator[Problem]:
+    """Forbid changes of claim templates that no claim can follow (ASTS-22)."""
+    if paths.get(after, "volumeClaimUpdateStrategy", "type") != _CLAIM_UPDATES[1]:
+        return
+    at: Path = (*_SPEC, "volumeClaimTemplates")
+    old, new = (
+        {paths.get(c, "metadata", "name"): c for c in spec.get("volumeClaimTemplates") or ()}
+        for spec in (before, after)
+    )
+    if old.keys() != new.keys():
+        text = f"no claim template is added or removed under {_CLAIM_UPDATES[1]}"
+        yield invalid(at, sorted(map(str, new)), text)
+        return
+    for index, template in enumerate(after.get("volumeClaimTemplates") or ()):
+        name = paths.get(template, "metadata", "name")
+        if _differs(old[name].get("spec") or {}, template.get("spec") or {}):
+            text = f"only the size of a claim template changes under {_CLAIM_UPDATES[1]}"
+            yield invalid((*at, index), name, text)
+
+
+def _differs(before: Obj, after: Obj) -> bool:
+    """Return whether a claim of the one spec cannot follow the other by its size."""
+    classes = {spec.get("storageClassName") for spec in (before, after)} - {None}
+    modes = [list(spec.get("accessModes") or ()) for spec in (before, after)]
+    return len(classes) > 1 or modes[0] != modes[1]

@@ -37,6 +37,7 @@ class Gates:
     sidecar_set_patch_pod_metadata_defaults_allowed: bool = False
     stateful_set_start_ordinal: bool = False
     stateful_set_auto_delete_pvc: bool = True
+    stateful_set_auto_resize_pvc_gate: bool = False
     pod_index_label: bool = True
 
     @property
@@ -74,6 +75,7 @@ _WIRE_NAMES: Final = {
     "sidecar_set_patch_pod_metadata_defaults_allowed": "SidecarSetPatchPodMetadataDefaultsAllowed",
     "stateful_set_start_ordinal": "StatefulSetStartOrdinal",
     "stateful_set_auto_delete_pvc": "StatefulSetAutoDeletePVC",
+    "stateful_set_auto_resize_pvc_gate": "StatefulSetAutoResizePVCGate",
     "pod_index_label": "PodIndexLabel",
 }
 
@@ -81,7 +83,7 @@ _WIRE_NAMES: Final = {
 WITHOUT_EFFECT: Final = frozenset(
     {
         *("CloneSetEventHandlerOptimization", "ForceDeleteTimeoutExpectationGate"),
-        *("InPlacePodVerticalScaling", "WorkloadSpread", "StatefulSetAutoResizePVCGate"),
+        *("InPlacePodVerticalScaling", "WorkloadSpread"),
     }
 )
 # Maturity since OpenKruise 1.8; every other gate of its own is alpha. The gate of host ports is

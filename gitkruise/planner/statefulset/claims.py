@@ -13,7 +13,6 @@ from gitkruise.planner.statefulset.facts import DELETE, StatefulSetFacts
 from gitkruise.planner.statefulset.identity import claim_key, claims_of
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
-from gitkruise.wire.values.quantity import parse_quantity
 
 Claims = Mapping[str, Obj]  # live claims by name
 
@@ -96,36 +95,3 @@ def _set_reference(owner: StatefulSetFacts) -> dict[str, Any]:
 
 def _pod_reference(pod: PodFacts) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": POD.kind, "name": pod.name, "uid": pod.uid}
-
-
-def claim_counts(
-    owner: StatefulSetFacts, pods: Sequence[PodFacts], claims: Claims
-) -> list[dict[str, Any]]:
-    """`status.volumeClaims` (ASTS-83)."""
-    counted = []
-    for template in owner.claim_templates:
-        name = template["metadata"]["name"]
-        live = [claims[f"{name}-{pod.name}"] for pod in pods if f"{name}-{pod.name}" in claims]
-        fitting = [claim for claim in live if _fits(claim, template)]
-        bound = sum(get(claim, "status", "phase") == "Bound" for claim in fitting)
-        counted.append(
-            {
-                "volumeClaimName": name,
-                "compatibleReplicas": len(fitting),
-                "compatibleReadyReplicas": bound,
-            }
-        )
-    return counted
-
-
-def _fits(claim: Obj, template: Obj) -> bool:
-    """Return whether the claim asks for what the template asks for."""
-    asked = [
-        get(one, "spec", "resources", "requests", "storage", default="0")
-        for one in (claim, template)
-    ]
-    try:
-        size, wanted = map(parse_quantity, asked)
-    except (ValueError, TypeError):
-        return bool(asked[0] == asked[1])
-    return bool(size == wanted)

@@ -86,6 +86,11 @@ class StatefulRound:
     def updated(self, pod: PodFacts) -> bool:
         return pod.on_revision(self.history.update.name)
 
+    @property
+    def resizes(self) -> bool:
+        """Return whether claims grow with the update of their pods."""
+        return self.owner.resizes and self.gates.stateful_set_auto_resize_pvc_gate
+
     def healthy(self, pod: PodFacts) -> bool:
         """Return whether a pod runs, is ready, and neither ends nor is in a lifecycle step."""
         return pod.deleting is None and pod.at_rest and pod.in_service

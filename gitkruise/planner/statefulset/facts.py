@@ -32,6 +32,7 @@ _RANGE: Final = re.compile(r"(\d{1,10})-(\d{1,10})")
 _ROLLING: Final = ("spec", "updateStrategy", "rollingUpdate")
 _WANTED: Final = 'must be an integer or a percentage such as "25%"'
 RETAIN, DELETE = "Retain", "Delete"
+WITH_PODS: Final = "OnPodRollingUpdate"  # of volumeClaimUpdateStrategy
 CREATED_MAX: Final = 500  # pods of one round; OpenKruise creates as many at once
 
 
@@ -41,7 +42,8 @@ class StatefulSetFacts:
     ascending.
 
     `partition` is a number of pods. `unordered`: updates follow priorities instead of ordinals.
-    `retention` are the policies (whenDeleted, whenScaled) of claims.
+    `retention` are the policies (whenDeleted, whenScaled) of claims; `resizes`: claims grow with
+    the update of their pods.
     """
 
     key: ObjectKey
@@ -60,6 +62,7 @@ class StatefulSetFacts:
     min_ready_s: int
     scale_unavailable: IntOrPercent
     retention: tuple[str, str]
+    resizes: bool
     lifecycle: Lifecycle | None
     history_limit: int
     status: Obj
@@ -201,6 +204,7 @@ def stateful_set_facts(raw: Obj) -> StatefulSetFacts:
         min_ready_s=int(rolling.get("minReadySeconds") or 0),
         scale_unavailable=get(spec, "scaleStrategy", "maxUnavailable"),
         retention=(policy.get("whenDeleted") or RETAIN, policy.get("whenScaled") or RETAIN),
+        resizes=get(spec, "volumeClaimUpdateStrategy", "type") == WITH_PODS,
         lifecycle=lifecycle_of(spec.get("lifecycle")),
         history_limit=10 if limit is None else int(limit),
         status=raw.get("status") or {},

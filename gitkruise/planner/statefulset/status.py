@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from gitkruise.model.planning.plan import Create, Outcome, Refused
 from gitkruise.model.workloads import conditions as rule
-from gitkruise.planner.statefulset.claims import claim_counts
 from gitkruise.planner.statefulset.context import StatefulRound
+from gitkruise.planner.statefulset.resize import claim_counts
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.times import format_time
 

@@ -13,6 +13,7 @@ from gitkruise.planner.pods.inplace import UpdateSpec
 from gitkruise.planner.pods.order import by_priority
 from gitkruise.planner.pods.round_result import RoundResult
 from gitkruise.planner.statefulset.context import StatefulRound
+from gitkruise.planner.statefulset.resize import growing, growth, unfit
 from gitkruise.planner.statefulset.scale import Scaling
 
 
@@ -50,7 +51,7 @@ def _move(
     """Update `targets` in their order while maxUnavailable lets them; `down` grows with them."""
     known = RevisionFindings()
     for at, pod in enumerate(targets):
-        if context.updated(pod):
+        if context.updated(pod) and not _claims_differ(context, pod):
             continue
         if len(down) >= context.owner.unavailable and pod.name not in down:
             out.hold_all([p for p in targets[at:] if not context.updated(p)], Hold.BUDGET)
@@ -59,6 +60,11 @@ def _move(
             continue
         if pod.name in skip:
             down.add(pod.name)
+            continue
+        if _grows(context, pod, out):
+            down.add(pod.name)
+            continue
+        if context.updated(pod):
             continue
         try:
             _update(context, pod, known, out)
@@ -74,6 +80,32 @@ def _leaves(context: StatefulRound, pod: PodFacts, out: RoundResult) -> bool:
     return pod.name in out.busy or pod.name in context.ledger.noted
 
 
+def _claims_differ(context: StatefulRound, pod: PodFacts) -> bool:
+    """Return whether a round has to look at the claims of a pod that is updated."""
+    if not context.resizes:
+        return False
+    owner, claims = context.owner, context.claims
+    return bool(unfit(owner, pod, claims) or growth(owner, pod, claims))
+
+
+def _grows(context: StatefulRound, pod: PodFacts, out: RoundResult) -> bool:
+    """Let the pod's claims grow before the pod is updated; True while it waits for them."""
+    if not context.resizes:
+        return False
+    owner, claims = context.owner, context.claims
+    if name := unfit(owner, pod, claims):
+        text = f"claim {name} differs from its template in more than its size"
+        out.problems.append(f"pod {pod.name}: {text}; it is created again once it is deleted")
+        out.hold(pod, Hold.CANNOT_UPDATE, text)
+        return True
+    patches = growth(owner, pod, claims)
+    out.actions += patches
+    names = [p.key.name for p in patches] or list(growing(owner, pod, claims, ready=False))
+    if names:
+        out.hold(pod, Hold.UPDATING, f"waits for claim {names[0]} to grow")
+    return bool(names)
+
+
 def held_by(context: StatefulRound, scaling: Scaling) -> Hold | None:
     """Return what stops all updates, if anything does."""
     update = context.owner.update
@@ -85,9 +117,14 @@ def held_by(context: StatefulRound, scaling: Scaling) -> Hold | None:
 
 
 def _down(context: StatefulRound) -> set[str]:
-    """Names of pods that are missing or not available."""
-    missing = {f"{context.owner.name}-{at}" for at in context.ordinals if at not in context.pods}
-    return missing | {p.name for p in context.in_range if not context.available(p)}
+    """Names of pods that are missing, not available, or whose claims grow."""
+    owner, claims = context.owner, context.claims
+    missing = {f"{owner.name}-{at}" for at in context.ordinals if at not in context.pods}
+    down = missing | {p.name for p in context.in_range if not context.available(p)}
+    if context.resizes:
+        pods = context.in_range
+        down |= {p.name for p in pods if any(growing(owner, p, claims, ready=True))}
+    return down
 
 
 def _specified(

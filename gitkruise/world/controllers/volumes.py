@@ -1,4 +1,4 @@
-"""The model cluster's volumes: provisions and binds claims, and protects what is in use.
+"""The model cluster's volumes: provisions, binds and grows claims, and protects what is in use.
 
 Replaces the volume binder, a provisioner of every storage class, and the protection controllers
 of claims and volumes of a real cluster. Matching, reclaiming and protection follow
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CLAIM: Final = GroupKind("", "PersistentVolumeClaim")
 VOLUME: Final = GroupKind("", "PersistentVolume")
+_CLASS: Final = GroupKind("storage.k8s.io", "StorageClass")
 _POD: Final = GroupKind("", "Pod")
 _REFS: Final = {
     CLAIM: ResourceRef("", "v1", "persistentvolumeclaims"),
@@ -86,6 +87,8 @@ class VolumeController:
                 _reclaim(world, key_of(volume), now)
         elif claim["metadata"].get("deletionTimestamp"):
             self._going.setdefault(key, None)
+        elif get(claim, "status", "phase") == "Bound":
+            _grow(world, claim, now)
         elif get(claim, "status", "phase") in (None, "", "Pending") and not _bind(
             world, claim, now
         ):
@@ -134,6 +137,25 @@ def _bind(world: World, claim: Obj, now: datetime) -> bool:
     stored = _write(world, made, now)
     _write(world, {**stored, "status": made["status"]}, now, subresource="status")
     return True
+
+
+def _grow(world: World, claim: Obj, now: datetime) -> None:
+    """Give a bound claim the size that it asks for by now, as a driver that expands online does.
+
+    A class that does not allow expansion keeps the size.
+    """
+    asked = _capacity(claim)
+    has = get(claim, "status", "capacity", "storage", default="0")
+    volume = world.get(ObjectKey(*VOLUME, "", get(claim, "spec", "volumeName") or ""))
+    if volume is None or parse_quantity(asked["storage"]).value <= parse_quantity(has).value:
+        return
+    kind = world.get(ObjectKey(*_CLASS, "", get(claim, "spec", "storageClassName") or ""))
+    if kind is not None and not kind.get("allowVolumeExpansion"):
+        return
+    spec = {**volume["spec"], "capacity": {**get(volume, "spec", "capacity", default={}), **asked}}
+    _write(world, {**volume, "spec": spec}, now)
+    status = {**claim["status"], "capacity": {**(claim["status"].get("capacity") or {}), **asked}}
+    _write(world, {**claim, "status": status}, now, subresource="status")
 
 
 def _bound_claim(claim: Obj, volume: str, capacity: Obj) -> dict[str, Any]:

@@ -152,3 +152,27 @@ def test_a_volume_of_another_claim_is_not_taken() -> None:
     lab.apply(claim("two", volumeName=made["metadata"]["name"]))
     lab.run()
     assert phase(lab, claim("two")) == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("expands", "size"), [(None, "3Gi"), (True, "3Gi"), (False, "2Gi")], ids=["none", "yes", "no"]
+)
+def test_a_bound_claim_gets_the_size_that_it_asks_for(expands: bool | None, size: str) -> None:
+    lab = Lab()
+    if expands is not None:
+        lab.apply(
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": {"name": "fast", "namespace": ""},
+                "provisioner": "example.com/disk",
+                "allowVolumeExpansion": expands,
+            }
+        )
+    lab.apply(claim(storageClassName="fast"))
+    lab.run()
+    lab.patch(claim(), {"spec": {"resources": {"requests": {"storage": "3Gi"}}}})
+    lab.run()
+    (made,) = lab.world.objects(VOLUME)
+    assert get(lab.get(claim()), "status", "capacity", "storage") == size
+    assert get(made, "spec", "capacity", "storage") == size
