@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from gitkruise.errors import ApiError
 from gitkruise.wire.catalog.catalog import Kind
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.wire.primitives.names import GroupKind, Obj, controller_of
+from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest
 from gitkruise.wire.schema.nodes import Node
 from gitkruise.world.api.cluster import World
@@ -41,6 +42,8 @@ TEXTS: Final[Mapping[str, Sequence[Any]]] = {
     "type": ("a", "Ready", "ContainersReady", "PodScheduled", "Progressing", "Complete", "Failed",
              "KruisePodReady", "InPlaceUpdateReady", "example.com/gate"),
 }  # fmt: skip
+POD_KIND: Final = GroupKind("", "Pod")
+GROUP: Final = "example.com"
 STEP: Final = re.compile(r"[^.\[\]]+|(?<=\[)[^\]]*(?=\])")
 QUOTED: Final = re.compile(r'"([^"]*)"')
 POD: Final[Obj] = {"containers": [{"name": "a", "image": "web:1"}]}
@@ -50,7 +53,13 @@ CLAIM: Final[Obj] = {
     "accessModes": ["ReadWriteOnce"],
     "resources": {"requests": {"storage": "1Gi"}},
 }
+PULLED: Final[Obj] = {"completionPolicy": {"type": "Always"}}
 ONCE: Final[Obj] = {"spec": {**POD, "restartPolicy": "Never"}}
+VERSION: Final[Obj] = {
+    "name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
+    "schema": {"openAPIV3Schema": {
+        "type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+}  # fmt: skip
 # What an object of a kind has at least; the kinds that something in the cluster acts on are drawn
 # more often than others.
 BASES: Final[Mapping[str, Obj]] = {
@@ -69,13 +78,25 @@ BASES: Final[Mapping[str, Obj]] = {
                                   "accessModes": ["ReadWriteOnce"]}},
     "Service": {"spec": {"selector": {"app": "a"}, "ports": [{"port": 80}]}},
     "Endpoints": {}, "EndpointSlice": {"addressType": "IPv4", "endpoints": []},
-    "Node": {}, "ConfigMap": {}, "Secret": {}, "ControllerRevision": {"revision": 1},
+    "Node": {}, "ConfigMap": {}, "Secret": {}, "ControllerRevision": {"revision": 1, "data": {}},
     "PodDisruptionBudget": {"spec": {"selector": {"matchLabels": {"app": "a"}}}},
     "HorizontalPodAutoscaler": {"spec": {"maxReplicas": 3, "scaleTargetRef": {
         "apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}},
     "Event": {"involvedObject": {"namespace": SPACE}},
+    "ReplicationController": {"spec": {"selector": {"app": "a"}, "template": TEMPLATE}},
+    "Ingress": {"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}},
+    "IngressClass": {"spec": {"controller": "example.com/a"}},
+    "ImagePullJob": {"spec": {"image": "web:1", **PULLED}},
+    "ImageListPullJob": {"spec": {"images": ["web:1", "web:2"], **PULLED}},
 }  # fmt: skip
-WEIGHTS: Final[Mapping[str, int]] = {**dict.fromkeys(BASES, 6), "Pod": 60, "CloneSet": 20}
+# A budget, a request and a definition have names of other objects in them: see `_referring`.
+REFERRING: Final = ("PodUnavailableBudget", "ContainerRecreateRequest", "CustomResourceDefinition")
+WEIGHTS: Final[Mapping[str, int]] = {
+    **dict.fromkeys((*BASES, *REFERRING), 6),
+    "Pod": 60,
+    "CloneSet": 20,
+    "CustomResourceDefinition": 1,
+}
 
 
 @dataclass(slots=True)
@@ -88,12 +109,17 @@ class Admitting:
     refused: Counter[str] = field(default_factory=Counter)
     _kept: list[tuple[Kind, Obj]] = field(default_factory=list)
 
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds of which objects are drawn."""
+        return [k for k in self.world.catalog.kinds() if {"create", "get"} <= set(k.verbs)]
+
     def step(self, now: datetime) -> None:
         """Create an object and write some status for it or for another one; or take one away."""
-        kinds = [k for k in self.world.catalog.kinds() if "create" in k.verbs and "get" in k.verbs]
+        kinds = self.kinds
         weights = [WEIGHTS.get(kind.kind, 1) for kind in kinds]
         kind = self.draw.choices(kinds, weights)[0]
-        made = self._created(kind, now)
+        made = self.create(kind, now)
         if made is not None:
             self.admitted[kind.kind] += 1
             self._kept.append((kind, made))
@@ -102,9 +128,12 @@ class Admitting:
         if len(self._kept) > KEPT_MAX or (self._kept and self.draw.random() < OFTEN):
             self._remove(*self._kept.pop(self.draw.randrange(len(self._kept))), now)
 
-    def _created(self, kind: Kind, now: datetime) -> Obj | None:
-        base = BASES.get(kind.kind, {})
+    def create(self, kind: Kind, now: datetime) -> Obj | None:
+        """Create an object of a kind; None when all that was drawn is refused."""
         name = self.draw.choice(NAMES) + "-" + str(self.world.version)
+        base = BASES.get(kind.kind) or self._referring(kind.kind, name)
+        if kind.kind == "CustomResourceDefinition":
+            name += f".{GROUP}"
         obj: Obj = {**self._over(base, kind.strict, ""), "metadata": self._meta(name, kind)}
         least = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": obj["metadata"]}
         obj = {**obj, **least}
@@ -121,6 +150,27 @@ class Admitting:
                 obj = _repaired(obj, error, {**base, **least})
         self.refused[kind.kind] += 1
         return None
+
+    def _referring(self, kind: str, name: str) -> Obj:
+        """What an object that is about others has at least: names of those that are there."""
+        pods = self.world.objects(POD_KIND, SPACE)
+        owned = [pod for pod in pods if controller_of(pod) is not None]
+        if kind == "PodUnavailableBudget":
+            owner = controller_of(self.draw.choice(owned)) if owned else None
+            target = {k: (owner or {}).get(k) or "a" for k in ("apiVersion", "kind", "name")}
+            return {
+                "spec": {"maxUnavailable": self.draw.choice((0, 1, "50%")), "targetRef": target}
+            }
+        running = [p for p in pods if get(p, "status", "phase") == "Running"]
+        if kind == "ContainerRecreateRequest" and running:
+            pod = self.draw.choice(running)
+            first = pod["spec"]["containers"][0]["name"]
+            return {"spec": {"podName": pod["metadata"]["name"], "containers": [{"name": first}]}}
+        if kind == "CustomResourceDefinition":
+            names = {"plural": name, "singular": name, "kind": "A" + name.replace("-", "")}
+            return {"spec": {"group": GROUP, "scope": "Namespaced", "names": names,
+                             "versions": [VERSION]}}  # fmt: skip
+        return {}
 
     def _over(self, base: Any, node: Node, name: str) -> Any:
         """`base` with fields that its schema allows besides."""

@@ -39,17 +39,18 @@ class Log(logging.Handler):
         self.records.append(logging.Formatter().format(record))
 
 
-def play(seed: int, objects: int) -> tuple[Counter[str], list[str]]:
+def play(seed: int, objects: int, gates: Gates | None = None) -> tuple[Counter[str], list[str]]:
     """Admit so many objects, a second apart, with every loop of the cluster running.
 
     Return what was admitted by kind, and the exceptions that reached the log.
     """
-    clock, world = ManualClock(START), empty_world(seed=seed)
+    chosen = gates or Gates()
+    clock, world = ManualClock(START), empty_world(seed=seed, gates=chosen)
     bootstrap(world, START, nodes=2)
     cluster = Cluster(world, clock.now)
     admitting, log = Admitting(world, Random(seed)), Log()
     controllers = Controllers(
-        EMBEDDED, WorldTransport(cluster), world.catalog, clock, ControllerOptions(gates=Gates())
+        EMBEDDED, WorldTransport(cluster), world.catalog, clock, ControllerOptions(gates=chosen)
     )
 
     async def admit() -> None:
