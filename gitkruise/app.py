@@ -86,6 +86,7 @@ from gitkruise.model.gitops.config import Config
 from gitkruise.model.gitops.record import UnitRecord
 from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.workload import Workload
+from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
 from gitkruise.planner.workloads import CLONESET, EMBEDDED, WORKLOADS, node_workloads
@@ -444,7 +445,8 @@ def driven(catalog: Catalog, gates: Gates) -> tuple[Workload[Any], ...]:
         kept = {kind: find for kind, find in workload.watches.items() if served(kind)}
         return workload if len(kept) == len(workload.watches) else replace(workload, watches=kept)
 
-    wanted = (w for w in WORKLOADS if w.kind != BUDGET or gates.budgets_pods)
+    gated = {BUDGET: gates.budgets_pods, SPREAD: gates.workload_spread}
+    wanted = (w for w in WORKLOADS if gated.get(w.kind, True))
     pods = tuple(watching(w) for w in wanted if w is CLONESET or served(w.kind))
     canaries = (CANARY_STEERING,) if served(CANARY_STEERING.kind) else ()
     nodes = (w for w in node_workloads(gates) if all(map(served, (w.kind, *w.owns, *w.watches))))

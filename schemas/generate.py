@@ -37,8 +37,8 @@ PUBLISHED: Final = {
     ("networking.k8s.io", "v1"): ("Ingress",),
     ("autoscaling", "v2"): ("HorizontalPodAutoscaler",),
     ("policy", "v1"): ("PodDisruptionBudget",),
-    ("apps.kruise.io", "v1alpha1"): ("CloneSet", "SidecarSet"),
-    ("apps.kruise.io", "v1beta1"): ("CloneSet", "SidecarSet"),
+    ("apps.kruise.io", "v1alpha1"): ("CloneSet", "SidecarSet", "WorkloadSpread"),
+    ("apps.kruise.io", "v1beta1"): ("CloneSet", "SidecarSet", "WorkloadSpread"),
     ("policy.kruise.io", "v1alpha1"): ("PodUnavailableBudget",),
     ("policy.kruise.io", "v1beta1"): ("PodUnavailableBudget",),
 }  # fmt: skip
@@ -47,7 +47,7 @@ INSTALLED: Final = (
         f"{plural}.apps.kruise.io"
         for plural in (
             "clonesets", "sidecarsets", "statefulsets", "containerrecreaterequests",
-            "imagepulljobs", "imagelistpulljobs", "nodeimages",
+            "imagepulljobs", "imagelistpulljobs", "nodeimages", "workloadspreads",
         )
     ),
     "podunavailablebudgets.policy.kruise.io",

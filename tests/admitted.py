@@ -82,6 +82,8 @@ BASES: Final[Mapping[str, Obj]] = {
     "PodDisruptionBudget": {"spec": {"selector": {"matchLabels": {"app": "a"}}}},
     "HorizontalPodAutoscaler": {"spec": {"maxReplicas": 3, "scaleTargetRef": {
         "apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}},
+    "WorkloadSpread": {"spec": {"subsets": [{"name": "a", "maxReplicas": 1}, {"name": "b"}],
+        "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "a"}}},
     "Event": {"involvedObject": {"namespace": SPACE}},
     "ReplicationController": {"spec": {"selector": {"app": "a"}, "template": TEMPLATE}},
     "Ingress": {"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}},

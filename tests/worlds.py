@@ -208,6 +208,32 @@ def sidecarset(name: str = "mesh", *containers: Obj, **spec: Any) -> dict[str, A
     }
 
 
+def spread(name: str = "zones", *subsets: Obj, kind: str = "CloneSet", to: str = "web") -> Any:
+    """A v1beta1 WorkloadSpread for a workload, with these subsets."""
+    api = {"CloneSet": "apps.kruise.io/v1beta1"}.get(kind, "apps/v1")
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "WorkloadSpread",
+        "metadata": {"name": name},
+        "spec": {
+            "targetRef": {"apiVersion": api, "kind": kind, "name": to},
+            "subsets": list(subsets),
+        },
+    }
+
+
+def subset(name: str, limit: int | str | None = None, *, zone: str = "", **more: Any) -> Any:
+    """A subset of a WorkloadSpread; its pods require nodes of `zone`, if one is given."""
+    key = "topology.kubernetes.io/zone"
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]}
+    return {
+        "name": name,
+        **({"maxReplicas": limit} if limit is not None else {}),
+        **({"requiredNodeSelector": term} if zone else {}),
+        **more,
+    }
+
+
 def budget(
     name: str = "keep", *, kind: str = "CloneSet", to: str = "web", api: str = "", **spec: Any
 ) -> Obj:

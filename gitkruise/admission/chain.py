@@ -59,11 +59,15 @@ from gitkruise.admission.kruise.lazy_stages import (
     fill_in_pull_job,
     fill_in_recreate_request,
     inject_sidecars,
+    inject_subset,
     injected,
     name_budget,
     neighbour_problems,
     sidecarset_problems,
+    spread_conflicts,
+    spread_problems,
     stateful_set_problems,
+    with_subset,
 )
 from gitkruise.admission.pods.pods import add_readiness_gate, default_pod, pod_problems
 from gitkruise.admission.rules.request import CREATE, DELETE, UPDATE, AdmissionRequest
@@ -191,6 +195,13 @@ KRUISE_STAGES: Final = (
         mutate=add_readiness_gate,
     ),
     Stage(
+        name="subset of a pod",
+        kinds=_kinds("", "Pod"),
+        operations=frozenset({CREATE}),
+        asks_cluster=True,
+        mutate=inject_subset,
+    ),
+    Stage(
         name="sidecar injection",
         kinds=_kinds("", "Pod"),
         operations=frozenset({CREATE}),
@@ -245,6 +256,17 @@ KRUISE_STAGES: Final = (
         asks_cluster=True,  # whether the gates are on there, and other budgets
         examine=budget_conflicts,
     ),
+    Stage(
+        name="spreads",
+        kinds=_kinds("apps.kruise.io", "WorkloadSpread"),
+        examine=spread_problems,
+    ),
+    Stage(
+        name="spread neighbours",
+        kinds=_kinds("apps.kruise.io", "WorkloadSpread"),
+        asks_cluster=True,  # whether the gate is on there, and others
+        examine=spread_conflicts,
+    ),
     Stage(name="canaries", kinds=WITH_CANARY, examine=canary_problems),
     Stage(
         name="recreate requests",
@@ -275,10 +297,14 @@ KRUISE_STAGES: Final = (
     ),
 )
 STAGES: Final = (*SERVER_STAGES, *KRUISE_STAGES)
+_BY_WEBHOOK: Final[dict[Mutate | None, Mutate]] = {
+    inject_sidecars: injected,
+    inject_subset: with_subset,
+}
 WEBHOOK_STAGES: Final = tuple(  # a server gives its defaults again to what a webhook leaves
     replace(
         stage,
-        mutate=injected if stage.mutate is inject_sidecars else stage.mutate,
+        mutate=_BY_WEBHOOK.get(stage.mutate, stage.mutate),
         webhook="",
         examine=protect_by_webhook if stage.examine is protect else stage.examine,
     )

@@ -31,6 +31,7 @@ from gitkruise.planner.pods.pod_controller import PODS
 from gitkruise.planner.sidecarset.matching import named_by
 from gitkruise.planner.sidecarset.observe import NAMESPACE, observe_sidecarset
 from gitkruise.planner.sidecarset.plan import plan_sidecarset
+from gitkruise.planner.spread.controller import SPREADS
 from gitkruise.planner.statefulset.plan import ADVANCED
 
 CLONESET: Final[Workload[CloneSetSnapshot]] = Workload(
@@ -53,7 +54,9 @@ SIDECARSET: Final[Workload[SidecarSetSnapshot]] = Workload(
     stalls=Shows.ANNOTATION,
 )
 
-WORKLOADS: Final[tuple[Workload[Any], ...]] = (CLONESET, SIDECARSET, ADVANCED, PODS, BUDGETS)
+WORKLOADS: Final[tuple[Workload[Any], ...]] = (
+    CLONESET, SIDECARSET, ADVANCED, PODS, BUDGETS, SPREADS,
+)  # fmt: skip
 
 # Objects between controllers and node agents.
 NODE: Final[tuple[Workload[Any], ...]] = (REQUESTS, NODES, NODE_IMAGES, PULL_JOBS, LIST_PULL_JOBS)

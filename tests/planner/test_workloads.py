@@ -23,7 +23,10 @@ def without(*plurals: str) -> Catalog:
 
 
 def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() -> None:
-    pods = ["CloneSet", "SidecarSet", "StatefulSet", "Pod", "PodUnavailableBudget", "Deployment"]
+    pods = [
+        "CloneSet", "SidecarSet", "StatefulSet", "Pod", "PodUnavailableBudget", "WorkloadSpread",
+        "Deployment",
+    ]  # fmt: skip
     requests = "ContainerRecreateRequest"
     pulls = ["Node", "NodeImage", "ImagePullJob", "ImageListPullJob"]
     assert kinds(load_catalog(), Gates()) == [*pods, requests]
@@ -41,7 +44,7 @@ def test_requests_to_node_agents_are_driven_as_far_as_gates_and_cluster_allow() 
         "imagepulljobs",
     )
     assert kinds(without(*everything), PULLS) == [
-        "CloneSet", "Pod", "PodUnavailableBudget", "Deployment",
+        "CloneSet", "Pod", "PodUnavailableBudget", "WorkloadSpread", "Deployment",
     ]  # fmt: skip
 
 
@@ -52,3 +55,8 @@ def test_budgets_are_driven_where_they_are_served_and_a_gate_is_on() -> None:
     assert "PodUnavailableBudget" not in kinds(old, Gates())
     (clonesets, *_) = driven(old, Gates())
     assert BUDGET not in clonesets.watches
+
+
+def test_spreads_are_driven_where_they_are_served_and_their_gate_is_on() -> None:
+    assert "WorkloadSpread" not in kinds(load_catalog(), Gates(workload_spread=False))
+    assert "WorkloadSpread" not in kinds(without("workloadspreads"), Gates())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from gitkruise.admission.conversion.events import event
@@ -13,6 +14,7 @@ from gitkruise.model.planning.unavailable_budget import (
     PROTECT_OPERATIONS,
     TOTAL_REPLICAS,
 )
+from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.wire.primitives.integers import int_or_none
 from gitkruise.wire.primitives.names import GroupKind, Obj, join_api_version, split_api_version
 from gitkruise.wire.primitives.paths import drop, get, put
@@ -218,6 +220,47 @@ def _unchanged(obj: Obj, _version: str, _to_version: str) -> Obj:
     return obj
 
 
+_SPREAD_NAMES: Final = (
+    ("requiredNodeSelectorTerm", "requiredNodeSelector"),
+    ("preferredNodeSelectorTerms", "preferredNodeSelector"),
+)
+_NO_TIME: Final = "1970-01-01T00:00:00Z"  # of a condition that v1alpha1 lets go without one
+
+
+def _spread(obj: Obj, version: str, to_version: str) -> Obj:
+    """OpenKruise's conversion webhook for WorkloadSpread (WS-13)."""
+    newer = {("v1alpha1", "v1beta1"): True, ("v1beta1", "v1alpha1"): False}[version, to_version]
+    names = dict(_SPREAD_NAMES if newer else (pair[::-1] for pair in _SPREAD_NAMES))
+    out: dict[str, Any] = {**obj}
+    spec, status = obj.get("spec"), obj.get("status")
+    if isinstance(spec, Mapping) and spec.get("subsets"):
+        subsets = [{names.get(k, k): v for k, v in one.items()} for one in spec["subsets"]]
+        out["spec"] = {**spec, "subsets": subsets}
+    if isinstance(status, Mapping):
+        convert = partial(_subset_status, newer=newer)
+        changed: dict[str, Any] = {}
+        if status.get("subsetStatuses"):
+            changed["subsetStatuses"] = [convert(one) for one in status["subsetStatuses"]]
+        if versions := status.get("versionedSubsetStatuses"):
+            changed["versionedSubsetStatuses"] = {
+                name: [convert(one) for one in found or ()] for name, found in versions.items()
+            }
+        out["status"] = {**status, **changed}
+    return out
+
+
+def _subset_status(raw: Obj, *, newer: bool) -> Obj:
+    if not raw.get("conditions"):
+        return raw
+    if not newer:
+        lost = ("observedGeneration",)
+        kept = [{k: v for k, v in one.items() if k not in lost} for one in raw["conditions"]]
+        return {**raw, "conditions": kept}
+    needed = {"lastTransitionTime": _NO_TIME, "message": "", "reason": "Unknown"}
+    filled = [{**needed, **{k: v for k, v in one.items() if v}} for one in raw["conditions"]]
+    return {**raw, "conditions": filled}
+
+
 def _taken(fields: Obj) -> dict[str, Any]:
     """The settings that only moved."""
     return {name: fields[name] for name in _MOVED if fields.get(name) is not None}
@@ -229,4 +272,5 @@ CONVERSIONS: Final[Mapping[GroupKind, Conversion]] = {
     GroupKind("apps.kruise.io", "StatefulSet"): _unchanged,
     GroupKind("autoscaling", "HorizontalPodAutoscaler"): autoscaler,
     BUDGET: _budget,
+    SPREAD: _spread,
 }

@@ -80,6 +80,34 @@ def stateful_set_problems(request: AdmissionRequest, gates: Gates) -> Iterable[P
     return statefulset.stateful_set_problems(request, gates)
 
 
+def inject_subset(request: AdmissionRequest, gates: Gates) -> Obj:
+    """A pod being created as one of its subset, as a server stores it."""
+    from gitkruise.admission.spread import injection  # noqa: PLC0415  few clusters have one
+
+    return injection.inject_subset(request, gates)
+
+
+def with_subset(request: AdmissionRequest, gates: Gates) -> Obj:
+    """The same as the webhook itself answers, before the server gives its defaults."""
+    from gitkruise.admission.spread import injection  # noqa: PLC0415  as above
+
+    return injection.with_subset(request, gates)
+
+
+def spread_problems(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
+    """Validate a WorkloadSpread without reading other objects."""
+    from gitkruise.admission.spread import fields  # noqa: PLC0415  as above
+
+    return fields.spread_problems(request, gates)
+
+
+def spread_conflicts(request: AdmissionRequest, gates: Gates) -> Iterable[Problem]:
+    """Return the conflicts between a WorkloadSpread and the others of its namespace."""
+    from gitkruise.admission.spread import fields  # noqa: PLC0415  as above
+
+    return fields.neighbour_problems(request, gates)
+
+
 def fill_in_recreate_request(request: AdmissionRequest, gates: Gates) -> Obj:
     """A request to recreate containers, filled in from its pod."""
     from gitkruise.admission.kruise import recreate_request  # noqa: PLC0415  few clusters have one

@@ -51,7 +51,7 @@ def default_pod(request: AdmissionRequest, _gates: Gates) -> Obj:
     spec = settle("PodSpec", after)
     if request.old is None:
         spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
-        _prioritise(request, spec)
+        prioritise(request, spec)
     else:
         before = request.old.get("spec") or {}
         kept = (name for name in _PRIORITY if name in before)  # as the plug-in set it
@@ -61,7 +61,8 @@ def default_pod(request: AdmissionRequest, _gates: Gates) -> Obj:
     return {**request.new, "spec": spec}
 
 
-def _prioritise(request: AdmissionRequest, spec: dict[str, Any]) -> None:
+def prioritise(request: AdmissionRequest, spec: dict[str, Any]) -> None:
+    """Give a new pod the priority of its class. Raises Forbidden for an unknown class."""
     name = spec.get("priorityClassName")
     if name is None:
         classes = request.view.objects(_CLASS, "")

@@ -71,14 +71,18 @@ def _node_problems(node: Obj, at: Path) -> Iterator[Problem]:
         terms = (*at, _REQUIRED, "nodeSelectorTerms")
         if not wanted.get("nodeSelectorTerms"):
             yield required(terms, "must have at least one node selector term")
-        yield from each(wanted.get("nodeSelectorTerms"), terms, _node_term_problems)
-    for index, choice in enumerate(node.get(_PREFERRED) or ()):
-        path = (*at, _PREFERRED, index)
-        yield from _WEIGHT(choice.get("weight") or 0, (*path, "weight"))
-        yield from _node_term_problems(choice.get("preference") or {}, (*path, "preference"))
+        yield from each(wanted.get("nodeSelectorTerms"), terms, selector_term_problems)
+    yield from each(node.get(_PREFERRED), (*at, _PREFERRED), preference_problems)
 
 
-def _node_term_problems(term: Obj, at: Path) -> Iterator[Problem]:
+def preference_problems(choice: Obj, at: Path) -> Iterator[Problem]:
+    """One preferred node selector term (ValidatePreferredSchedulingTerms)."""
+    yield from _WEIGHT(choice.get("weight") or 0, (*at, "weight"))
+    yield from selector_term_problems(choice.get("preference") or {}, (*at, "preference"))
+
+
+def selector_term_problems(term: Obj, at: Path) -> Iterator[Problem]:
+    """One node selector term (ValidateNodeSelectorTerm)."""
     yield from each(term.get("matchExpressions"), (*at, "matchExpressions"), _node_requirement)
     for index, field in enumerate(term.get("matchFields") or ()):
         path = (*at, "matchFields", index)

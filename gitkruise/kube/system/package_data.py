@@ -25,6 +25,7 @@ DRIVEN: Final = frozenset(
         "PodUnavailableBudget",
         "SidecarSet",
         "StatefulSet",
+        "WorkloadSpread",
     }
 )
 

@@ -56,13 +56,15 @@ def selected(node: Obj, spec: Obj) -> bool:
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if not required:
         return True
+    return any(meets_term(node, term) for term in required.get("nodeSelectorTerms") or ())
+
+
+def meets_term(node: Obj, term: Obj) -> bool:
+    """Return whether a node meets every part of a node selector term; an empty one fits no node."""
+    labels = node["metadata"].get("labels") or {}
     fields = {"metadata.name": node["metadata"]["name"]}
-    return any(
-        _meets(term.get("matchExpressions") or (), labels)
-        and _meets(term.get("matchFields") or (), fields)
-        for term in required.get("nodeSelectorTerms") or ()
-        if term.get("matchExpressions") or term.get("matchFields")
-    )
+    parts = (term.get("matchExpressions") or (), term.get("matchFields") or ())
+    return any(parts) and _meets(parts[0], labels) and _meets(parts[1], fields)
 
 
 def _meets(expressions: Iterable[Obj], labels: Mapping[str, str]) -> bool:

@@ -31,6 +31,7 @@ class Gates:
     pod_webhook: bool = True
     pod_unavailable_budget_delete_gate: bool = True
     pod_unavailable_budget_update_gate: bool = False
+    workload_spread: bool = True
     image_pull_job_gate: bool = False
     sidecar_terminator: bool = False
     enable_sort_sidecar_container_by_name: bool = False
@@ -69,6 +70,7 @@ _WIRE_NAMES: Final = {
     "pod_webhook": "PodWebhook",
     "pod_unavailable_budget_delete_gate": "PodUnavailableBudgetDeleteGate",
     "pod_unavailable_budget_update_gate": "PodUnavailableBudgetUpdateGate",
+    "workload_spread": "WorkloadSpread",
     "image_pull_job_gate": "ImagePullJobGate",
     "sidecar_terminator": "SidecarTerminator",
     "enable_sort_sidecar_container_by_name": "EnableSortSidecarContainerByName",
@@ -83,7 +85,7 @@ _WIRE_NAMES: Final = {
 WITHOUT_EFFECT: Final = frozenset(
     {
         *("CloneSetEventHandlerOptimization", "ForceDeleteTimeoutExpectationGate"),
-        *("InPlacePodVerticalScaling", "WorkloadSpread"),
+        "InPlacePodVerticalScaling",
     }
 )
 # Maturity since OpenKruise 1.8; every other gate of its own is alpha. The gate of host ports is
@@ -91,7 +93,7 @@ WITHOUT_EFFECT: Final = frozenset(
 _BETA: Final = frozenset(
     {"pod_webhook", "kruise_daemon", "resources_deletion_protection",
      "in_place_update_env_from_metadata", "pod_unavailable_budget_delete_gate",
-     "pod_index_label"}
+     "workload_spread", "pod_index_label"}
 )  # fmt: skip
 _ALPHA: Final = (
     frozenset(_WIRE_NAMES) - _BETA - {"default_host_network_host_ports_in_pod_templates"}
@@ -141,6 +143,7 @@ def _consistent(gates: Gates) -> Gates:
             kruise_pod_readiness_gate=False,
             pod_unavailable_budget_delete_gate=False,
             pod_unavailable_budget_update_gate=False,
+            workload_spread=False,
         )
     if not gates.kruise_daemon:
         return replace(

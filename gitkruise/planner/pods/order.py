@@ -70,6 +70,11 @@ def deletion_order(
     return _in_order(pods, (placed, *up, ready, cost, *crowded, *age))
 
 
+def base_order(pods: Iterable[PodFacts]) -> list[PodFacts]:
+    """`pods` by the order that knows neither availability nor deletion costs (ORD-30)."""
+    return _in_order(pods, _BASE)
+
+
 def same_node_ranks(pods: Sequence[PodFacts]) -> dict[str, float]:
     """Pods that share a node rank by how dispensable they are; the best of a node ranks 0."""
     ranks: dict[str, float] = {}

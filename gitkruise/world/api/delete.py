@@ -18,6 +18,7 @@ from gitkruise.wire.primitives.requests import ApiReply
 from gitkruise.wire.primitives.times import format_time, parse_time
 from gitkruise.world.api.reads import list_reply, read_page
 from gitkruise.world.api.unavailable_budgets import spend
+from gitkruise.world.api.workload_spreads import record_deletion
 from gitkruise.world.store import api_errors
 from gitkruise.world.store.api_errors import bad_options
 from gitkruise.world.store.commit import is_finished, remove, store
@@ -194,6 +195,7 @@ def _delete(
         _review(call, stored, options)
     if not evicted:
         spend(call, stored, PodOperation.DELETE, dry_run=options.dry_run)
+    record_deletion(call, stored, dry_run=options.dry_run)
     kind = call.state.stored_kind(call.kind)
     if options.dry_run:
         return None if is_finished(marked) and kind.group_kind != POD else marked

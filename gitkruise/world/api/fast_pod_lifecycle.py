@@ -63,7 +63,7 @@ def delete_pod(state: ObjectStore, action: Delete, now: datetime) -> Obj | None:
     pod = state.get(key) if kind and key[:2] == POD else None
     if kind is None or pod is None or action.propagation or action.then:
         return None
-    if state.protects_deletions(key.namespace):
+    if state.protects_deletions(key.namespace) or state.divides_pods(key.namespace):
         return None
     meta, version = pod["metadata"], action.resource_version
     if meta.get("finalizers") or action.uid not in ("", meta["uid"]):

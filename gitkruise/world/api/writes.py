@@ -18,6 +18,7 @@ from gitkruise.wire.primitives.requests import (
     ApiReply,
 )
 from gitkruise.world.api.unavailable_budgets import spend_update
+from gitkruise.world.api.workload_spreads import record_creation
 from gitkruise.world.apply.server_side_apply import apply
 from gitkruise.world.store import api_errors
 from gitkruise.world.store.commit import commit, namespace_key
@@ -66,7 +67,9 @@ def _created(
         going = "deletionTimestamp" in there["metadata"]
         generated = bool(made["metadata"].get("generateName"))
         raise api_errors.already_exists(call.kind, name, going=going, generated=generated)
-    return _reply(call, commit(call, None, made), status=201)
+    stored = commit(call, None, made)
+    record_creation(call, stored)
+    return _reply(call, stored, status=201)
 
 
 def _named(call: RequestContext, obj: Obj) -> Obj:

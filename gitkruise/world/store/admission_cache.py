@@ -2,7 +2,8 @@
 
 Controllers create thousands of pods of one template. The result of admission depends on a pod's
 spec, on the priority classes and, if there are SidecarSets, on them and on the pod's labels,
-annotations and namespace. Pods of a namespace with PodUnavailableBudgets are not reused.
+annotations and namespace. Pods of a namespace with PodUnavailableBudgets or WorkloadSpreads are
+not reused.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 from gitkruise.model.planning.unavailable_budget import BUDGET
+from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.labels import INSTANCE_ID, LAUNCH_BARRIER, SIDECARSET
 from gitkruise.model.workloads.launch_priority import ANNOTATION
 from gitkruise.model.workloads.sidecarset_hash import HASH, HASH_WITHOUT_IMAGE
@@ -104,21 +106,27 @@ class AdmissionCache:
     def find(self, sent: Obj, state: AdmissionInputs) -> AdmittedPod | None:
         """Return the admitted pod that fits a new one."""
         found = self._kept.get(_cache_key(sent))
-        if found is not None and state.objects(BUDGET, sent["metadata"]["namespace"]):
-            return None  # an annotation names the budget of each pod
+        if found is not None and _differ_by_pod(sent, state):
+            return None
         return found if found is not None and found.fits(sent, state) else None
 
     def keep(self, sent: Obj, made: Obj, state: AdmissionInputs, now: datetime) -> None:
         """Keep an admitted pod; evicts the oldest entry above the limit."""
         whose = _cache_key(sent)
         self._kept.pop(whose, None)
-        if state.objects(BUDGET, sent["metadata"]["namespace"]):
+        if _differ_by_pod(sent, state):
             return
         if not is_reusable(sent, made, sets := state.objects(SIDECARSET)):
             return
         if len(self._kept) >= _MOLDS_MAX:
             del self._kept[next(iter(self._kept))]
         self._kept[whose] = AdmittedPod(sent, made, state.version, now, bool(sets))
+
+
+def _differ_by_pod(sent: Obj, state: AdmissionInputs) -> bool:
+    """Return whether an annotation names the budget or the subset of each pod."""
+    namespace = sent["metadata"]["namespace"]
+    return any(state.objects(kind, namespace) for kind in (BUDGET, SPREAD))
 
 
 def _cache_key(sent: Obj) -> str:

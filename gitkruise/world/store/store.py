@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from gitkruise.errors import WatchExpired
 from gitkruise.model.planning.unavailable_budget import BUDGET
+from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
 from gitkruise.model.workloads.pod_groups import PodGroups
@@ -143,6 +144,11 @@ class ObjectStore:
     def protects_deletions(self, namespace: str = "") -> bool:
         """Return whether PodUnavailableBudgets may protect pods of a namespace from deletion."""
         return self.gates.pod_unavailable_budget_delete_gate and self._has_budgets(namespace)
+
+    def divides_pods(self, namespace: str) -> bool:
+        """Return whether WorkloadSpreads may divide pods of a namespace."""
+        gated = self.gates.workload_spread and self.knows(SPREAD)
+        return gated and bool(self.objects(SPREAD, namespace))
 
     def _has_budgets(self, namespace: str) -> bool:
         return self.knows(BUDGET) and bool(self.objects(BUDGET, namespace))

@@ -1,0 +1,1 @@
+"""Admission of WorkloadSpreads, and of the pods that they divide."""

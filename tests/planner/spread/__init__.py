@@ -1,0 +1,1 @@
+"""WorkloadSpreads: status, deletion costs, older pods, rescheduling."""
