@@ -56,12 +56,13 @@ class BudgetGuard:
         operation = operation_of(review)
         if operation is None or not is_gated(operation, self.gates):
             return None
-        pod = await self._pod(review)
+        raw = await pod_before(review, self.transport)
+        pod = pod_facts(raw) if raw is not None else None
         if pod is None or not related_budget(pod.annotations) or is_exempt(pod, self.gates):
             return None
         for _ in range(ATTEMPTS):
             try:
-                return await self._asked(pod, operation, dry_run=_is_dry_run(review))
+                return await self._asked(pod, operation, dry_run=is_dry_run(review))
             except NotFound:
                 return None  # the budget is gone
             except Conflict:
@@ -97,21 +98,17 @@ class BudgetGuard:
             )
         return None
 
-    async def _pod(self, review: Review) -> PodFacts | None:
-        """The pod before the operation; None where it is gone."""
-        raw: Obj | None = review.old
-        if review.operation == CREATE:
-            request = ApiRequest(
-                verb="get",
-                resource=PODS,
-                namespace=review.key.namespace,
-                name=review.key.name,
-            )
-            try:
-                raw = (await self.transport.send(request)).body
-            except NotFound:
-                return None
-        return pod_facts(raw) if raw is not None else None
+
+async def pod_before(review: Review, transport: Transport) -> Obj | None:
+    """The pod before the operation of a review; None where it is gone. Raises ApiError."""
+    if review.operation != CREATE:
+        return review.old
+    key = review.key
+    request = ApiRequest(verb="get", resource=PODS, namespace=key.namespace, name=key.name)
+    try:
+        return (await transport.send(request)).body
+    except NotFound:
+        return None
 
 
 def operation_of(review: Review) -> PodOperation | None:
@@ -128,6 +125,7 @@ def operation_of(review: Review) -> PodOperation | None:
     return None
 
 
-def _is_dry_run(review: Review) -> bool:
+def is_dry_run(review: Review) -> bool:
+    """Return whether the operation of a review is not carried out."""
     given = get(review.obj, "deleteOptions", "dryRun", default=())
     return review.dry_run or "All" in given

@@ -17,11 +17,14 @@ from gitkruise.kube.system.clock import Clock
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.unavailable_budget import BUDGET
 from gitkruise.model.planning.view import ClusterView
+from gitkruise.model.planning.workload_spread import SPREAD
+from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import CLONESET, REPLICASET
-from gitkruise.model.workloads.pod import POD, PodFacts, pod_facts
-from gitkruise.model.workloads.pod_groups import PodGroups
+from gitkruise.model.workloads.pod import POD
 from gitkruise.webhook.budget_guard import BUDGETS
 from gitkruise.webhook.review import Review
+from gitkruise.webhook.spread_records import SPREADS
+from gitkruise.webhook.view_with_read import WithRead
 from gitkruise.wire.primitives.names import GroupKind, Obj, ObjectKey, controller_of
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import NAMESPACES, PODS, ApiRequest, ResourceRef
@@ -43,14 +46,15 @@ AT_ONCE: Final = 10
 
 
 class ClusterContext:
-    """SidecarSets, their revisions, namespaces, budgets and the manager's settings, as observed.
+    """SidecarSets, their revisions, namespaces, budgets, WorkloadSpreads and the manager's
+    settings, as observed.
 
-    `home` is the namespace in which revisions of SidecarSets and settings live. `budgets`:
-    PodUnavailableBudgets are followed.
+    `home` is the namespace in which revisions of SidecarSets and settings live. By `gates`
+    PodUnavailableBudgets and WorkloadSpreads are followed.
     """
 
     def __init__(
-        self, transport: Transport, clock: Clock, *, home: str, budgets: bool = True
+        self, transport: Transport, clock: Clock, *, home: str, gates: Gates = Gates()
     ) -> None:
         self.store = InformerCache()
         self._transport = transport
@@ -69,8 +73,10 @@ class ClusterContext:
                 name_ends="kruise-configuration",
             ),
         ]
-        if budgets:
+        if gates.budgets_pods:
             feeds.append(Feed(ref=BUDGETS, kind=BUDGET.kind))
+        if gates.workload_spread:
+            feeds.append(Feed(ref=SPREADS, kind=SPREAD.kind))
         self._informers = [Informer(feed, transport, self.store, clock) for feed in feeds]
         self._kinds = frozenset(feed.group_kind for feed in feeds)
 
@@ -102,7 +108,7 @@ class ClusterContext:
         if review.operation == DELETE:
             return await self._below(review)
         wanted = [ObjectKey(*POD, review.key.namespace, name) for name in _pods_named(review)]
-        if self.store.objects(BUDGET, review.key.namespace):
+        if any(self.store.objects(kind, review.key.namespace) for kind in (BUDGET, SPREAD)):
             wanted += _replica_sets(review)
         if review.key.namespace and self.store.get(space) is None:
             wanted.append(space)  # so new that the watch has not delivered it
@@ -168,7 +174,7 @@ def _pods_named(review: Review) -> Sequence[str]:
 
 
 def _replica_sets(review: Review) -> Sequence[ObjectKey]:
-    """The ReplicaSet of a new pod: its Deployment may be the target of a budget."""
+    """The ReplicaSet of a new pod: a budget or a WorkloadSpread may name its Deployment."""
     if review.key.group_kind != POD or review.operation != CREATE or review.obj is None:
         return ()
     owner = controller_of(review.obj) or {}
@@ -187,35 +193,3 @@ def _defined(crd: Obj) -> ResourceRef:
     spec = crd["spec"]
     served = next(version["name"] for version in spec["versions"] if version["served"])
     return ResourceRef(spec["group"], served, spec["names"]["plural"])
-
-
-class WithRead:
-    """A view with some objects, and whole kinds of a namespace, that were read live."""
-
-    def __init__(
-        self,
-        view: ClusterView,
-        found: Mapping[ObjectKey, Obj],
-        listed: Mapping[tuple[GroupKind, str], Sequence[Obj]] | None = None,
-    ) -> None:
-        self._view, self._found, self._listed = view, found, listed or {}
-
-    def get(self, key: ObjectKey) -> Obj | None:
-        return self._found.get(key) or self._view.get(key)
-
-    def pod(self, key: ObjectKey) -> PodFacts | None:
-        found = self._found.get(key)
-        return pod_facts(found) if found else self._view.pod(key)
-
-    def objects(self, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
-        known = self._listed.get((group_kind, namespace))
-        return self._view.objects(group_kind, namespace) if known is None else known
-
-    def owned(self, uid: str, group_kind: GroupKind, namespace: str) -> Sequence[Obj]:
-        return self._view.owned(uid, group_kind, namespace)
-
-    def pods_of(self, uid: str, namespace: str) -> PodGroups:
-        return self._view.pods_of(uid, namespace)
-
-    def pods(self, namespace: str) -> Sequence[PodFacts]:
-        return self._view.pods(namespace)

@@ -35,9 +35,11 @@ MUTATING: Final = ResourceRef(GROUP, "v1", "mutatingwebhookconfigurations")
 VALIDATING: Final = ResourceRef(GROUP, "v1", "validatingwebhookconfigurations")
 OPENKRUISE: Final = "kruise-mutating-webhook-configuration"
 BUDGETS: Final = "podunavailablebudgets"
+SPREADS: Final = "workloadspreads"
 WORKLOADS: Final = ("clonesets", "sidecarsets", "statefulsets")
 CONVERTED: Final = (
-    *(f"{plural}.apps.kruise.io" for plural in WORKLOADS), f"{BUDGETS}.policy.kruise.io",
+    *(f"{plural}.apps.kruise.io" for plural in (*WORKLOADS, SPREADS)),
+    f"{BUDGETS}.policy.kruise.io",
 )  # fmt: skip
 NODE_REQUESTS: Final = (
     "containerrecreaterequests", "imagepulljobs", "imagelistpulljobs", "nodeimages",
@@ -90,12 +92,14 @@ def configurations(
     """Both configurations as they should be, with every default spelled out.
 
     By `gates`, labelled objects are not deleted without our word, and pods of a
-    PodUnavailableBudget not deleted, evicted or updated.
+    PodUnavailableBudget not deleted, evicted or updated. The subset that a new pod takes of a
+    WorkloadSpread is recorded there, as is a pod that goes.
     """
     mutate, validate = (address.client(path, bundle) for path in (MUTATE, VALIDATE))
     mutating = [
         _webhook("pods", mutate, _rule("", ["v1"], "pods", operations=["CREATE"]))
-        | {"failurePolicy": "Ignore", "reinvocationPolicy": "Never", **_spared(address)},
+        | {"failurePolicy": "Ignore", "reinvocationPolicy": "Never", **_spared(address)}
+        | ({"sideEffects": "NoneOnDryRun"} if gates.workload_spread else {}),
         *(
             _webhook(plural, mutate, _kinds_rule(plural)) | {"reinvocationPolicy": "Never"}
             for plural in (*WORKLOADS, *NODE_REQUESTS)
@@ -107,7 +111,10 @@ def configurations(
     if gates.budgets_pods:
         rule = _rule("policy.kruise.io", _VERSIONS, BUDGETS, operations=["CREATE", "UPDATE"])
         validating.append(_webhook(BUDGETS, validate, rule))
-        validating.append(_pod_budgets(validate, gates) | _spared(address))
+    if gates.workload_spread:
+        validating.append(_webhook(SPREADS, validate, _kinds_rule(SPREADS)))
+    if gates.budgets_pods or gates.workload_spread:
+        validating.append(_leaving_pods(validate, gates) | _spared(address))
     return (
         (MUTATING, _configuration("MutatingWebhookConfiguration", mutating)),
         (VALIDATING, _configuration("ValidatingWebhookConfiguration", validating)),
@@ -149,15 +156,16 @@ def _protection(client: Obj) -> dict[str, Any]:
     return _webhook("protection", client, *rules) | {"objectSelector": labelled}
 
 
-def _pod_budgets(client: Obj, gates: Gates) -> dict[str, Any]:
-    """Asked before a pod leaves service. What passes is recorded in its budget."""
+def _leaving_pods(client: Obj, gates: Gates) -> dict[str, Any]:
+    """Asked before a pod leaves service. What passes is recorded in its budget and its
+    WorkloadSpread."""
     rules = []
-    if gates.pod_unavailable_budget_delete_gate:
+    if gates.pod_unavailable_budget_delete_gate or gates.workload_spread:
         rules.append(_rule("", ["v1"], "pods", operations=["DELETE"]))
         rules.append(_rule("", ["v1"], "pods/eviction", operations=["CREATE"]))
     if gates.pod_unavailable_budget_update_gate:
         rules.append(_rule("", ["v1"], "pods", operations=["UPDATE"]))
-    return _webhook("pod-budgets", client, *rules) | {
+    return _webhook("leaving-pods", client, *rules) | {
         "failurePolicy": "Ignore",
         "sideEffects": "NoneOnDryRun",
     }

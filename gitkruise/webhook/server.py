@@ -19,6 +19,7 @@ from gitkruise.webhook.cluster_context import ClusterContext
 from gitkruise.webhook.handler import AdmissionHandler, conversion
 from gitkruise.webhook.registration import CONVERT, MUTATE, TIMEOUT_S, VALIDATE
 from gitkruise.webhook.review import Review, deny, read_conversion, read_review
+from gitkruise.webhook.spread_records import SpreadRecords
 from gitkruise.wire.primitives.log_line import log_line
 
 log: Final = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class ReviewHandler:
     judge: AdmissionHandler
     around: ClusterContext
     guard: BudgetGuard
+    spreads: SpreadRecords
     clock: Clock
     counts: RequestCounts = field(default_factory=RequestCounts)
     bodies: Bodies = field(default_factory=Bodies)
@@ -123,13 +125,15 @@ class ReviewHandler:
             view = await self.around.view_for(review)
         except ExceptionGroup as group:
             return self._unknown(review, group)
-        if path == VALIDATE:
-            try:
-                refused = await self.guard.refusal(review)
-            except ApiError as error:
-                refused = error
-            if refused is not None:
+        try:
+            if path == MUTATE:
+                view = await self.spreads.view_for(review, view)
+            elif (refused := await self.guard.refusal(review)) is not None:
                 return deny(review.uid, refused)
+            else:
+                await self.spreads.leaving(review, view)
+        except ApiError as error:
+            return deny(review.uid, error)
         return decide(review, view, self.clock.now())
 
     def _unknown(self, review: Review, group: ExceptionGroup[Exception]) -> bytes:

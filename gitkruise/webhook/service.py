@@ -31,6 +31,7 @@ from gitkruise.webhook.cluster_context import ClusterContext
 from gitkruise.webhook.handler import AdmissionHandler
 from gitkruise.webhook.registration import Address, Registrar
 from gitkruise.webhook.server import TERMS, ReviewHandler
+from gitkruise.webhook.spread_records import SpreadRecords
 from gitkruise.wire.catalog.catalog import Catalog
 from gitkruise.wire.primitives.log_line import log_line
 
@@ -84,9 +85,12 @@ async def serve_webhooks(
         vault = SecretVault(transport, options.address.namespace)
     credentials = await current(vault, options.address.hosts, clock.now())
     context = server_context(credentials.server)
-    around = ClusterContext(transport, clock, home=options.home, budgets=options.gates.budgets_pods)
+    around = ClusterContext(transport, clock, home=options.home, gates=options.gates)
     judge = AdmissionHandler(catalog=catalog, gates=options.gates)
-    desk = ReviewHandler(judge, around, BudgetGuard(transport, clock, options.gates), clock)
+    guard = BudgetGuard(transport, clock, options.gates)
+    desk = ReviewHandler(
+        judge, around, guard, SpreadRecords(transport, clock, options.gates), clock
+    )
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(around.run())
         try:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import logging
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ EVERYTHING = [
     "clonesets.apps.kruise.io",
     "sidecarsets.apps.kruise.io",
     "statefulsets.apps.kruise.io",
+    "workloadspreads.apps.kruise.io",
     "podunavailablebudgets.policy.kruise.io",
 ]
 
@@ -100,10 +102,11 @@ def test_pods_are_never_held_up_and_our_kinds_are() -> None:
     for webhook in (*(by_name[kind] for kind in WORKLOADS), *kinds):
         assert webhook["failurePolicy"] == "Fail"
         assert set(webhook["rules"][0]["apiGroups"]) <= KRUISE_GROUPS
-    assert protected["name"].startswith("pod-budgets.")
+    assert protected["name"].startswith("leaving-pods.")
     assert (protected["failurePolicy"], protected["sideEffects"]) == ("Ignore", "NoneOnDryRun")
+    assert pods["sideEffects"] == "NoneOnDryRun"
     for webhook in (*mutating["webhooks"], *kinds):
-        assert webhook["sideEffects"] == "None"
+        assert webhook["sideEffects"] == "None" or webhook is pods
         assert webhook["timeoutSeconds"] <= 5
         assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == b"CA"
 
@@ -129,12 +132,30 @@ def test_pods_are_never_held_up_and_our_kinds_are() -> None:
 def test_pub_52_what_budgets_are_asked_about(
     gates: Gates, asked: list[tuple[str, str]] | None
 ) -> None:
-    *_, (_, validating) = configurations(SERVICE, b"CA", gates)
+    *_, (_, validating) = configurations(SERVICE, b"CA", replace(gates, workload_spread=False))
     by_name = {w["name"].partition(".")[0]: w for w in validating["webhooks"]}
-    assert ("podunavailablebudgets" in by_name) == ("pod-budgets" in by_name) == (asked is not None)
+    there = "leaving-pods" in by_name
+    assert ("podunavailablebudgets" in by_name) == there == (asked is not None)
     if asked is not None:
-        rules = by_name["pod-budgets"]["rules"]
+        rules = by_name["leaving-pods"]["rules"]
         assert [(r["operations"][0], r["resources"][0]) for r in rules] == asked
+
+
+def test_ws_12_40_what_spreads_are_asked_about() -> None:
+    off = Gates(pod_unavailable_budget_delete_gate=False)
+    (_, mutating), (_, validating) = configurations(SERVICE, b"CA", off)
+    by_name = {w["name"].partition(".")[0]: w for w in validating["webhooks"]}
+    assert "workloadspreads" in by_name
+    rules = by_name["leaving-pods"]["rules"]
+    asked = [(r["operations"][0], r["resources"][0]) for r in rules]
+    assert asked == [("DELETE", "pods"), ("CREATE", "pods/eviction")]
+    assert mutating["webhooks"][0]["sideEffects"] == "NoneOnDryRun"
+    (_, mutating), (_, validating) = configurations(
+        SERVICE, b"CA", replace(off, workload_spread=False)
+    )
+    names = {w["name"].partition(".")[0] for w in validating["webhooks"]}
+    assert not names & {"workloadspreads", "leaving-pods"}
+    assert mutating["webhooks"][0]["sideEffects"] == "None"
 
 
 def test_only_what_bears_the_label_is_protected() -> None:
