@@ -29,6 +29,13 @@ from gitkruise.model.node.pull_job import LIST_PULL_JOB, PULL_JOB
 from gitkruise.model.node.recreate_request import RECREATE
 from gitkruise.model.planning.budget_matching import budgets_in
 from gitkruise.model.planning.unavailable_budget import BUDGET, BudgetFacts
+from gitkruise.model.planning.workload_spread import (
+    SPREAD,
+    Division,
+    division,
+    spread_of,
+    spreads_in,
+)
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
@@ -66,9 +73,14 @@ WORKLOADS: Final = (
     LIST_PULL_JOB,
 )
 # Kinds that a reader's account need not be allowed to list.
-_OPTIONAL: Final = frozenset({ADVANCED_STATEFULSET, RECREATE, PULL_JOB, LIST_PULL_JOB, BUDGET})
-# Their pods may have PodUnavailableBudgets.
-_PROTECTED: Final = frozenset({ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, STATEFULSET})
+_OPTIONAL: Final = frozenset(
+    {ADVANCED_STATEFULSET, RECREATE, PULL_JOB, LIST_PULL_JOB, BUDGET, SPREAD}
+)
+# Kinds that come along with workloads whose pods may have one.
+_HEEDED: Final = {
+    BUDGET: frozenset({ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, STATEFULSET}),
+    SPREAD: frozenset({CLONESET, DEPLOYMENT}),
+}
 # They find their pods by spec.selector, and are not followed pod by pod.
 _SELECTING: Final = frozenset({GroupKind("batch", "Job")})
 
@@ -118,7 +130,7 @@ class Survey:
         self._informers: tuple[Informer, ...] = ()
         rolling = [ROLLOUTS[gk] for gk in self.kinds if gk in ROLLOUTS]
         along = (POD, *sorted({kind.kept_in for kind in rolling})) if rolling else ()
-        protected = (BUDGET,) if _PROTECTED.intersection(self.kinds) else ()
+        heeded = [k for k, by in _HEEDED.items() if by.intersection(self.kinds)]
         if not rolling and _SELECTING.intersection(self.kinds):
             along = (POD,)
         everywhere = along if any(kind.everywhere for kind in rolling) else ()
@@ -129,7 +141,7 @@ class Survey:
                 namespace=namespace if kind.namespaced and gk not in everywhere else "",
                 label_selector=UNIT if marked and gk in self.kinds and gk != EVENT else "",
             )
-            for gk in (*self.kinds, *along, *protected)
+            for gk in (*self.kinds, *along, *heeded)
             if (kind := catalog.stored(gk)) is not None
         ]
 
@@ -196,6 +208,12 @@ class Survey:
     def budgets(self, namespace: str) -> list[BudgetFacts]:
         """The PodUnavailableBudgets of a namespace, as far as they were read."""
         return budgets_in(self._store, namespace)
+
+    def division(self, m: Managed) -> Division | None:
+        """The pods of a workload by subset; None where no WorkloadSpread was read that divides
+        them."""
+        spread = spread_of(spreads_in(self._store, m.key.namespace), m.key)
+        return division(spread, m.pods) if spread is not None else None
 
     def events(self) -> list[Obj]:
         """Events as last seen, when they were asked for."""

@@ -15,6 +15,7 @@ from gitkruise.model.gitops.promotion import PromotionRecord
 from gitkruise.model.gitops.record import Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
+from gitkruise.model.planning.workload_spread import Division
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
     DAEMONSET,
@@ -42,6 +43,7 @@ class Why:
     unit: UnitNews | None = None
     sharing: Sharing = ALONE
     unavailable: tuple[UnavailableBudget, ...] = ()
+    division: Division | None = None  # its pods by subset of a WorkloadSpread
 
     @property
     def promotion(self) -> PromotionRecord | None:

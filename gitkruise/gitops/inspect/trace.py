@@ -9,6 +9,7 @@ from itertools import groupby
 from gitkruise.gitops.inspect.cluster_view import Managed
 from gitkruise.model.gitops.record import RevisionCount, RolloutStep
 from gitkruise.model.planning.plan import HeldPod, Plan
+from gitkruise.model.planning.workload_spread import SubsetMatch, subset_match
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.names import ObjectKey
@@ -18,7 +19,7 @@ from gitkruise.wire.primitives.names import ObjectKey
 class Traced:
     """One pod. `commit` introduced its revision, `restored` asked for it again after another one,
     `step` is the newest that asks for it; "" or None if unknown. `held` is the reason why the
-    controller leaves the pod unchanged."""
+    controller leaves the pod unchanged, `subset` the one that it takes of a WorkloadSpread."""
 
     pod: PodFacts
     owner: Managed
@@ -27,6 +28,7 @@ class Traced:
     restored: str = ""
     step: RolloutStep | None = None
     held: HeldPod | None = None
+    subset: SubsetMatch | None = None
 
 
 def trace_pod(
@@ -58,4 +60,5 @@ def trace_pod(
         restored="" if again in {first, introduced} else again,
         step=runs[-1][-1] if runs else None,
         held=next((h for h in (plan.held if plan else ()) if h.pod == pod.name), None),
+        subset=subset_match(pod.annotations),
     )

@@ -46,7 +46,7 @@ def plan_obj(report: PlanReport) -> dict[str, Any]:
             change for fold, e in enumerate(report.entries) for change in _changes(fold, e)
         ],
         "unchanged": totals.unchanged,
-        "rollouts": [_rollout(v.prediction) for e in report.entries for v in e.rollouts],
+        "rollouts": [rollout_obj(v.prediction) for e in report.entries for v in e.rollouts],
     }
 
 
@@ -88,7 +88,8 @@ def _value(value: Any) -> Any:
     return [_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _rollout(p: RolloutForecast) -> dict[str, Any]:
+def rollout_obj(p: RolloutForecast) -> dict[str, Any]:
+    """Return a forecast rollout, for JSON."""
     return {
         "kind": p.key.kind,
         "namespace": p.key.namespace,
@@ -118,6 +119,7 @@ def _rollout(p: RolloutForecast) -> dict[str, Any]:
         "held": [{"pod": pod, "why": why} for pod, why in p.held],
         **({"canary": p.canary} if p.canary else {}),
         **({"unavailableBudgets": list(p.budgets)} if p.budgets else {}),
+        **({"workloadSpread": p.division.obj()} if p.division is not None else {}),
         **({} if p.sidecars is None else {"sidecars": _sidecars(p.sidecars)}),
     }
 

@@ -23,6 +23,7 @@ from gitkruise.kube.client.transport import Transport
 from gitkruise.model.gitops.change import ChangeKind, Desired, ObjectChange
 from gitkruise.model.planning.canary import CANARIES
 from gitkruise.model.planning.unavailable_budget import BUDGET
+from gitkruise.model.planning.workload_spread import SPREAD
 from gitkruise.model.workloads.feature_gates import Gates
 from gitkruise.model.workloads.labels import (
     ADVANCED_STATEFULSET,
@@ -63,6 +64,7 @@ _STAGE: Final = (
     REVISION,
     SIDECARSET,
     BUDGET,
+    SPREAD,
     CLONESET,
 )
 # What the rollouts of other kinds depend on, read only for these.
@@ -216,7 +218,7 @@ def play(
     """Play the rollouts that `changes` start; report each change that the model rejects."""
     moved = rollouts_started(changes)
     if moved:
-        moved |= _budgets_changed(changes)
+        moved |= _heeded(changes)
     before = {c.key: c.before for c in changes if c.key in moved}
     writes: list[ApiRequest] = []
     unplayed: list[Finding] = []
@@ -239,10 +241,11 @@ def play(
     return Played(forecast=forecast, findings=tuple(unplayed), unknown=unknown)
 
 
-def _budgets_changed(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:
-    """The PodUnavailableBudgets of a commit: rollouts that it starts heed them."""
-    kinds = (ChangeKind.CREATE, ChangeKind.CONFIGURE)
-    return frozenset(c.key for c in changes if c.key.group_kind == BUDGET and c.kind in kinds)
+def _heeded(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:
+    """The PodUnavailableBudgets and WorkloadSpreads of a commit: rollouts that it starts heed
+    them."""
+    written = (c for c in changes if c.kind in (ChangeKind.CREATE, ChangeKind.CONFIGURE))
+    return frozenset(c.key for c in written if c.key.group_kind in (BUDGET, SPREAD))
 
 
 def without_canary(obj: Obj) -> Obj:

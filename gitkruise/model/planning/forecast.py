@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from gitkruise.model.planning.workload_spread import Division
 from gitkruise.wire.primitives.names import ObjectKey
 
 RECREATE, CREATE, DELETE, HOT = "recreate", "create", "delete", "hot"
@@ -75,7 +76,8 @@ class RolloutForecast:
     matches. `partition` is the number of pods kept on the old revision; `previous` is "" at
     creation. `canary` is the value at which a Deployment holds, as written. Its revisions are
     ReplicaSets, and a new one goes by the name that the embedded cluster gives it. `budgets` are
-    the PodUnavailableBudgets that held pods back on the way.
+    the PodUnavailableBudgets that held pods back on the way. `division` are the pods at the end by
+    subset of their WorkloadSpread.
     """
 
     key: ObjectKey
@@ -95,6 +97,7 @@ class RolloutForecast:
     sidecars: Sidecars | None = None
     canary: str = ""
     budgets: tuple[str, ...] = ()
+    division: Division | None = None
 
     def count(self, how: str) -> int:
         """Pods that move that way in all steps."""

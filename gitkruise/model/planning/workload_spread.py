@@ -19,6 +19,7 @@ from gitkruise.model.workloads.labels import (
     REPLICASET,
     TEMPLATE_HASH,
 )
+from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.wire.primitives.gojson import ordered
 from gitkruise.wire.primitives.json_text import read_json
 from gitkruise.wire.primitives.names import (
@@ -100,11 +101,19 @@ class SubsetStatus:
     def recorded(self, ident: str) -> bool:
         return ident in self.creating or ident in self.deleting
 
-    def forgetting(self, pod: str) -> SubsetStatus:
-        """The status without the record that a pod was let go."""
+    def within(self, limit: int) -> SubsetStatus:
+        """The status with what is missing up to a limit, by what was counted and recorded."""
+        if limit == UNLIMITED:
+            return replace(self, missing=UNLIMITED, creating={}, deleting={})
+        missing = limit - self.replicas + len(self.deleting) - len(self.creating)
+        return replace(self, missing=min(max(0, missing), limit))
+
+    def without(self, pod: str) -> SubsetStatus:
+        """The status without a pod that was let go and is gone."""
         if pod not in self.deleting:
             return self
-        return replace(self, deleting={k: v for k, v in self.deleting.items() if k != pod})
+        deleting = {name: at for name, at in self.deleting.items() if name != pod}
+        return replace(self, deleting=deleting, replicas=max(0, self.replicas - 1))
 
     def obj(self) -> Obj:
         """The status as it is written, without what is empty."""
@@ -151,12 +160,21 @@ class SpreadFacts:
         versioned = self.target.group_kind in _VERSIONED
         return (labels.get(TEMPLATE_HASH) if versioned else None) or UNVERSIONED
 
-    def statuses(self, version: str, replicas: int) -> tuple[SubsetStatus, ...]:
-        """The subsets of a version as counted; all of them empty where it is new."""
-        known = self.versions.get(version)
-        if known:
-            return tuple(one for one in known if self.subset(one.name))
-        return tuple(SubsetStatus(name=s.name, missing=s.pods(replicas)) for s in self.subsets)
+    def statuses(self, version: str, replicas: int, *, gone: str = "") -> tuple[SubsetStatus, ...]:
+        """The subsets as counted for a version, within the present limits; empty where it is new.
+
+        Whether pods can be scheduled is the same for all versions. `gone` is a pod that was let go
+        and whose name is given again.
+        """
+        counted = {one.name: one for one in self.versions.get(version, ())}
+        listed = self.status.get("subsetStatuses") or ()
+        conditions = {one.get("name"): tuple(one.get("conditions") or ()) for one in listed}
+        found = []
+        for subset in self.subsets:
+            new = SubsetStatus(name=subset.name, conditions=conditions.get(subset.name, ()))
+            one = counted.get(subset.name, new).without(gone)
+            found.append(one.within(subset.pods(replicas)))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +199,28 @@ class SubsetChoice:
     subset: Subset
     match: SubsetMatch
     status: Obj | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """Active pods of a workload by subset in the order of the spec; those of no subset as ""."""
+
+    spread: str
+    subsets: tuple[tuple[str, int], ...]
+
+    @property
+    def text(self) -> str:
+        """`8 in zone-a, 4 in zone-b`."""
+        return ", ".join(f"{count} in {name or 'no subset'}" for name, count in self.subsets)
+
+    @property
+    def pods(self) -> int:
+        return sum(count for _, count in self.subsets)
+
+    def obj(self) -> Obj:
+        """The division as JSON documents show it."""
+        listed = [{"name": name, "pods": count} for name, count in self.subsets]
+        return {"name": self.spread, "subsets": listed}
 
 
 # Reading ----------------------------------------------------------------------------------------
@@ -322,6 +362,19 @@ def replicas_of(view: ClusterView, spread: SpreadFacts) -> int:
     return int(get(raw, "spec", "replicas", default=1))
 
 
+def division(spread: SpreadFacts, pods: Iterable[PodFacts]) -> Division:
+    """The pods of a target by subset."""
+    counts = dict.fromkeys((*(one.name for one in spread.subsets), ""), 0)
+    for pod in pods:
+        if pod.active and spread.selects(pod.labels):
+            match = subset_match(pod.annotations)
+            mine = match is not None and match.spread == spread.name
+            name = match.subset if match is not None and mine else ""
+            counts[name if name in counts else ""] += 1
+    listed = ((name, count) for name, count in counts.items() if name or count)
+    return Division(spread=spread.name, subsets=tuple(listed))
+
+
 # Choice and records -----------------------------------------------------------------------------
 
 
@@ -336,7 +389,7 @@ def choose_subset(
         return _chosen(spread, spread.subsets[0].name, "", None)
     name = str(get(pod, "metadata", "name") or "")
     version = spread.version_of(get(pod, "metadata", "labels", default={}))
-    statuses = tuple(one.forgetting(name) for one in spread.statuses(version, replicas))
+    statuses = spread.statuses(version, replicas, gone=name)
     for one in statuses:
         if name and name in one.creating:
             return _chosen(spread, one.name, "", None)
@@ -362,7 +415,7 @@ def recorded_creation(spread: SpreadFacts, pod: Obj, *, replicas: int, now: date
     if match is None or controller_of(pod) is None:
         return None
     version, ident = spread.version_of(meta.get("labels") or {}), match.uid or meta["name"]
-    statuses = tuple(one.forgetting(ident) for one in spread.statuses(version, replicas))
+    statuses = spread.statuses(version, replicas, gone=ident)
     found = next((one for one in statuses if one.name == match.subset), None)
     if found is None or found.missing <= 0 or any(ident in one.creating for one in statuses):
         return None
@@ -396,8 +449,10 @@ def recorded_deletion(spread: SpreadFacts, pod: Obj, *, replicas: int, now: date
         return None
     if any(one.recorded(meta["name"]) for one in statuses):
         return None
-    left = replace(found, missing=found.missing + 1, deleting={**found.deleting, meta["name"]: now})
-    return _with_status(spread, version, statuses, left)
+    left = replace(found, deleting={**found.deleting, meta["name"]: now})
+    subset = spread.subset(match.subset)
+    limit = subset.pods(replicas) if subset is not None else UNLIMITED
+    return _with_status(spread, version, statuses, left.within(limit))
 
 
 def _with_status(

@@ -14,7 +14,7 @@ from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, DEPLOYMENT
 from gitkruise.planner.report.blast_radius import moved, pods_named
-from gitkruise.planner.report.forecast_deployment import waves_view
+from gitkruise.planner.report.forecast_deployment import division_note, waves_view
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
 from gitkruise.planner.report.summary import keeps
 from gitkruise.planner.statefulset.facts import stateful_set_facts
@@ -141,7 +141,8 @@ def _hold(p: RolloutForecast) -> Sentence:
 
 
 def _notes(change: ObjectChange, p: RolloutForecast, *, assumed: bool) -> Iterator[str]:
-    """Notes on surprising effects of partitions, and on budgets that hold pods back."""
+    """Notes on subsets, surprising effects of partitions, and budgets that hold pods back."""
+    yield from division_note(p)
     for name in p.budgets:
         left = sum(why.split() == [Hold.UNAVAILABLE_BUDGET, name] for _, why in p.held)
         verb = "waits" if left == 1 else "wait"

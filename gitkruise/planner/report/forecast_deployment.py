@@ -82,7 +82,15 @@ def _hold(p: RolloutForecast) -> Sentence:
     return Span("✗ stuck", Tone.ALARM), Span(f"  {p.message or 'pods do not become available'}")
 
 
+def division_note(p: RolloutForecast) -> Iterator[str]:
+    """Yield the pods of each subset, where a WorkloadSpread divides them."""
+    if p.division is not None:
+        found = p.division
+        yield f"{many(found.pods)} by WorkloadSpread {found.spread}: {found.text}"
+
+
 def _notes(change: ObjectChange, p: RolloutForecast, *, live: bool, assumed: bool) -> Iterator[str]:
+    yield from division_note(p)
     if p.canary and not live:
         qualified = get(change.after or {}, "metadata", "annotations", ANNOTATION)
         others = "reject the commit (GK2404)" if qualified else "ignore this annotation"

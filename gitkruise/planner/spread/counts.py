@@ -13,7 +13,6 @@ from typing import Final
 from gitkruise.model.planning.plan import Event
 from gitkruise.model.planning.workload_spread import (
     SCHEDULABLE,
-    UNLIMITED,
     Records,
     SpreadFacts,
     Subset,
@@ -92,7 +91,6 @@ class Counting:
         old = [one for found in before for one in found if one.name == subset.name]
         mine = [pod.facts for pod in pods if pod.subset == subset.name]
         active = {pod.name for pod in mine if pod.active}
-        limit = subset.pods(self.replicas)
         there = {_ident(pod) for pod in mine} | {pod.name for pod in mine}
         creating = self._kept(
             {k: at for one in old for k, at in one.creating.items() if k not in there},
@@ -104,19 +102,14 @@ class Counting:
             DELETED_WITHIN,
             ("DeletePodFailed", "deleted") if told else None,
         )
-        if limit == UNLIMITED:
-            creating, deleting, missing = {}, {}, UNLIMITED
-        else:
-            wanted = limit - len(active) + len(deleting) - len(creating)
-            missing = min(max(0, wanted), limit)
-        return SubsetStatus(
+        found = SubsetStatus(
             name=subset.name,
             replicas=len(active),
-            missing=missing,
             creating=creating,
             deleting=deleting,
             conditions=conditions,
         )
+        return found.within(subset.pods(self.replicas))
 
     def _kept(
         self, records: Records, lasts: timedelta, event: tuple[str, str] | None

@@ -21,7 +21,7 @@ from gitkruise.model.planning.trace import IN_PLACE, Line
 from gitkruise.model.workloads.cloneset import cloneset_facts
 from gitkruise.planner.health.health import health
 from gitkruise.wire.primitives.names import Obj, ObjectKey
-from gitkruise.world.simulation.run import SimulatedRollout, in_steps
+from gitkruise.world.simulation.run import SimulatedRollout, division_of, in_steps
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
@@ -56,6 +56,7 @@ def predict_cloneset(played: SimulatedRollout) -> RolloutForecast:
         message=verdict.message,
         held=tuple(sorted(simulation.held(key).items())),
         budgets=budgets_waited_for(lines),
+        division=division_of(played),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
     )
 

@@ -25,7 +25,7 @@ from gitkruise.planner.builtin.proportional_scaling import bounds
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.times import format_duration
-from gitkruise.world.simulation.run import SimulatedRollout, in_steps
+from gitkruise.world.simulation.run import SimulatedRollout, division_of, in_steps
 
 if TYPE_CHECKING:
     from gitkruise.world.api.cluster import World
@@ -72,6 +72,7 @@ def predict_deployment(played: SimulatedRollout) -> RolloutForecast:
         held=(),
         lasts=steps[-1].starts + steps[-1].lasts if steps else timedelta(0),
         canary=end.canary,
+        division=division_of(played),
     )
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gitkruise.model.planning.forecast import ForecastStep, PodMove
 from gitkruise.model.planning.trace import Trace
+from gitkruise.model.planning.workload_spread import Division, division, spread_of, spreads_in
+from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.wire.primitives.names import Obj, ObjectKey
 
 if TYPE_CHECKING:
@@ -31,6 +33,17 @@ class SimulatedRollout(NamedTuple):
         found = self.simulation.world.get(self.key)
         assert found is not None
         return found
+
+
+def division_of(played: SimulatedRollout) -> Division | None:
+    """The pods at the end by subset, where a WorkloadSpread divides them."""
+    world, key = played.simulation.world, played.key
+    if not world.state.divides_pods(key.namespace):
+        return None
+    spread = spread_of(spreads_in(world, key.namespace), key)
+    if spread is None:
+        return None
+    return division(spread, ROLLOUTS[key.group_kind].pods(world, played.after))
 
 
 def in_steps(

@@ -124,6 +124,22 @@ def test_spread_5_6_the_last_subset_is_scaled() -> None:
     assert divided(lab) == {"a": 3, "b": 5}
 
 
+def test_ws_22_percentages_are_of_the_present_replicas() -> None:
+    lab = lab_of(cloneset(replicas=10), subset("a", "30%"), subset("b", "70%"))
+    scale(lab, 20)
+    assert divided(lab) == {"a": 6, "b": 14}
+    assert statuses(lab) == [("a", 6, 0), ("b", 14, 0)]
+
+
+def test_ws_69_a_scale_in_acts_by_the_costs_of_before() -> None:
+    lab = lab_of(cloneset(replicas=10), subset("a", "50%"), subset("b", "50%"))
+    scale(lab, 6)
+    assert divided(lab) == {"a": 5, "b": 1}
+    assert costs(lab) == {"a": [-100, -100, 200, 200, 200], "b": [100]}
+    scale(lab, 5)
+    assert divided(lab) == {"a": 4, "b": 1}
+
+
 def test_spread_5_a_deployment() -> None:
     lab = lab_of(deployment(replicas=5), *A3_B)
     assert divided(lab) == {"a": 3, "b": 2}

@@ -115,6 +115,8 @@ def trace_lines(t: Traced, records: Records, style: Style, now: datetime) -> Ite
     yield f"owner     {short_name(owner.key)}   {style.state(owner.state)}"
     images = ", ".join(f"{c.name} {c.image}" for c in pod.containers)
     yield f"revision  {pod.short_revision or '-'}{role}   {images}"
+    if t.subset is not None:
+        yield f"subset    {t.subset.subset} of WorkloadSpread {t.subset.spread}"
     yield f"commit    {_commit(t.commit, records, now)}"
     if t.restored:
         yield f"again by  {_commit(t.restored, records, now)}"
@@ -161,6 +163,7 @@ def trace_obj(t: Traced, records: Records) -> dict[str, Any]:
         },
         "revision": t.pod.short_revision,
         "role": t.revision.role if t.revision else "",
+        **({"workloadSpread": t.subset.spread, "subset": t.subset.subset} if t.subset else {}),
         "commit": commit(t.commit),
         "restoredBy": commit(t.restored),
         "change": t.step.change if t.step else "",

@@ -105,7 +105,7 @@ async def ask(
     answer = explain(found, plan, unit, step, others, budgets)
     steps = tuple(lines_carrying(answer.next, chosen.flags))
     activity = await agent_activity(chosen.transport, space, pods, images)
-    return replace(answer, next=steps), activity
+    return replace(answer, next=steps, division=survey.division(found)), activity
 
 
 async def read_kind(chosen: ChosenCluster, kind: GroupKind, namespace: str) -> Survey:
@@ -158,6 +158,10 @@ def why_lines(
             )
     if not answer.reasons:
         yield "     nothing holds it: the object is in the state that git requests"
+    if answer.division is not None:
+        found = answer.division
+        said = f"WorkloadSpread {found.spread} divides its pods: {found.text}"
+        yield from (f"     {line}" for line in textwrap.wrap(said, room))
     yield from _budget_lines(answer, room)
     for label, text in zip(["What would move it:", *["or:"] * 9], answer.next, strict=False):
         yield f"{label:>19}  {text}"
@@ -307,6 +311,7 @@ def why_obj(answer: Why, records: Records) -> dict[str, Any]:
         "subject": commit.subject if commit else "",
         "path": m.path,
         **({"rollout": rollout_obj(m.rollout)} if m.rollout else {}),
+        **({"workloadSpread": answer.division.obj()} if answer.division else {}),
         **({"promotion": promotion_obj(answer.promotion)} if answer.promotion else {}),
         **({"analysis": analysis_obj(answer.analysis)} if answer.analysis else {}),
     }
