@@ -54,6 +54,7 @@ _PODLESS: Final = frozenset(
         GroupKind("apps.kruise.io", "ImagePullJob"),
         GroupKind("apps.kruise.io", "PodProbeMarker"),
         GroupKind("apps.kruise.io", "ResourceDistribution"),
+        GroupKind("apps.kruise.io", "WorkloadSpread"),
         GroupKind("policy.kruise.io", "PodUnavailableBudget"),
         *(GroupKind("gitkruise.io", kind) for kind in ("GitSource", "Unit", "Sink", "Receiver")),
     }

@@ -39,6 +39,8 @@ _STAGES: Final = {
         GroupKind("", "PersistentVolume"),
         GroupKind("", "PersistentVolumeClaim"),
         GroupKind("", "Service"),
+        # Subsets come before the pods that they divide.
+        GroupKind("apps.kruise.io", "WorkloadSpread"),
     },
     DEPENDENTS: {
         GroupKind("batch", "Job"),

@@ -13,8 +13,10 @@ from gitkruise.gitops.preview.render_json import rollout_obj
 from gitkruise.gitops.preview.simulate import live_world, offline_world, play, rollout_objects
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import Desired
+from gitkruise.model.gitops.report import PodEffects
 from gitkruise.model.planning.forecast import RolloutForecast
 from gitkruise.model.workloads.feature_gates import Gates
+from gitkruise.planner.report.blast_radius import footprint, unforeseen
 from gitkruise.planner.report.forecast import rollout_view
 from gitkruise.sandbox.backend.cluster import Cluster
 from gitkruise.sandbox.handlers.inprocess import WorldTransport
@@ -130,3 +132,12 @@ def test_ws_70_a_live_cluster() -> None:
     target = [placed(cloneset(replicas=12))]
     told, _ = foreseen(live_world(found, CATALOG, Gates()), [base], target, lab.now, Gates())
     assert counts(told) == {"zone-a": 8, "zone-b": 4}
+
+
+def test_a_changed_spread_alone_moves_no_pod() -> None:
+    base = [placed(cloneset(replicas=4)), zones()]
+    target = [base[0], zones(subset("zone-a", 1, zone="zone-a"), subset("zone-b", zone="zone-b"))]
+    changes = changes_between(base, target, CATALOG)
+    (change,) = (c for c in changes if c.key == target[1].key)
+    assert unforeseen(change) == ""
+    assert footprint(change) == PodEffects()

@@ -8,8 +8,8 @@ import pytest
 
 from gitkruise.kube.system.package_data import load_catalog
 from gitkruise.model.gitops.change import SyncPlan, SyncSnapshot
-from gitkruise.planner.sync.apply_order import wave_of
-from gitkruise.wire.primitives.names import Obj
+from gitkruise.planner.sync.apply_order import stage_of, wave_of
+from gitkruise.wire.primitives.names import GroupKind, Obj
 from tests.planner.sync.build import applied, desired, foreign, key, planned, snapshot, thing
 
 SPACE, MAP, WEB, ROAD = (
@@ -186,3 +186,9 @@ def test_memory_of_comparisons_changes_nothing() -> None:
 def test_a_wave_is_an_integer() -> None:
     with pytest.raises(ValueError, match="soon"):
         wave_of(noted(MAP, "gitkruise.io/wave", "soon"))
+
+
+def test_what_new_pods_depend_on_comes_before_workloads() -> None:
+    pods = (GroupKind("apps.kruise.io", "CloneSet"), GroupKind("apps", "Deployment"))
+    for kind in ("SidecarSet", "WorkloadSpread"):
+        assert all(stage_of(GroupKind("apps.kruise.io", kind)) < stage_of(one) for one in pods)
