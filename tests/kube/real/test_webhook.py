@@ -18,6 +18,7 @@ from gitkruise.kube.client.http import HttpTransport
 from gitkruise.kube.serve.addresses import Listen
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.workload_spread import MATCHED, SPREAD
 from gitkruise.webhook.registration import MUTATING, NAME, VALIDATING, Address, Registrar
 from gitkruise.webhook.service import Serving, WebhookOptions, serve_webhooks
 from gitkruise.wire.primitives.names import Obj
@@ -149,6 +150,63 @@ def test_pods_clonesets_and_conversion(fresh: Apiserver, tmp_path: Path) -> None
         assert barrier(outside, 0) is None
         own = pod("own", labels={"app.kubernetes.io/name": "gitkruise"})
         assert barrier(await create(transport, PODS, own), 0) is None
+
+    play(fresh, tmp_path, scene)
+
+
+def test_subsets_of_pods_and_their_records(fresh: Apiserver, tmp_path: Path) -> None:
+    alpha, beta = (
+        ResourceRef("apps.kruise.io", f"v1{v}1", "workloadspreads") for v in ("alpha", "beta")
+    )
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    zones = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "WorkloadSpread",
+        "metadata": {"name": "zones"},
+        "spec": {
+            "targetRef": {
+                "apiVersion": "apps.kruise.io/v1beta1",
+                "kind": "CloneSet",
+                "name": "web",
+            },
+            "subsets": [
+                {"name": "a", "maxReplicas": "50%", "requiredNodeSelectorTerm": term},
+                {"name": "b"},
+            ],
+        },
+    }
+
+    async def counted(transport: HttpTransport) -> tuple[Any, ...]:
+        spread = await read(transport, beta, "zones", "hooked")
+        (a, _) = spread["status"]["versionedSubsetStatuses"]["versionIgnored"]
+        found = (a["missingReplicas"], list(a.get("creatingPods", ())))
+        return *found, list(a.get("deletingPods", ()))
+
+    async def scene(transport: HttpTransport, found: Serving, __: WebhookOptions) -> None:
+        web = await told(transport, BETA, cloneset("v1beta1", replicas=2))
+        await told(transport, alpha, zones)
+        for _ in range(200):
+            if found.desk.around.store.objects(SPREAD, "hooked"):
+                break
+            await asyncio.sleep(0.05)
+        bad = {**zones, "metadata": {"name": "second"}}
+        with pytest.raises(InvalidObject, match="in conflict with other WorkloadSpread zones"):
+            await create(transport, alpha, bad)
+        owner = {key: web["metadata"][key] for key in ("name", "uid")}
+        kind = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "controller": True}
+        made = [
+            await create(transport, PODS, pod(name, ownerReferences=[{**kind, **owner}]))
+            for name in ("one", "two")
+        ]
+        notes = [one["metadata"]["annotations"][MATCHED] for one in made]
+        assert notes == ['{"name":"zones","subset":"a"}', '{"name":"zones","subset":"b"}']
+        (required,) = made[0]["spec"]["affinity"]["nodeAffinity"].values()
+        assert required == {"nodeSelectorTerms": [term]}
+        assert await counted(transport) == (0, ["one"], [])
+        await transport.send(
+            ApiRequest(verb="delete", resource=PODS, namespace="hooked", name="two")
+        )
+        assert await counted(transport) == (0, ["one"], []), "b has no limit"
 
     play(fresh, tmp_path, scene)
 
