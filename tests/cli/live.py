@@ -17,8 +17,6 @@ from gitkruise.kube.system.clock import SystemClock
 from gitkruise.wire.primitives.requests import APPLY_PATCH, ApiRequest, ResourceRef
 
 CLONESETS = ResourceRef("apps.kruise.io", "v1alpha1", "clonesets")
-STATEFUL_SETS = ResourceRef("apps.kruise.io", "v1beta1", "statefulsets")
-DEPLOYMENTS = ResourceRef("apps", "v1", "deployments")
 NAMESPACES = ResourceRef("", "v1", "namespaces")
 
 
@@ -36,7 +34,7 @@ def send(kubeconfig: Path, *requests: ApiRequest) -> list[Any]:
 
 
 def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
-    """Apply a CloneSet or a Deployment, and make its namespace."""
+    """Apply a workload, and make its namespace."""
     body = yaml.safe_load(manifest)
     notes = body["metadata"].get("annotations") or {}
     marks = {f"gitkruise.io/{k}": v for k, v in annotations.items()}
@@ -55,12 +53,15 @@ def apply(kubeconfig: Path, manifest: str, **annotations: str) -> None:
 
 
 def _resource(body: Any) -> ResourceRef:
-    return {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}.get(body["kind"], CLONESETS)
+    names = {"DaemonSet": "daemonsets", "Deployment": "deployments", "StatefulSet": "statefulsets"}
+    group, _, version = body["apiVersion"].rpartition("/")
+    plural = names.get(body["kind"])
+    return ResourceRef(group, version, plural) if plural else CLONESETS
 
 
 @contextmanager
 def applied(kubeconfig: Path, manifest: str, **annotations: str) -> Iterator[None]:
-    """The CloneSet or Deployment is there during the body."""
+    """The workload is there during the body."""
     apply(kubeconfig, manifest, **annotations)
     body = yaml.safe_load(manifest)
     yield

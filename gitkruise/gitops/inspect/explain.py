@@ -16,12 +16,8 @@ from gitkruise.model.gitops.record import Rollout, RolloutStep
 from gitkruise.model.gitops.unit_state import SETTLED, State
 from gitkruise.model.planning.plan import HeldPod, Hold, Plan
 from gitkruise.model.planning.workload_spread import Division
-from gitkruise.model.workloads.labels import (
-    ADVANCED_STATEFULSET,
-    DAEMONSET,
-    DEPLOYMENT,
-    STATEFULSET,
-)
+from gitkruise.model.workloads.labels import DAEMONSET, DEPLOYMENT, STATEFULSET
+from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.planner.report.summary import keeps
 from gitkruise.printable import many
 from gitkruise.wire.primitives.names import ObjectKey, named, noun
@@ -304,7 +300,7 @@ def _repairs(m: Managed) -> Iterator[str]:
         yield f"a commit that mends it{where}"
     yield f"gitkruise rollback {named(m.key)}"
     ordered = get(m.obj, "spec", "podManagementPolicy", default="OrderedReady") == "OrderedReady"
-    if m.key.group_kind in {STATEFULSET, ADVANCED_STATEFULSET} and ordered and m.rollout.failing:
+    if m.key.group_kind in STATEFUL and ordered and m.rollout.failing:
         pod, _ = m.rollout.failing[0]
         yield f"then kubectl delete pod {pod} -n {m.key.namespace}: it is not replaced before"
 

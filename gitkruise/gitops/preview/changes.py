@@ -94,6 +94,5 @@ def _held_against(
 
 
 def rollouts_started(changes: Sequence[ObjectChange]) -> frozenset[ObjectKey]:
-    """Objects to play ahead: CloneSets and SidecarSets that are created or configured, and
-    Deployments whose spec or canary is configured."""
+    """Objects to play ahead."""
     return frozenset(c.key for c in changes if played_ahead(c))

@@ -31,6 +31,7 @@ from gitkruise.model.workloads.labels import (
     DEPLOYMENT,
     REPLICASET,
     SIDECARSET,
+    STATEFULSET,
 )
 from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.model.workloads.revision import REVISION
@@ -71,6 +72,7 @@ _STAGE: Final = (
 _ALSO: Final[Mapping[GroupKind, tuple[GroupKind, ...]]] = {
     DEPLOYMENT: (DEPLOYMENT, REPLICASET),
     ADVANCED_STATEFULSET: (ADVANCED_STATEFULSET,),
+    STATEFULSET: (STATEFULSET,),
 }
 _ALONE: Final = frozenset({CLONESET, *_ALSO})  # their rollouts do not meet each other
 _NODES: Final = 5  # of an offline preview
@@ -90,7 +92,7 @@ def offline_world(
     """A model cluster in which each stage was applied and came to rest, and when the last one did.
 
     An object that the model rejects stays as the stage before left it, as on a cluster. Of
-    CloneSets, Advanced StatefulSets and Deployments those that `moved` names are enough, because
+    CloneSets, StatefulSets and Deployments those that `moved` names are enough, because
     their rollouts do not meet each other here; a SidecarSet among them, or a PodUnavailableBudget
     with a selector, may mean the pods of all of them.
     """
@@ -124,8 +126,8 @@ async def rollout_objects(
     kinds: Collection[GroupKind],
 ) -> tuple[Obj, ...]:
     """The objects of the rollouts in `namespaces` ("" for all) and those that they can depend on,
-    revisions that SidecarSets inject included. Deployments and Advanced StatefulSets are read where
-    they are among `kinds`, those of the plan. Raises ApiError.
+    revisions that SidecarSets inject included. Deployments and StatefulSets are read where they
+    are among `kinds`, those of the plan. Raises ApiError.
     """
     import asyncio  # noqa: PLC0415  slow to import, and not needed offline
 

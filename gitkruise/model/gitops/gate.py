@@ -9,20 +9,14 @@ from typing import Any, Final
 
 from gitkruise.model.gitops.document import Document, FieldPath
 from gitkruise.model.planning.canary import ANNOTATION, PLAIN, Canary, canary_of
-from gitkruise.model.workloads.labels import (
-    ADVANCED_STATEFULSET,
-    CLONESET,
-    DAEMONSET,
-    DEPLOYMENT,
-    STATEFULSET,
-)
+from gitkruise.model.workloads.labels import CLONESET, DAEMONSET, DEPLOYMENT, STATEFULSET
+from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.wire.primitives.names import GroupKind, key_of, split_api_version
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.values.intstr import Partition
 
 Amount = int | str
 _NOTES: Final = ("metadata", "annotations")
-_NUMBERED: Final = frozenset({STATEFULSET, ADVANCED_STATEFULSET})  # their partition is a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,7 @@ class RolloutGate:
 def counted(gate: RolloutGate, pods: int) -> RolloutGate:
     """The gate as its kind can write it: the partition of a StatefulSet is a number. Raises
     ValueError."""
-    return RolloutGate(gate.kind, gate.kept(pods)) if gate.kind in _NUMBERED else gate
+    return RolloutGate(gate.kind, gate.kept(pods)) if gate.kind in STATEFUL else gate
 
 
 def lacking(kind: GroupKind, verb: str) -> str:
@@ -110,7 +104,7 @@ def strategy_path(document: Document, field: str) -> FieldPath:
     kind = GroupKind(group, str(document.obj.get("kind")))
     if kind == DEPLOYMENT:
         return _deployment_path(document, field)
-    moved = kind in _NUMBERED or (kind == CLONESET and version != "v1alpha1")
+    moved = kind in STATEFUL or (kind == CLONESET and version != "v1alpha1")
     return ("spec", "updateStrategy", *(("rollingUpdate",) if moved else ()), field)
 
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT, SIDECARSET
+from gitkruise.model.workloads.labels import (
+    ADVANCED_STATEFULSET,
+    CLONESET,
+    DEPLOYMENT,
+    SIDECARSET,
+    STATEFULSET,
+)
 
-ROLLING_KINDS: Final = frozenset({CLONESET, ADVANCED_STATEFULSET, SIDECARSET, DEPLOYMENT})
+# With ordinals: a partition of these is a number.
+STATEFUL: Final = frozenset({STATEFULSET, ADVANCED_STATEFULSET})
+ROLLING_KINDS: Final = frozenset({CLONESET, SIDECARSET, DEPLOYMENT}) | STATEFUL
 # Whose pods sidecars are injected into, as far as manifests tell.
-BEARERS: Final = frozenset({CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT})
+BEARERS: Final = frozenset({CLONESET, DEPLOYMENT}) | STATEFUL

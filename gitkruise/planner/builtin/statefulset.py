@@ -6,12 +6,12 @@ an owner are not adopted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from gitkruise.model.planning.plan import Action, Create, Delete, Plan
+from gitkruise.model.planning.plan import Action, Create, Delete, Hold, Holds, Plan, Reason
 from gitkruise.model.planning.view import ClusterView
 from gitkruise.model.planning.workload import Workload
 from gitkruise.model.workloads import labels as wire
@@ -93,7 +93,25 @@ def plan_stateful_set(s: StatefulFacts, gates: Gates) -> Plan:
     actions += _forgotten(s, current, history)
     status = _status(s, current, history)
     same = status == s.raw.get("status")
-    return Plan(actions=tuple(actions), status=None if same else status, wake_at=_wake_at(s))
+    return Plan(
+        actions=tuple(actions),
+        holds=_holds(s, history.latest, {a.key.name for a in actions if isinstance(a, Delete)}),
+        status=None if same else status,
+        wake_at=_wake_at(s),
+    )
+
+
+def _holds(s: StatefulFacts, update: Revision, going: Collection[str]) -> Holds:
+    """Pods of other revisions that stay this round; those above the partition go one by one."""
+    on_delete = get(s.raw, "spec", "updateStrategy", "type") == "OnDelete"
+    found: dict[Reason, set[str]] = {}
+    for ordinal, pod in s.pods.items():
+        old = pod.revision != update.name and pod.deleting is None
+        if not old or ordinal not in s.ordinals or pod.name in going:
+            continue
+        why = Hold.PARTITION if ordinal < _partition(s) else Hold.BUDGET
+        found.setdefault((Hold.ON_DELETE if on_delete else why, ""), set()).add(pod.name)
+    return {reason: frozenset(pods) for reason, pods in found.items()}
 
 
 def _history(s: StatefulFacts) -> RegisteredRevision:

@@ -100,7 +100,8 @@ def stateful_set(obj: Obj, now: datetime | None) -> Health | None:
         obj, "replicas", "readyReplicas", "currentReplicas", "updatedReplicas"
     )
     if get(spec, "updateStrategy", "type") == "OnDelete":
-        return Health(Phase.CURRENT, "OnDelete", "pods are updated when they are deleted")
+        held = _on_delete(updated, wanted) if replicas == ready == wanted else None
+        return held or Health(Phase.CURRENT, "OnDelete", "pods are updated when they are deleted")
     ladder = (
         (replicas < wanted, "LessReplicas", f"replicas: {replicas} of {wanted}"),
         (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
@@ -123,6 +124,13 @@ def stateful_set(obj: Obj, now: datetime | None) -> Health | None:
     return Health(Phase.CURRENT, "Ready", f"{ready} of {wanted} ready")
 
 
+def _on_delete(updated: int, wanted: int) -> Health | None:
+    """Held while pods wait to be deleted. (kstatus: Current, a DaemonSet InProgress for ever.)"""
+    if updated >= wanted:
+        return None
+    return Health(Phase.HELD, "OnDelete", f"{updated} of {wanted} updated")
+
+
 def daemon_set(obj: Obj, now: datetime | None) -> Health | None:
     del now
     if "observedGeneration" not in (obj.get("status") or {}):
@@ -135,13 +143,16 @@ def daemon_set(obj: Obj, now: datetime | None) -> Health | None:
         "numberAvailable",
         "numberReady",
     )
+    on_delete = get(obj, "spec", "updateStrategy", "type") == "OnDelete"
     ladder = (
         (placed < wanted, "LessCurrent", f"current: {placed} of {wanted}"),
-        (updated < wanted, "LessUpdated", f"updated: {updated} of {wanted}"),
+        (updated < wanted and not on_delete, "LessUpdated", f"updated: {updated} of {wanted}"),
         (available < wanted, "LessAvailable", f"available: {available} of {wanted}"),
         (ready < wanted, "LessReady", f"ready: {ready} of {wanted}"),
     )
-    return first(ladder) or Health(Phase.CURRENT, "Ready", f"{ready} of {wanted} ready")
+    held = _on_delete(updated, wanted) if on_delete else None
+    current = Health(Phase.CURRENT, "Ready", f"{ready} of {wanted} ready")
+    return first(ladder) or held or current
 
 
 def job(obj: Obj, now: datetime | None) -> Health | None:

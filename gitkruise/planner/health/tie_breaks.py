@@ -13,14 +13,15 @@ from typing import Any, Final
 
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, PodMove, RolloutForecast
 from gitkruise.model.workloads.cloneset import cloneset_facts
-from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, CLONESET, DEPLOYMENT
+from gitkruise.model.workloads.labels import CLONESET, DEPLOYMENT
 from gitkruise.model.workloads.pod import PodFacts
+from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.model.workloads.sidecarset import sidecarset_facts
 from gitkruise.planner.pods.order import deletion_rank, update_rank
 from gitkruise.wire.primitives.names import Obj
 
 # OpenKruise drives no Deployment, and no pod of its forecast has a name; ordinals leave none open.
-_DEFINITE: Final = frozenset({DEPLOYMENT, ADVANCED_STATEFULSET})
+_DEFINITE: Final = frozenset({DEPLOYMENT}) | STATEFUL
 Groups = Mapping[str, tuple[str, ...]]  # by pod
 
 

@@ -44,6 +44,7 @@ _SIZED: Final = frozenset(
         REPLICASET,
     }
 )
+_COUNTED: Final = _SIZED - {CLONESET, ADVANCED_STATEFULSET}  # what `footprint` counts
 _NOTES: Final = ("metadata", "annotations")
 _CANARIES: Final = CANARIES | {_NOTES}  # a map that comes or goes is one change
 _EVERYWHERE: Final = frozenset({DAEMONSET, GroupKind("apps.kruise.io", "DaemonSet")})
@@ -83,15 +84,18 @@ def moved(p: RolloutForecast, *, created: bool) -> PodEffects:
 def played_ahead(change: ObjectChange) -> bool:
     """Return whether a plan simulates the rollout of a change.
 
-    It does so for CloneSets, Advanced StatefulSets and SidecarSets that are created or configured,
-    and for Deployments whose spec or canary is configured.
+    It does so for CloneSets, StatefulSets and SidecarSets that are created or configured, and for
+    Deployments whose spec or canary is configured. Of those that are deleted and created again the
+    rules of their kind tell enough.
     """
     if change.key.group_kind not in ROLLING_KINDS:
+        return False
+    if change.replaced and change.key.group_kind in _COUNTED:
         return False
     if change.key.group_kind == DEPLOYMENT:
         paths = [field.path for field in change.fields]
         asks = any(path[:1] == ("spec",) or path[:3] in _CANARIES for path in paths)
-        return change.kind is ChangeKind.CONFIGURE and asks and not change.replaced
+        return change.kind is ChangeKind.CONFIGURE and asks
     return change.kind in {ChangeKind.CREATE, ChangeKind.CONFIGURE}
 
 
@@ -120,7 +124,7 @@ def footprint(change: ObjectChange) -> PodEffects:
         return PodEffects(added=(_replicas(change.after) or 0) if sized else 0)
     if change.key.group_kind in _EVERYWHERE:
         return PodEffects(uncounted=int(_rolls(change)))
-    if change.key.group_kind not in _SIZED - {CLONESET, ADVANCED_STATEFULSET}:
+    if change.key.group_kind not in _COUNTED:
         return PodEffects()
     before, after = _replicas(change.before), _replicas(change.after)
     grown = 0 if before is None or after is None else after - before

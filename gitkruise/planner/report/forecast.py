@@ -12,7 +12,8 @@ from gitkruise.model.planning.amounts import resolve_amounts
 from gitkruise.model.planning.forecast import DELETE, ForecastStep, RolloutForecast
 from gitkruise.model.planning.plan import Hold
 from gitkruise.model.workloads.cloneset import cloneset_facts
-from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET, DEPLOYMENT
+from gitkruise.model.workloads.labels import DEPLOYMENT
+from gitkruise.model.workloads.rollout_kinds import STATEFUL
 from gitkruise.planner.report.blast_radius import moved, pods_named
 from gitkruise.planner.report.forecast_deployment import division_note, waves_view
 from gitkruise.planner.report.forecast_sidecarset import sidecars_view
@@ -97,21 +98,21 @@ def _short(path: str, width: int = 40) -> str:
 def _partition(change: ObjectChange) -> str:
     if change.after is None:
         return ""
-    if change.key.group_kind == ADVANCED_STATEFULSET:
+    if change.key.group_kind in STATEFUL:
         return str(stateful_set_facts(change.after).partition)
     return cloneset_facts(change.after).update.partition.text
 
 
 def _kept(obj: Obj, kind: GroupKind) -> int:
     """Return how many pods the partition of an object keeps."""
-    if kind == ADVANCED_STATEFULSET:
+    if kind in STATEFUL:
         return stateful_set_facts(obj).kept
     return resolve_amounts(cloneset_facts(obj)).partition
 
 
 def _budget(p: RolloutForecast) -> str:
     never = max(p.replicas - p.max_unavailable, 0)
-    surges = p.key.group_kind != ADVANCED_STATEFULSET
+    surges = p.key.group_kind not in STATEFUL
     budget = f"maxUnavailable {p.max_unavailable}" + f", maxSurge {p.max_surge}" * surges
     return f"{budget}; {never} of {p.replicas} pods stay up"
 

@@ -20,6 +20,7 @@ from gitkruise.model.workloads.labels import (
     CLONESET,
     DEPLOYMENT,
     SIDECARSET,
+    STATEFULSET,
 )
 from gitkruise.planner.workloads import FORECAST
 from gitkruise.wire.primitives.names import GroupKind, ObjectKey, key_of
@@ -47,6 +48,7 @@ _PREDICTORS: Final[Mapping[GroupKind, Callable[[SimulatedRollout], RolloutForeca
     SIDECARSET: predict_sidecarset,
     CLONESET: predict_cloneset,
     ADVANCED_STATEFULSET: predict_stateful_set,
+    STATEFULSET: predict_stateful_set,
     DEPLOYMENT: predict_deployment,
 }
 

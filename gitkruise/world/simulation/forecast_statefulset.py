@@ -1,4 +1,5 @@
-"""Forecast of an Advanced StatefulSet: pods updated in place, recreated, created and deleted."""
+"""Forecast of a StatefulSet, OpenKruise's or Kubernetes': pods updated in place, recreated,
+created and deleted."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Final
 
 from gitkruise.model.planning.forecast import CREATE, DELETE, RECREATE, PodMove, RolloutForecast
 from gitkruise.model.planning.trace import IN_PLACE, Line
+from gitkruise.model.workloads.labels import ADVANCED_STATEFULSET
 from gitkruise.planner.health.health import health
 from gitkruise.planner.statefulset.facts import stateful_set_facts
 from gitkruise.world.simulation.forecast_cloneset import (
@@ -39,7 +41,7 @@ def predict_stateful_set(played: SimulatedRollout) -> RolloutForecast:
         replicas=facts.replicas,
         updated_before=on_revision(world, key, revision),
         updated_after=int(facts.status.get("updatedReplicas") or 0),
-        max_unavailable=facts.unavailable,
+        max_unavailable=facts.unavailable if key.group_kind == ADVANCED_STATEFULSET else 1,
         max_surge=0,
         partition=facts.kept,
         hold=hold_of(verdict),

@@ -122,6 +122,7 @@ def test_get_status_and_why_show_it(gk: Caller, cluster: Path) -> None:
     assert (rollout["updated"], rollout["asked"], rollout["kept"]) == (2, 2, 3)
     assert {p["name"] for p in rows["pods"]} == {f"ledger-{at}" for at in range(5)}
     assert gk("get", "statefulsets", "-n", "shop", "-o", "json", **env).obj["items"] == []
+    assert gk("get", "rollouts", "-n", "shop", "-o", "name", **env).out == "asts/ledger\n"
     assert "asts/ledger" in gk("get", "rollouts", "-n", "shop", **env).out
     status = gk("status", "-n", "shop", **env).out
     assert "asts/ledger" in status

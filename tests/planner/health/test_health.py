@@ -141,6 +141,36 @@ ROWS: dict[str, tuple[Any, Phase, str]] = {
         Phase.IN_PROGRESS,
         "LessCurrent",
     ),
+    "stateful set on delete": (
+        obj(
+            STATEFUL,
+            {"replicas": 3, "updateStrategy": {"type": "OnDelete"}},
+            {**FULL, "updatedReplicas": 1},
+        ),
+        Phase.HELD,
+        "OnDelete",
+    ),
+    "stateful set on delete, all deleted": (
+        obj(STATEFUL, {"replicas": 3, "updateStrategy": {"type": "OnDelete"}}, FULL),
+        Phase.CURRENT,
+        "OnDelete",
+    ),
+    "daemon set on delete": (
+        obj(
+            DAEMON,
+            {"updateStrategy": {"type": "OnDelete"}},
+            {
+                "observedGeneration": 2,
+                "desiredNumberScheduled": 2,
+                "currentNumberScheduled": 2,
+                "updatedNumberScheduled": 1,
+                "numberAvailable": 2,
+                "numberReady": 2,
+            },
+        ),
+        Phase.HELD,
+        "OnDelete",
+    ),
     "daemon set": (
         obj(
             DAEMON,

@@ -1,4 +1,5 @@
-"""Forecast of Advanced StatefulSets: pods by name, step by step, and where the rollout stands."""
+"""Forecast of StatefulSets of OpenKruise and Kubernetes: pods by name, step by step, and where
+the rollout stops."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, Resource
 from gitkruise.world.kubelet.profiles import FAST
 from gitkruise.world.simulation.forecast import predict
 from tests.planner.statefulset.build import GATE, IN_PLACE, StatefulLab
-from tests.worlds import SPACE, Lab, container
+from tests.worlds import SPACE, Lab, container, template
 
 SETS = ResourceRef("apps.kruise.io", "v1beta1", "statefulsets")
 
 
-def forecast(lab: Lab, **spec: Any) -> RolloutForecast:
+def forecast(lab: Lab, sets: ResourceRef = SETS, **spec: Any) -> RolloutForecast:
     write = ApiRequest(
         verb="patch",
-        resource=SETS,
+        resource=sets,
         namespace=SPACE,
         name="db",
         body={"spec": spec},
@@ -89,3 +90,39 @@ def test_a_pause_and_on_delete_hold_everything() -> None:
     assert (paused.hold, moves(paused)) == ("Paused", [])
     free = forecast(StatefulLab(updateStrategy={"type": "OnDelete"}), **image("app:v2"))
     assert (free.hold, moves(free)) == ("OnDelete", [])
+
+
+BUILTIN = ResourceRef("apps", "v1", "statefulsets")
+
+
+def builtin(**spec: Any) -> RolloutForecast:
+    """The forecast of a StatefulSet of Kubernetes with four pods."""
+    lab = Lab()
+    labels, pod = {"matchLabels": {"app": "db"}}, template(app="db")
+    made = {"replicas": 4, "serviceName": "db", "selector": labels, "template": pod}
+    lab.apply({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+               "spec": made})  # fmt: skip
+    lab.run()
+    return forecast(lab, BUILTIN, **spec)
+
+
+def test_kubernetes_replaces_one_pod_after_the_other_down_to_the_partition() -> None:
+    found = builtin(**image("app:v2"), **rolling(partition=2, maxUnavailable=3))
+    assert moves(found) == [[("db-3", "recreate")], [("db-2", "recreate")]]
+    assert (found.partition, found.max_unavailable, found.max_surge) == (2, 1, 0)
+    assert (found.updated_before, found.updated_after, found.hold) == (0, 2, "PartitionReached")
+    assert dict(found.held) == {"db-0": "PartitionReached", "db-1": "PartitionReached"}
+
+
+def test_a_lower_partition_of_kubernetes_lets_the_next_ones_through() -> None:
+    found = builtin(**image("app:v2"), **rolling(partition=0))
+    assert [len(step) for step in moves(found)] == [1, 1, 1, 1]
+    assert (found.hold, found.updated_after, found.held) == ("", 4, ())
+
+
+def test_kubernetes_waits_for_a_bad_pod_and_for_users_who_delete() -> None:
+    stuck = builtin(**image("app:bad"))
+    assert (stuck.hold, moves(stuck)) == ("Stuck", [[("db-3", "recreate")]])
+    free = builtin(**image("app:v2"), updateStrategy={"type": "OnDelete", "rollingUpdate": None})
+    assert (free.hold, moves(free)) == ("OnDelete", [])
+    assert set(dict(free.held).values()) == {"OnDelete"}

@@ -100,9 +100,9 @@ def get(
 
     Keys while watching rollouts: p shows pods, e events, r revisions; / filters the rows.
 
-    TYPE is one of rollouts (CloneSets, Advanced StatefulSets and Deployments), clonesets (clone,
-    cs), advancedstatefulsets (asts), deployments (deploy), statefulsets (sts), daemonsets (ds),
-    sidecarsets (ss), pods, revisions, events, units. Units that wait or were rejected are known
+    TYPE is one of rollouts (all but SidecarSets), clonesets (clone, cs), advancedstatefulsets
+    (asts), deployments (deploy), statefulsets (sts), daemonsets (ds), sidecarsets (ss), pods,
+    revisions, events, units. Units that wait or were rejected are known
     from the status branch, if a repository is found.
     """
     wanted = parse_resource_arg(words)
@@ -169,7 +169,7 @@ def _survey(
     wanted = options.wanted
     owners = (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT, STATEFULSET, DAEMONSET)
     kinds = {
-        "rollouts": (CLONESET, ADVANCED_STATEFULSET, DEPLOYMENT),
+        "rollouts": owners,
         "clonesets": (CLONESET,),
         "deployments": (DEPLOYMENT,),
         "statefulsets": (STATEFULSET,),
@@ -322,11 +322,18 @@ def _print(
             say_json(item, style, line=True)
     elif output == "name":
         owned = noun == "rollouts"
-        kinds = (item["kind"].lower() if owned else noun[:-1] for item in items)
+        kinds = (_kind_word(item) if owned else noun[:-1] for item in items)
         names = (f"{kind}/{item['name']}" for kind, item in zip(kinds, items, strict=True))
         say(names, style)
     else:
         say(reader.lines(found, items, style, now), style)
+
+
+def _kind_word(item: Item) -> str:
+    """Return the kind of a rollout as command lines name it."""
+    from gitkruise.wire.primitives.names import GroupKind, noun  # noqa: PLC0415
+
+    return noun(GroupKind(item["group"], item["kind"]))
 
 
 async def _watch(reader: _ItemReader, chosen: ChosenCluster, environment: Environment) -> int:
