@@ -12,8 +12,8 @@ from typing import Any, Final
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from gitkruise.model.planning.amounts import bounds
 from gitkruise.model.planning.canary import ARMED, GATE, canary_of
-from gitkruise.planner.builtin.proportional_scaling import bounds
 from tests.laws.examples import one_in
 from tests.planner.builtin.played import Played, started, version_of
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from gitkruise.errors import Problem
 from gitkruise.model.workloads.cloneset import CloneSetFacts
@@ -125,3 +126,28 @@ class _Reader:
             text = f'Invalid value: "{value}": must be an integer or a percentage such as "25%"'
             self.problems.append(Problem(path, "FieldValueInvalid", text))
             return 0
+
+
+_DEPLOYED: Final = {"maxSurge": "25%", "maxUnavailable": "25%"}  # of apps/v1
+
+
+class Bounds(NamedTuple):
+    """Pods allowed above the wanted number, and allowed to be missing from it."""
+
+    surge: int
+    unavailable: int
+
+
+def bounds(strategy: Mapping[str, Any], replicas: int) -> Bounds:
+    """maxSurge rounded up and maxUnavailable rounded down; both 0 means one may be missing.
+
+    Raises ValueError on what is neither an integer nor a percentage.
+    """
+    if strategy.get("type") == "Recreate":
+        return Bounds(0, 0)
+    rolling = strategy.get("rollingUpdate")
+    if rolling is None:
+        rolling = _DEPLOYED
+    surge = resolve(rolling.get("maxSurge"), replicas, round_up=True)
+    unavailable = resolve(rolling.get("maxUnavailable"), replicas, round_up=False)
+    return Bounds(surge, unavailable) if surge or unavailable else Bounds(0, 1)

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gitkruise.errors import Problem, invalid_object
+from gitkruise.model.planning.amounts import Bounds, bounds
 from gitkruise.model.planning.canary import GATE, PAUSED
 from gitkruise.model.planning.plan import Action, Create, Delete, Event, Plan
 from gitkruise.model.planning.view import ClusterView
@@ -30,9 +31,7 @@ from gitkruise.planner.builtin.canary import (
 )
 from gitkruise.planner.builtin.deployment_status import RolloutCounts, deployment_status
 from gitkruise.planner.builtin.proportional_scaling import (
-    Bounds,
     Size,
-    bounds,
     grow_new,
     rescale,
     shrink_old,

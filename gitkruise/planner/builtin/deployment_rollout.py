@@ -12,6 +12,7 @@ from typing import Final
 
 from gitkruise.model.gitops.record import RevisionCount, Rollout
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.planning.amounts import Bounds, bounds
 from gitkruise.model.planning.canary import CanaryPause
 from gitkruise.model.planning.canary_lock import lock_of, unlocked
 from gitkruise.model.workloads.conditions import find
@@ -19,7 +20,6 @@ from gitkruise.model.workloads.pod import PodFacts
 from gitkruise.planner.builtin import replicasets as rs
 from gitkruise.planner.builtin.canary import CanaryState, canary_state
 from gitkruise.planner.builtin.deployment import newest_set, revision_number
-from gitkruise.planner.builtin.proportional_scaling import Bounds, bounds
 from gitkruise.planner.builtin.replicasets import SetFacts, set_facts
 from gitkruise.planner.progress.failing_pods import cannot_start, failure
 from gitkruise.planner.sync.annotations import COMMIT

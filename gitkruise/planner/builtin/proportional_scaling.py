@@ -5,12 +5,9 @@ Source: deployment controller of Kubernetes 1.34 (rolling.go, sync.go, deploymen
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
-
-from gitkruise.wire.values.intstr import resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,31 +20,6 @@ class Size:
     observed: int = 0  # status.replicas
     desired: int | None = None
     most: int | None = None
-
-
-_DEFAULT: Final = {"maxSurge": "25%", "maxUnavailable": "25%"}  # of apps/v1
-
-
-class Bounds(NamedTuple):
-    """Pods allowed above the wanted number, and allowed to be missing from it."""
-
-    surge: int
-    unavailable: int
-
-
-def bounds(strategy: Mapping[str, Any], replicas: int) -> Bounds:
-    """maxSurge rounded up and maxUnavailable rounded down; both 0 means one may be missing.
-
-    Raises ValueError on what is neither an integer nor a percentage.
-    """
-    if strategy.get("type") == "Recreate":
-        return Bounds(0, 0)
-    rolling = strategy.get("rollingUpdate")
-    if rolling is None:
-        rolling = _DEFAULT
-    surge = resolve(rolling.get("maxSurge"), replicas, round_up=True)
-    unavailable = resolve(rolling.get("maxUnavailable"), replicas, round_up=False)
-    return Bounds(surge, unavailable) if surge or unavailable else Bounds(0, 1)
 
 
 def grow_new(new: int, total: int, wanted: int, surge: int) -> int:

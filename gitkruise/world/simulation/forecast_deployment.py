@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from gitkruise.model.gitops.record import Rollout
 from gitkruise.model.gitops.unit_state import State
+from gitkruise.model.planning.amounts import bounds
 from gitkruise.model.planning.forecast import (
     CREATE,
     DELETE,
@@ -21,7 +22,6 @@ from gitkruise.model.planning.forecast import (
 )
 from gitkruise.model.planning.trace import Line, Trace
 from gitkruise.model.workloads.labels import DEPLOYMENT
-from gitkruise.planner.builtin.proportional_scaling import bounds
 from gitkruise.planner.health.kinds import ROLLOUTS
 from gitkruise.wire.primitives.names import Obj, ObjectKey, key_of
 from gitkruise.wire.primitives.times import format_duration

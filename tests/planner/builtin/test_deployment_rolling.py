@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitkruise.model.planning.amounts import bounds
 from gitkruise.planner.builtin.proportional_scaling import (
     Size,
-    bounds,
     clean_unhealthy,
     grow_new,
     proportional,
