@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gitkruise.model.planning.canary import LOCK, PAUSED
+from gitkruise.model.planning.amounts import bounds
+from gitkruise.model.planning.canary import LOCK, PAUSED, pause_of
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.wire.primitives.gojson import compact
 from gitkruise.wire.primitives.names import Obj
@@ -25,6 +26,7 @@ _SURGE: Final = ("spec", "strategy", "rollingUpdate", "maxSurge")
 _UNAVAILABLE: Final = ("spec", "strategy", "rollingUpdate", "maxUnavailable")
 _READY: Final = ("spec", "minReadySeconds")
 _DEADLINE: Final = ("spec", "progressDeadlineSeconds")
+AMOUNTS: Final = (_SURGE, _UNAVAILABLE)
 LOCKED: Final = (_SURGE, _UNAVAILABLE, _READY, _DEADLINE)
 DEFAULTS: Final[dict[tuple[str, ...], Any]] = dict(
     zip(LOCKED, ("25%", "25%", 0, 600), strict=True)
@@ -103,6 +105,25 @@ def lock_of(raw: Obj) -> CanaryLock | None:
 def waiting_lock(raw: Obj) -> CanaryLock:
     """The lock with which a new template of `raw` waits, paused, until its canary begins."""
     return replace(lock_of(raw) or pending_lock(raw), begun=False, since="")
+
+
+def waiting_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[str, ...], Any]:
+    """maxSurge and maxUnavailable with which a new template waits on `live`, which has `lock`.
+
+    On its way to the canary a Deployment may have all of the surge, and the other controller would
+    take pods away from a paused one with less. At the pause there is none of it, and that stays,
+    unless no pod may be unavailable: the other controller replaces one pod if the pause ends before
+    gitkruise has looked.
+    """
+    user = {"maxSurge": lock.surge, "maxUnavailable": lock.unavailable}
+    paused = bool(get(live, "spec", "paused")) and pause_of(get(live, "metadata", "annotations"))
+    if not paused:
+        return {_SURGE: lock.surge, _UNAVAILABLE: lock.unavailable}
+    try:
+        spare = bounds({"rollingUpdate": user}, replicas).unavailable
+    except ValueError:  # the other controller moves nothing
+        return {}
+    return {} if spare else {_SURGE: 1, _UNAVAILABLE: 0}
 
 
 def locked_spec(surge: int, unavailable: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from gitkruise.model.planning.amounts import Bounds, bounds
 from gitkruise.model.planning.canary import (
     ARMED,
     GATE,
@@ -47,7 +48,6 @@ from gitkruise.planner.builtin.deployment import (
     observe_deployment,
     revision_number,
 )
-from gitkruise.planner.builtin.proportional_scaling import Bounds, bounds
 from gitkruise.planner.builtin.replicasets import SetFacts
 from gitkruise.wire.primitives.names import ObjectKey, key_of
 from gitkruise.wire.primitives.paths import get
@@ -171,13 +171,12 @@ class _Turn:
         if not state.gate or state.canary is None or self._never_gated(state):
             return self._release(lock)
         if state.limit == 0 and self.new is None and self.paused:
-            return [self._create(state)]
+            return [self._create(state)] if self._at_rest() else []
         if marks := self._mark(state) or self._counted(lock):
             return marks
-        if any(one.size.replicas and not one.observed for one in self.olds):
-            return []
         if state.limit == 0 and self.paused and self.new is not None and not self.pods:
-            return self._pause(state.canary, state.stable, lock, self.new)
+            pausable = self._at_rest() and self._spares(self.old_pods - self.wanted)
+            return self._pause(state.canary, state.stable, lock, self.new) if pausable else []
         return self._begin(state, lock)
 
     def _counted(self, lock: CanaryLock) -> list[Action]:
@@ -246,6 +245,8 @@ class _Turn:
         """CAN-114: the next sizes, as real availability allows; the pause once they are reached."""
         if self._scaling():
             return self._refreshed()
+        if not self._settled():
+            return []
         surge, unavailable = self._target(limit)
         there = self.old_pods == self.wanted - unavailable and self.pods >= surge + unavailable
         if there:
@@ -306,18 +307,25 @@ class _Turn:
         running = sum(one.size.replicas > 0 for one in self.olds)
         return (0, 1) if self.limits().unavailable or running > 1 else (1, 0)
 
-    def _begin(self, state: CanaryState, lock: CanaryLock) -> list[Action]:
-        """Lock the rollout for its first step; before, pause it while its pods count as available.
+    def _full(self) -> tuple[int, int]:
+        """The user's amounts; never both 0, which the API refuses."""
+        user = self.limits()
+        return user.surge, max(user.unavailable, 0 if user.surge else 1)
 
-        With those the other controller would go further than the step.
+    def _begin(self, state: CanaryState, lock: CanaryLock) -> list[Action]:
+        """Lock the rollout for its first step; before, pause it while its pods count as available,
+        or while the other controller may be writing (CAN-116).
+
+        With those pods it would go further than the step, and the step is chosen for sizes that
+        stay. The pause has the user's surge: with less of it, it would take pods away.
         """
-        if self.pods and not self._uncounted():
-            surge = max(0, self.old_pods + self.pods - self.wanted)
-            rest = surge, max(self.limits().unavailable, 0 if surge else 1)
+        if (self.pods and not self._uncounted()) or not (self.paused or lock.begun):
             waits = replace(lock, begun=False, since="")
-            held = self.paused and self._has(*rest) and lock_of(self.raw) == waits
-            spec = {**locked_spec(*rest), "paused": True}
+            held = self.paused and self._has(*self._full()) and lock_of(self.raw) == waits
+            spec = {**locked_spec(*self._full()), "paused": True}
             return [] if held else [self._patch({LOCK: waits.text, PAUSED: None}, spec)]
+        if not (self._at_rest() if self.paused else self._settled()):
+            return []
         surge, unavailable = self._target(state.limit)
         if not surge and not unavailable:
             unavailable = 1
@@ -335,6 +343,34 @@ class _Turn:
             return True
         locked = self.new.raw["spec"].get("minReadySeconds") == NEVER_S
         return locked and self.new.observed and not self.new.size.available
+
+    def _settled(self) -> bool:
+        """Return whether the statuses of ReplicaSets count no pod that these no longer have.
+
+        The other controller takes old pods by those counts (CAN-127).
+        """
+        return all(one.observed and one.size.observed <= one.size.replicas for one in self.sets)
+
+    def _at_rest(self) -> bool:
+        """Return whether the other controller has brought a paused Deployment to rest.
+
+        Several ReplicaSets with pods then have all of the surge, and a single one has none.
+        """
+        status = self.raw.get("status") or {}
+        seen = (status.get("observedGeneration") or 0) >= self.raw["metadata"]["generation"]
+        running = [one for one in self.sets if one.size.replicas]
+        surge = bounds(self.raw["spec"].get("strategy") or {}, self.wanted).surge
+        size = self.wanted + (surge if len(running) > 1 else 0)
+        there = sum(one.size.replicas for one in running) == size or not self.sets
+        return seen and there and not self._scaling() and self._settled()
+
+    def _spares(self, pods: int) -> bool:
+        """Return whether as many pods may go, whichever they are."""
+        serving = sum(
+            one.ready if one.raw["spec"].get("minReadySeconds") == NEVER_S else one.size.available
+            for one in self.sets
+        )
+        return pods <= 0 or serving - pods >= self.wanted - self.limits().unavailable
 
     def _now(self, lock: CanaryLock) -> CanaryLock:
         return replace(lock, since=format_time(self.now))
@@ -421,7 +457,17 @@ class _Turn:
         return self._patch(notes, spec)
 
     def _release(self, lock: CanaryLock) -> list[Action]:
-        """CAN-118: give the rollout back to the other controller, as the user wants it."""
+        """CAN-118: give the rollout back to the other controller, as the user wants it.
+
+        Not before it has scaled all ReplicaSets, and their statuses count no pod that is gone: it
+        would take pods for those (CAN-127).
+        """
+        if self._scaling():
+            return self._refreshed()
+        if not self._settled():
+            return []
+        if counted := self._counted(lock):
+            return counted
         spec = {**released_spec(lock), "paused": False}
         if not self.rolling:
             spec.pop("strategy")

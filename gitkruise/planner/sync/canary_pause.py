@@ -14,12 +14,14 @@ from typing import Any, Final
 from gitkruise.model.gitops.change import Desired, Path
 from gitkruise.model.planning.canary import LOCK, CanaryPause, canary_of, pause_of
 from gitkruise.model.planning.canary_lock import (
+    AMOUNTS,
     DEFAULTS,
     LOCK_PATH,
     LOCKED,
     CanaryLock,
     lock_of,
     pending_lock,
+    waiting_amounts,
 )
 from gitkruise.model.workloads.labels import DEPLOYMENT
 from gitkruise.planner.sync.annotations import DIGEST, annotation
@@ -116,6 +118,9 @@ def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = 
     """
     fields: dict[Path, Any] = {}
     values = dict(lock.values)
+    if get(d.obj, "spec", "strategy", "type") != "Recreate":
+        # Sent even where git has none: an apply that no longer sends a field may remove it.
+        fields |= {path: get(live, *path) for path in AMOUNTS}
     for path in LOCKED:
         wish = get(d.obj, *path)
         if wish is not None:
@@ -134,6 +139,8 @@ def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = 
     paused = bool(get(live, *PAUSED)) or bool(get(d.obj, *PAUSED))
     if applied is not None and get(applied, *_TEMPLATE) != get(live, *_TEMPLATE):
         lock, paused = replace(lock, begun=False, since=""), True
+        waits = waiting_amounts(lock, live, get(applied, "spec", "replicas", default=1))
+        fields.update(waits.items())
     elif applied is not None and resumed_by(d, live, applied):
         paused = False
     return with_fields(d, {**fields, PAUSED: paused, LOCK_PATH: lock.text})

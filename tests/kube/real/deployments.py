@@ -14,10 +14,15 @@ from gitkruise.kube.client.rawobject import thaw
 from gitkruise.kube.client.transport import Transport
 from gitkruise.kube.system.clock import SystemClock
 from gitkruise.kube.system.package_data import load_catalog
+from gitkruise.model.planning.amounts import bounds
 from gitkruise.model.planning.canary import ANNOTATION, LOCK, PAUSED
-from gitkruise.model.planning.canary_lock import lock_of, unlocked, waiting_lock
+from gitkruise.model.planning.canary_lock import (
+    lock_of,
+    unlocked,
+    waiting_amounts,
+    waiting_lock,
+)
 from gitkruise.planner.builtin.canary_steering import CANARY_STEERING
-from gitkruise.planner.builtin.proportional_scaling import bounds
 from gitkruise.wire.primitives.names import Obj
 from gitkruise.wire.primitives.paths import get
 from gitkruise.wire.primitives.requests import MERGE_PATCH, ApiRequest, ResourceRef
@@ -103,6 +108,7 @@ class Watched:
             if "canary" in changes:
                 body["annotations"][ANNOTATION] = changes.pop("canary")
             spec = {k: v for k, v in changes.items() if k != "image"}
+            spec |= waiting_strategy(live)
             spec["template"] = deployment(self.name, image=f"app:{changes['image']}")["spec"][
                 "template"
             ]
@@ -124,7 +130,7 @@ class Watched:
 
     async def _send(self, verb: str, ref: ResourceRef, body: Any, name: str) -> None:
         kind = MERGE_PATCH if verb == "patch" else "application/json"
-        await self.transport.send(
+        reply = await self.transport.send(
             ApiRequest(
                 verb=verb,
                 resource=ref,
@@ -134,6 +140,13 @@ class Watched:
                 content_type=kind,
             )
         )
+        if ref == DEPLOYMENTS:
+            self._take(thaw(reply.body))
+
+    def _take(self, raw: Obj) -> None:
+        """Keep the newest version: the reply to an own write may come before older events."""
+        if not self.raw or _version(self.raw) <= _version(raw):
+            self.raw = raw
 
     # What is seen.
 
@@ -152,7 +165,7 @@ class Watched:
         obj = thaw(event.object)
         uid, gone = obj["metadata"]["uid"], event.type == "DELETED"
         if kind == "Deployment":
-            self.raw = obj
+            self._take(obj)
             self.writes += 1
         else:
             kept = self.sets if kind == "ReplicaSet" else self.pods
@@ -279,6 +292,18 @@ class Watched:
 
     def lock(self) -> Any:
         return lock_of(self.raw)
+
+
+def waiting_strategy(live: Obj) -> dict[str, Any]:
+    """The amounts with which a commit's template waits on a locked Deployment, if they change."""
+    lock = lock_of(live)
+    found = waiting_amounts(lock, live, live["spec"]["replicas"]) if lock is not None else {}
+    rolling = {path[-1]: amount for path, amount in found.items()}
+    return {"strategy": {"rollingUpdate": rolling}} if rolling else {}
+
+
+def _version(obj: Obj) -> int:
+    return int(obj["metadata"]["resourceVersion"])
 
 
 def serves(pod: Obj) -> bool:

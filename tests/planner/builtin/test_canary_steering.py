@@ -16,6 +16,7 @@ from gitkruise.model.planning.canary_lock import (
     lock_of,
     pending_lock,
     unlocked,
+    waiting_amounts,
     waiting_lock,
 )
 from gitkruise.model.planning.plan import Plan
@@ -74,6 +75,9 @@ class Steered(Played):
         notes = {LOCK: waiting_lock(self.raw).text}
         if "canary" in spec:
             notes[ANNOTATION] = spec.pop("canary")
+        if (lock := lock_of(self.raw)) is not None:
+            amounts = waiting_amounts(lock, self.raw, self.raw["spec"]["replicas"])
+            spec["strategy"] = {"rollingUpdate": {path[-1]: n for path, n in amounts.items()}}
         spec |= {"template": template, "paused": True}
         self._store(merge_patch(self.raw, {"metadata": {"annotations": notes}, "spec": spec}))
 
@@ -257,3 +261,106 @@ def test_can_118_a_pause_ends_where_all_pods_became_the_canarys() -> None:
         one._store({**raw, "spec": {**raw["spec"], "replicas": size}})
     assert one.settle()[-1] == "0,2"
     assert lock_of(one.raw) is None
+
+
+# Writes that wait until the other controller has come to rest ------------------------------------
+
+
+def with_sizes(one: Steered, **sizes: int) -> None:
+    """Give ReplicaSets sizes and statuses by version, whatever the controllers would do."""
+    for raw in one.sets:
+        size = sizes.get(version_of(raw), raw["spec"]["replicas"])
+        one._store({**raw, "spec": {**raw["spec"], "replicas": size}})
+    one.step_kubelets()
+
+
+def test_a_commit_on_the_way_to_a_canary_takes_no_pod_away() -> None:
+    """The other controller may have all of the surge by then, whatever the lock says."""
+    one = started(8, 2, 1, "3")
+    one.available = lambda s: 0 if version_of(s) == "v2" else s["spec"]["replicas"]
+    one.commit("v2")
+    assert one.settle()[-1] == "7,3"
+    with_sizes(one, v1=8, v2=2)
+    one.edit(rolling={"maxSurge": 0, "maxUnavailable": 1})
+    one.commit("v3")
+    one.idle = True
+    assert one.settle()[-1] == "8,2"
+    one.idle = False
+    assert one.settle()[-1] == "5,0,3 paused"
+
+
+def test_a_commit_on_a_pause_costs_no_pod_where_none_may_be_unavailable() -> None:
+    one = started(2, 1, 0, "1")
+    one.commit("v2")
+    assert one.settle()[-1] == "1,1 paused"
+    one.idle = True
+    one.commit("v1")
+    one.edit(paused=False)
+    lines = one.settle()
+    assert all(sum(map(int, line.split(","))) >= 2 for line in lines)
+    one.idle = False
+    assert one.settle()[-1] == "2,0"
+
+
+def test_can_116_a_rollout_that_someone_let_go_is_paused_before_it_is_locked() -> None:
+    """The other controller may be creating pods at that instant."""
+    one = started(8, 2, 1, "1")
+    one.idle = True
+    one.commit("v2")
+    one.settle()
+    one.edit(paused=False)
+    assert one.steer()
+    assert one.paused
+    assert one.raw["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 2, "maxUnavailable": 1}
+    assert not one.steer()  # the other controller has not seen the pause yet
+    one.idle = False
+    assert one.settle()[-1] == "7,1 paused"
+
+
+def test_can_119_an_empty_canary_waits_for_pods_that_may_go() -> None:
+    """Pods of the rollout before it are there as well, and are not ready."""
+    one = started(8, 1, 0, None)
+    one.available = lambda s: 0 if version_of(s) == "v2" else s["spec"]["replicas"]
+    one.edit(image="v2")
+    assert one.settle()[-1] == "8,1"
+    one.commit("v3", canary="0")
+    assert one.settle()[-1] == "8,1,0"
+    one.available = lambda s: s["spec"]["replicas"]
+    assert one.settle()[-1] == "7,1,0 paused"
+
+
+@pytest.mark.parametrize("changes", [{}, {"canary": "2"}, {"canary": "100%"}])
+def test_can_127_no_step_follows_counts_of_pods_that_are_gone(changes: dict[str, Any]) -> None:
+    """The other controller takes pods away by them: it would take those that must serve."""
+    one = at_canary()
+    before = {version_of(raw): dict(raw["status"]) for raw in one.sets}
+    one.edit(replicas=4)
+    one.idle = True
+    one.settle()
+    for raw in one.sets:
+        status = {**raw["status"], **before[version_of(raw)]}
+        status["observedGeneration"] = raw["metadata"]["generation"]
+        one._store({**raw, "status": status}, status=True)
+    one.edit(paused=False, **changes)
+    for _ in range(4):
+        one.steer()
+    assert lock_of(one.raw) is not None
+    assert one.raw["spec"]["minReadySeconds"] == NEVER_S
+    assert one.raw["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    one.step_kubelets()
+    one.idle = False
+    assert one.settle()[-1] in {"0,4", "2,2 paused", "3,1 paused"}
+
+
+def test_can_113_pods_count_as_available_again_before_a_lock_ends() -> None:
+    one = at_canary()
+    for raw in one.sets:
+        if version_of(raw) == "v1":
+            one._store({**raw, "spec": {**raw["spec"], "minReadySeconds": NEVER_S}})
+    one.step_kubelets()
+    one.idle = True
+    one.edit(canary="100%", paused=False)
+    assert one.steer()
+    assert lock_of(one.raw) is not None
+    v1 = next(s for s in one.sets if version_of(s) == "v1")
+    assert v1["spec"]["minReadySeconds"] == 0

@@ -1,0 +1,60 @@
+"""Commits on a Deployment that a lock leads to its canary: the amounts with which they are sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gitkruise.model.planning.canary import ANNOTATION, LOCK, PAUSED
+from gitkruise.model.planning.canary_lock import CanaryLock, locked_spec
+from gitkruise.planner.sync.canary_pause import as_sent
+from gitkruise.wire.primitives.paths import get
+from tests.planner.sync.build import desired
+from tests.worlds import SPACE, deployment
+
+HELD = {"paused": True}
+
+
+def git(image: str, **spec: Any) -> Any:
+    obj: Any = deployment(replicas=3, image=f"app:{image}", **spec)
+    obj["metadata"] |= {"namespace": SPACE, "annotations": {ANNOTATION: "1"}}
+    return obj
+
+
+def locked(unavailable: int | str, **spec: Any) -> Any:
+    """A Deployment of v2 whose lock has no surge and one unavailable pod."""
+    lock = CanaryLock(surge="25%", unavailable=unavailable, begun=True, canary="b", stable="a")
+    live = git("v2")
+    live["metadata"]["annotations"][LOCK] = lock.text
+    if spec.get("paused"):
+        live["metadata"]["annotations"][PAUSED] = "b/1/a"
+    live["spec"] |= {**locked_spec(0, 1), **spec}
+    return live
+
+
+# live, the image that git asks for: the amounts sent, surge first
+ROWS: dict[str, tuple[Any, str, tuple[int | str, int | str]]] = {
+    "on the way: all that the user allows": (locked(1), "v3", ("25%", 1)),
+    "at the pause": (locked(1, **HELD), "v3", (0, 1)),
+    "at the pause, no pod to spare": (locked("25%", **HELD), "v3", (1, 0)),
+    "the same template": (locked(1), "v2", (0, 1)),
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_the_amounts_with_which_a_template_waits(row: Any) -> None:
+    live, image, amounts = row
+    sent = as_sent(desired(git(image)), live, {**live, "spec": {**live["spec"],
+                   "template": git(image)["spec"]["template"]}}).obj  # fmt: skip
+    rolling = get(sent, "spec", "strategy", "rollingUpdate")
+    assert (rolling["maxSurge"], rolling["maxUnavailable"]) == amounts
+    assert get(sent, "spec", "paused") is (
+        image == "v3" or get(live, "spec", "paused", default=False)
+    )
+
+
+def test_a_strategy_without_amounts_gets_none() -> None:
+    live = locked(1)
+    asked = git("v3", strategy={"type": "Recreate"})
+    assert get(as_sent(desired(asked), live, live).obj, "spec", "strategy") == {"type": "Recreate"}
