@@ -161,3 +161,67 @@ def test_why_names_the_pod_that_holds_the_rest_back(gk: Caller, cluster: Path) -
     assert "1 pod runs the new revision and cannot start" in why
     assert "gitkruise rollback statefulset/queue -n shop" in why
     assert "then kubectl delete pod queue-4 -n shop" in why
+
+
+def agent(image: str, type_: str = "RollingUpdate") -> str:
+    """A pod on each node."""
+    return dedent(f"""\
+        apiVersion: apps/v1
+        kind: DaemonSet
+        metadata:
+          name: agent
+          namespace: shop
+        spec:
+          selector:
+            matchLabels:
+              app: agent
+          updateStrategy:
+            type: {type_}
+          template:
+            metadata:
+              labels:
+                app: agent
+            spec:
+              containers:
+                - name: app
+                  image: registry.example.com/agent:{image}
+        """)
+
+
+def agents(gk: Caller, cluster: Path) -> Ended:
+    words = ["get", "ds", "agent", "-n", "shop", "-w", "--exit-when-done", "-o", "jsonl"]
+    return gk(*words, "--timeout", "60s", KUBECONFIG=str(cluster))
+
+
+def test_a_daemon_set_that_waits_for_deletions_is_held(gk: Caller, cluster: Path) -> None:
+    env = {"KUBECONFIG": str(cluster)}
+    with applied(cluster, agent("v1", "OnDelete"), **MARKS):
+        assert agents(gk, cluster).code == 0
+        apply(cluster, agent("v2", "OnDelete"), **MARKS)
+        assert agents(gk, cluster).code == 0
+        (rollout,) = gk("get", "rollouts", "-n", "shop", "-o", "json", **env).obj["items"]
+        why = gk("why", "ds/agent", "-n", "shop", **env).out
+        status = gk("status", "-n", "shop", **env).out
+    assert (rollout["kind"], rollout["state"], rollout["updated"]) == ("DaemonSet", "Held", 0)
+    assert "the others are updated when they are deleted" in why
+    assert "What would move it:  deleting the old pods" in why
+    assert "daemonset/agent" in status
+    assert "Held" in status
+
+
+def test_a_daemon_set_with_a_bad_image_is_stuck(gk: Caller, cluster: Path) -> None:
+    env = {"KUBECONFIG": str(cluster)}
+    with applied(cluster, agent("v1"), **MARKS):
+        assert agents(gk, cluster).code == 0
+        apply(cluster, agent("v2"), **MARKS)
+        assert agents(gk, cluster).code == 0
+        done = gk("why", "ds/agent", "-n", "shop", **env).out
+        apply(cluster, agent("bad"), **MARKS)
+        assert agents(gk, cluster).code == 1
+        (rollout,) = gk("get", "ds", "-n", "shop", "-o", "json", **env).obj["items"]
+        why = gk("why", "ds/agent", "-n", "shop", **env).out
+    assert "nothing holds it" in done
+    assert (rollout["state"], rollout["updated"], rollout["maxUnavailable"]) == ("Stuck", 1, 1)
+    assert "1 pod runs the new revision and cannot start: image" in why
+    assert "maxUnavailable is 1, and 1 is used" in why
+    assert "gitkruise rollback daemonset/agent -n shop" in why
