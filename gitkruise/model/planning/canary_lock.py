@@ -115,10 +115,24 @@ def waiting_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[st
     unless no pod may be unavailable: the other controller replaces one pod if the pause ends before
     gitkruise has looked.
     """
-    user = {"maxSurge": lock.surge, "maxUnavailable": lock.unavailable}
     paused = bool(get(live, "spec", "paused")) and pause_of(get(live, "metadata", "annotations"))
     if not paused:
         return {_SURGE: lock.surge, _UNAVAILABLE: lock.unavailable}
+    return _safe_amounts(lock, replicas)
+
+
+def resuming_amounts(lock: CanaryLock, live: Obj, replicas: int) -> dict[tuple[str, ...], Any]:
+    """maxSurge and maxUnavailable with which a commit ends the pause of a canary without pods.
+
+    The other controller moves a pod then, before gitkruise has looked. With pods none moves.
+    """
+    moves = not get(live, "status", "updatedReplicas")
+    return _safe_amounts(lock, replicas) if moves else {}
+
+
+def _safe_amounts(lock: CanaryLock, replicas: int) -> dict[tuple[str, ...], Any]:
+    """Amounts by which one pod more may come, where the user lets none go."""
+    user = {"maxSurge": lock.surge, "maxUnavailable": lock.unavailable}
     try:
         spare = bounds({"rollingUpdate": user}, replicas).unavailable
     except ValueError:  # the other controller moves nothing

@@ -322,6 +322,7 @@ class _Turn:
         if (self.pods and not self._uncounted()) or not (self.paused or lock.begun):
             waits = replace(lock, begun=False, since="")
             held = self.paused and self._has(*self._full()) and lock_of(self.raw) == waits
+            held = held and self.raw["spec"].get("minReadySeconds") == NEVER_S
             spec = {**locked_spec(*self._full()), "paused": True}
             return [] if held else [self._patch({LOCK: waits.text, PAUSED: None}, spec)]
         if not (self._at_rest() if self.paused else self._settled()):

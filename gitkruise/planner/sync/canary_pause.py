@@ -21,6 +21,7 @@ from gitkruise.model.planning.canary_lock import (
     CanaryLock,
     lock_of,
     pending_lock,
+    resuming_amounts,
     waiting_amounts,
 )
 from gitkruise.model.workloads.labels import DEPLOYMENT
@@ -137,11 +138,12 @@ def _kept_locked(d: Desired, live: Obj, lock: CanaryLock, applied: Obj | None = 
         named=_named(d),
     )
     paused = bool(get(live, *PAUSED)) or bool(get(d.obj, *PAUSED))
+    wanted = get(applied or live, "spec", "replicas", default=1)
     if applied is not None and get(applied, *_TEMPLATE) != get(live, *_TEMPLATE):
         lock, paused = replace(lock, begun=False, since=""), True
-        waits = waiting_amounts(lock, live, get(applied, "spec", "replicas", default=1))
-        fields.update(waits.items())
+        fields.update(waiting_amounts(lock, live, wanted).items())
     elif applied is not None and resumed_by(d, live, applied):
+        fields.update(resuming_amounts(lock, live, wanted).items())
         paused = False
     return with_fields(d, {**fields, PAUSED: paused, LOCK_PATH: lock.text})
 

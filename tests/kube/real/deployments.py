@@ -96,7 +96,18 @@ class Watched:
                 body["spec"]["template"] = containers
             else:
                 body["spec"][name] = value
+        if changes.get("paused") is False and self.promise is not None and self._may_lose_one:
+            self.promise = self.promise[0], self.promise[1] - 1
         await self._send("patch", DEPLOYMENTS, body, self.name)
+
+    @property
+    def _may_lose_one(self) -> bool:
+        """CAN-126: kubectl ends the pause of a canary without pods, old versions have some, and
+        maxUnavailable is 0."""
+        running = {version_of(one) for one in self.sets.values() if one["spec"]["replicas"]}
+        wanted = self.raw["spec"]["replicas"]
+        alone = version_of(self.raw) not in running and len(running) > 1
+        return alone and lock_of(self.raw) is not None and limits(self.raw, wanted)[1] == wanted
 
     async def commit(self, **changes: Any) -> None:
         """Change its template, and more, as gitkruise applies a commit: it waits for its canary."""

@@ -13,7 +13,7 @@ import pytest
 from gitkruise.kube.client.transport import Transport
 from gitkruise.wire.primitives.names import Obj
 from tests.kube.real.apiserver import Apiserver, talking
-from tests.kube.real.deployments import Field, Watched, manager, steering, watched
+from tests.kube.real.deployments import Field, Watched, manager, serves, steering, watched
 from tests.kube.real.kubelet import Kubelet
 from tests.kube.real.shop import pods_run
 
@@ -77,21 +77,28 @@ FIRST: Row = (10, 2, 1, "3")
 
 @dataclass
 class Stand:
-    """Deployments on a real cluster, and a kubelet that keeps pods of some from being ready."""
+    """Deployments on a real cluster, and a kubelet that keeps pods of some from being ready.
+
+    Of those in `unready` no pod of v2 is; of those in `late` no pod becomes so.
+    """
 
     seen: Field
     kubelet: Kubelet
     unready: set[str] = field(default_factory=set)
+    late: set[str] = field(default_factory=set)
 
     def new(self, name: str) -> Watched:
         return self.seen.new(name.lower())
 
     def may_be_ready(self, pod: Obj) -> bool:
-        image = pod["spec"]["containers"][0]["image"]
-        return not (image == "app:v2" and pod["metadata"]["labels"]["app"] in self.unready)
+        image, app = pod["spec"]["containers"][0]["image"], pod["metadata"]["labels"]["app"]
+        if app in self.late:
+            return serves(pod)
+        return not (image == "app:v2" and app in self.unready)
 
     async def heal(self, one: Watched) -> None:
         self.unready.discard(one.name)
+        self.late.discard(one.name)
         await self.kubelet.nudge()
 
     async def settle(self, name: str, row: Row, line: str) -> Watched:
@@ -157,6 +164,25 @@ class Stand:
         await one.commit(image="v2")
         await one.until("5,5 paused")
 
+    async def can_80_the_canary_again_in_the_middle_of_a_rollback(self, name: str) -> None:
+        one = await self.settle(name, FIRST, "7,3 paused")
+        self.late.add(name)
+        await one.commit(image="v1")
+        await one.until("10,2")
+        await one.commit(image="v2")
+        await self.heal(one)
+        await one.until("7,3 paused")
+
+    async def can_81_a_third_template_after_the_approval(self, name: str) -> None:
+        one = await self.settle(name, FIRST, "7,3 paused")
+        self.unready.add(name)
+        await self.kubelet.nudge()
+        await one.wait(lambda: one.serving == 7)
+        await one.edit(**GO)
+        await one.until("7,5")
+        await one.commit(image="v3")
+        await one.until("7,0,3 paused")
+
     async def can_83_crashes_of_the_canary(self, name: str) -> None:
         one = await self.settle(name, FIRST, "7,3 paused")
         self.unready.add(name)
@@ -181,6 +207,25 @@ class Stand:
         await self.heal(one)
         await one.until("15,5 paused")
 
+    async def can_100_scaling_in_on_the_way(self, name: str) -> None:
+        self.unready.add(name)
+        one = await self.settle(name, FIRST, "9,3")
+        await one.edit(replicas=4)
+        await one.until("3,3")
+        await self.heal(one)
+        await one.until("1,3 paused")
+
+    async def can_101_scaling_in_just_before_the_pause(self, name: str) -> None:
+        self.unready.add(name)
+        one = await self.settle(name, (10, 2, 1, "50%"), "9,3")
+        self.late.add(name)
+        self.unready.discard(name)
+        for pod in [p for p in one.pods.values() if not serves(p)]:
+            await self.kubelet.ready(pod)
+        await one.until("6,5")
+        await one.edit(replicas=4)
+        await one.until("2,2 paused")
+
     async def a_user_pauses_on_the_way(self, name: str) -> None:
         self.unready.add(name)
         one = await self.settle(name, FIRST, "9,3")
@@ -202,9 +247,12 @@ class Stand:
 STORIES = (
     Stand.can_61_a_finished_rollout, Stand.can_62_a_gate_appears, Stand.can_63_a_running_rollout,
     Stand.can_73_a_value_raised_later, Stand.can_76_the_stable_one_is_not_the_largest,
-    Stand.can_79_a_rollback_to_running_pods, Stand.can_83_crashes_of_the_canary,
+    Stand.can_79_a_rollback_to_running_pods,
+    Stand.can_80_the_canary_again_in_the_middle_of_a_rollback,
+    Stand.can_81_a_third_template_after_the_approval, Stand.can_83_crashes_of_the_canary,
     Stand.can_84_a_resized_replica_set, Stand.can_98_a_percentage_follows_the_scale,
-    Stand.can_99_scaling_on_the_way, Stand.a_user_pauses_on_the_way,
+    Stand.can_99_scaling_on_the_way, Stand.can_100_scaling_in_on_the_way,
+    Stand.can_101_scaling_in_just_before_the_pause, Stand.a_user_pauses_on_the_way,
     Stand.somebody_edits_a_locked_field,
 )  # fmt: skip
 
@@ -248,6 +296,44 @@ def test_every_row_holds_where_kubernetes_sizes_the_replica_sets(server: Apiserv
 
     with manager(server):
         asyncio.run(play())
+
+
+def test_both_controllers_restart_in_the_middle(server: Apiserver) -> None:
+    """Edits meet only one of them, and some neither; each row ends as if both had run."""
+
+    async def play() -> None:
+        async with talking(server) as real, pods_run(real) as kubelet, watched(real, "off") as seen:
+            on = Stand(seen, kubelet)
+            with manager(server):
+                async with steering(real):
+                    held = await on.settle("can-82", FIRST, "7,3 paused")
+                    approved = await on.settle("can-69", FIRST, "7,3 paused")
+                    waits = on.new("can-100")
+                    await start(waits, *FIRST)
+                await held.edit(**GO)  # gitkruise is stopped
+                await approved.edit(**GO)
+                await held.until("7,3")
+                await held.edit(paused=True)
+                await held.until("7,3 paused")
+                assert approved.line == "7,3"
+                await waits.commit(image="v2")
+                await waits.until("10")
+            async with steering(real):  # kube-controller-manager is
+                await approved.wait(lambda: approved.lock() is None)
+                await waits.edit(replicas=4)
+                await waits.rest()
+            await approved.edit(canary="5")  # both are
+            async with steering(real):
+                await approved.wait(lambda: approved.lock() is not None)
+                assert (approved.line, waits.line) == ("7,3", "10")
+                with manager(server):
+                    await held.until("7,3 paused")
+                    await approved.until("5,5 paused")
+                    await waits.until("1,3 paused")
+                    await approved.edit(**GO)
+                    await approved.until("0,10")
+
+    asyncio.run(play())
 
 
 # Edits of one sequence; the last version is the one that is rolled out to the end.
@@ -323,7 +409,7 @@ def test_random_edits_never_break_a_promise_and_end_as_asked(server: Apiserver) 
                 try:
                     await all_of(wander(seen.new(f"w{n}"), n) for n in range(SEQUENCES))
                     every = seen.found.values()
-                    await all_of(one.rest() for one in every)
+                    await all_of(one.rest(4.0) for one in every)  # longer than gitkruise stops
                     writes = {one.name: one.writes for one in every}
                     await all_of(one.rest(4.0) for one in every)
                     assert writes == {one.name: one.writes for one in every}

@@ -317,6 +317,19 @@ def test_can_116_a_rollout_that_someone_let_go_is_paused_before_it_is_locked() -
     assert one.settle()[-1] == "7,1 paused"
 
 
+def test_can_80_a_canary_that_comes_back_with_pods_is_locked() -> None:
+    one = at_canary()
+    one.available = lambda s: min(7, s["spec"]["replicas"]) if version_of(s) == "v1" else 3
+    one.commit("v1")
+    assert one.settle()[-1] == "10,2"
+    one.available = lambda s: s["spec"]["replicas"]
+    one.idle = True
+    one.commit("v2")
+    one.settle()
+    one.idle = False
+    assert one.settle()[-1] == "7,3 paused"
+
+
 def test_can_119_an_empty_canary_waits_for_pods_that_may_go() -> None:
     """Pods of the rollout before it are there as well, and are not ready."""
     one = started(8, 1, 0, None)

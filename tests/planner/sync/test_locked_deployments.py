@@ -22,7 +22,7 @@ def git(image: str, **spec: Any) -> Any:
     return obj
 
 
-def locked(unavailable: int | str, **spec: Any) -> Any:
+def locked(unavailable: int | str, *, updated: int = 1, **spec: Any) -> Any:
     """A Deployment of v2 whose lock has no surge and one unavailable pod."""
     lock = CanaryLock(surge="25%", unavailable=unavailable, begun=True, canary="b", stable="a")
     live = git("v2")
@@ -30,28 +30,35 @@ def locked(unavailable: int | str, **spec: Any) -> Any:
     if spec.get("paused"):
         live["metadata"]["annotations"][PAUSED] = "b/1/a"
     live["spec"] |= {**locked_spec(0, 1), **spec}
+    live["status"] = {"updatedReplicas": updated}
     return live
 
 
-# live, the image that git asks for: the amounts sent, surge first
+# live, the image or canary that git asks for: the amounts sent, surge first
 ROWS: dict[str, tuple[Any, str, tuple[int | str, int | str]]] = {
     "on the way: all that the user allows": (locked(1), "v3", ("25%", 1)),
     "at the pause": (locked(1, **HELD), "v3", (0, 1)),
     "at the pause, no pod to spare": (locked("25%", **HELD), "v3", (1, 0)),
     "the same template": (locked(1), "v2", (0, 1)),
+    "the pause ends": (locked("25%", **HELD), "2", (0, 1)),
+    "the pause of no pods ends": (locked("25%", updated=0, **HELD), "2", (1, 0)),
+    "the pause of no pods ends, one to spare": (locked(1, updated=0, **HELD), "2", (0, 1)),
 }
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_the_amounts_with_which_a_template_waits(row: Any) -> None:
-    live, image, amounts = row
-    sent = as_sent(desired(git(image)), live, {**live, "spec": {**live["spec"],
-                   "template": git(image)["spec"]["template"]}}).obj  # fmt: skip
+def test_the_amounts_that_are_sent(row: Any) -> None:
+    live, asked, amounts = row
+    wish = git(asked if asked.startswith("v") else "v2")
+    if not asked.startswith("v"):
+        wish["metadata"]["annotations"][ANNOTATION] = asked
+    notes = {**live["metadata"]["annotations"], **wish["metadata"]["annotations"]}
+    spec = {**live["spec"], "template": wish["spec"]["template"]}
+    applied = {**live, "metadata": {**live["metadata"], "annotations": notes}, "spec": spec}
+    sent = as_sent(desired(wish), live, applied).obj
     rolling = get(sent, "spec", "strategy", "rollingUpdate")
     assert (rolling["maxSurge"], rolling["maxUnavailable"]) == amounts
-    assert get(sent, "spec", "paused") is (
-        image == "v3" or get(live, "spec", "paused", default=False)
-    )
+    assert get(sent, "spec", "paused") is (asked == "v3")
 
 
 def test_a_strategy_without_amounts_gets_none() -> None:
