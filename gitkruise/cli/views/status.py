@@ -172,7 +172,9 @@ def _why(m: Managed, promotion: PromotionRecord | None, now: datetime) -> str:
         return ""
     if m.state is State.HELD and promotion is not None and promotion.next:
         return progress(promotion, now)
-    return "next move is a commit" if m.state is State.HELD and m.rollout else m.message
+    if m.state is not State.HELD or m.rollout is None:
+        return m.message
+    return "next move is a commit" if m.rollout.kept else "next move is deleting old pods"
 
 
 def _next(view: StatusView) -> str:

@@ -110,13 +110,13 @@ def observe_daemon_set(
     newest = max(revisions, key=lambda r: int(r.get("revision") or 0), default=None)
     update = str(newest["metadata"]["name"]) if newest else ""
     active = tuple(p for p in pods if p.active)
-    old = [p.revision for p in active if p.revision and not p.on_revision(update)]
+    old = [p.short_revision for p in active if p.revision and not p.on_revision(update)]
     counted = _Counted(
         raw=raw,
         wanted=int(get(raw, "status", "desiredNumberScheduled", default=0)),
         partition=0,
         update=update,
-        current=max(set(old), key=old.count) if old else update,
+        current=f"{raw['metadata']['name']}-{max(set(old), key=old.count)}" if old else update,
         active=active,
         now=now,
     )

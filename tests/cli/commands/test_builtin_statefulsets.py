@@ -206,7 +206,8 @@ def test_a_daemon_set_that_waits_for_deletions_is_held(gk: Caller, cluster: Path
     assert "the others are updated when they are deleted" in why
     assert "What would move it:  deleting the old pods" in why
     assert "daemonset/agent" in status
-    assert "Held" in status
+    assert "Held  next move is deleting old pods" in status
+    assert rollout["currentRevision"].startswith("agent-")
 
 
 def test_a_daemon_set_with_a_bad_image_is_stuck(gk: Caller, cluster: Path) -> None:

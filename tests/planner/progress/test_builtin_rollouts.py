@@ -131,6 +131,13 @@ def test_pods_are_counted_by_revision() -> None:
     assert (len(told.members), len(told.behind)) == (3, 2)
 
 
+def test_the_revision_before_has_its_whole_name() -> None:
+    """Pods of a DaemonSet have its hash alone as their label."""
+    short = [pod_facts(raw_pod(f"web-{n}", revision="old", state="")) for n in range(3)]
+    assert judged(daemon(), short).current_revision == "web-old"
+    assert judged(daemon(), pods("old", "new", "new")).current_revision == "web-old"
+
+
 @pytest.mark.parametrize(
     ("raw", "budget"),
     [
